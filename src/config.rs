@@ -1,7 +1,7 @@
 //! Settings: the compiled-in defaults, then a file of the operator's, then environment variables
 //! (contract 9). Unknown settings are refused by name; secrets are not printed.
 
-mod look;
+mod branding;
 mod oidc;
 mod picture_stores;
 pub mod private_files;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Error, Result, anyhow, bail, ensure};
 use serde::Deserialize;
 
-pub use look::{Colour, InstallationName};
+pub use branding::{Colour, InstallationName};
 pub use oidc::{OIDC_CALLBACK_PATH, Oidc};
 pub use picture_stores::S3;
 pub use sections::{

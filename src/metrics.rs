@@ -23,7 +23,7 @@ use prometheus::{
 use telemetry::metrics::{ExchangeMetrics, Named, SECONDS, TraceMetrics, counters, histogram, register};
 use tokio::time::Instant;
 
-use crate::error::Code;
+use crate::http::refusal::Code;
 use domain::endpoint::Endpoint;
 use domain::ids::AppId;
 

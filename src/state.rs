@@ -4,8 +4,8 @@ use std::num::NonZero;
 use std::sync::Arc;
 
 use domain::clock::Clock;
-use domain::exchange::{Reading, TsWindow};
 use domain::ids::WEB_URL_BYTES_MAX;
+use domain::wallet::{Reading, TsWindow};
 use guarded_fetch::bulkhead::Bulkhead;
 use guarded_fetch::{FetchSettings, Fetcher, ServiceClient};
 use http_server::{OpenConnections, ServerLimits};
@@ -14,15 +14,16 @@ use telemetry::traces::Tracer;
 use tokio::sync::{Semaphore, watch};
 
 use crate::config::Config;
-use crate::disk_space::DiskSpace;
 use crate::health::Health;
-use crate::image_judge::ImageJudge;
+use crate::http::outgoing::{USER_AGENT, start_tracer};
+use crate::http::rate_limit::RateLimits;
+use crate::http::refusal_log::RefusalLog;
+use crate::images::disk_space::DiskSpace;
+use crate::images::judge::ImageJudge;
+use crate::images::small_copies::PictureWork;
 use crate::metrics::Metrics;
 use crate::notify::Sender;
 use crate::oidc::Oidc;
-use crate::outgoing::{USER_AGENT, start_tracer};
-use crate::rate_limit::RateLimits;
-use crate::refusal_log::RefusalLog;
 
 /// The unit of [`Shared::upload_memory`].
 pub const KIB: u32 = 1024;
@@ -58,7 +59,7 @@ pub struct Shared {
     /// Places for served pictures that are read in large pieces, a place for each piece.
     pub large_pieces: Arc<Semaphore>,
     /// Pictures that are being decoded. Apps take turns.
-    pub decodes: Bulkhead,
+    pub picture_work: PictureWork,
     /// The operator's judge of pictures, where there is one.
     pub image_judge: Option<ImageJudge>,
     /// The provider that signs users in to the console, where there is one.
@@ -108,10 +109,8 @@ impl AppState {
                 config.image.memory_per_app_bytes_max / KIB,
             ),
             large_pieces: Arc::new(Semaphore::new(config.image.serving_memory_bytes_max / PART_BYTES)),
-            // As many for one app: it waits for its own places before it takes its turn among all, so
-            // each other app has at most this many before it.
-            decodes: Bulkhead::new(decodes, decodes),
-            // As with `decodes`: an address has as many before it as there are other addresses.
+            picture_work: PictureWork::new(store.clone(), decodes, config.http.body_timeout),
+            // As with pictures: an address has as many before it as there are other addresses.
             password_checks: Bulkhead::new(password_checks, password_checks),
             refusal_log: RefusalLog::default(),
             image_judge: ImageJudge::new(&config.image_judge, services.clone()),

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use domain::clock::{Clock, SystemClock};
 use domain::signature::{PayKey, canonical_string};
-use domain::wallet_call::WalletCall;
+use domain::wallet::WalletCall;
 
 /// The app that all exchanges belong to.
 pub(crate) const APP_ID: &str = "benchmark";

@@ -6,10 +6,9 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use domain::app::{App, AppSettings, Scope, TOKEN_LIFETIME};
 use domain::app_command::{AppCommand, AppReport, IssuedToken};
-use domain::exchange::Balances;
 use domain::fields::Fields;
 use domain::ids::{AppId, AppName, CreditRef, ImgId, OpenId, PackageVersion, PagePath};
-use domain::wallet_call::WalletCall;
+use domain::wallet::{Balances, WalletCall};
 use serde_json::{Map, json};
 use store::{CommandError, Credit, CreditOutcome, KeepOutcome, Store};
 

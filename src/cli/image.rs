@@ -11,7 +11,7 @@ use serde_json::json;
 use store::{BlobHash, Store};
 
 use super::{Context, image_stores};
-use crate::small_copies::hashes_of;
+use crate::images::small_copies::hashes_of;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ImageCommand {

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, Subcommand, ValueEnum};
-use domain::exchange::{Amount, Balances, check_credit};
 use domain::ids::{AppId, BizNo, CreditRef, OpenId};
 use domain::moment::rfc3339;
+use domain::wallet::{Amount, Balances, check_credit};
 use futures_util::TryStreamExt as _;
 use serde_json::{Value, json};
 use store::{

@@ -13,19 +13,19 @@ use std::time::Duration;
 
 use domain::app::AppLimits;
 use domain::event::RetryDelays;
-use domain::exchange::PayPriority;
 use domain::per_second::PerSecond;
 use domain::period::TimeZone;
 use domain::picture_store::PictureStore;
 use domain::quota::{ImageQuotas, Quota};
 use domain::secret::Secret;
+use domain::wallet::PayPriority;
 use guarded_fetch::ServiceUrl;
 use hyper::header::{HeaderName, HeaderValue};
 use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, de};
 
-use super::look::{Colour, InstallationName};
-use crate::error::ErrorStatus;
+use super::branding::{Colour, InstallationName};
+use crate::http::refusal::ErrorStatus;
 
 /// `[public]` and `[ops]`.
 #[derive(Debug, Clone, Deserialize)]

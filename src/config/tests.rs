@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::WhenUnavailable;
 use super::*;
-use crate::error::ErrorStatus;
+use crate::http::refusal::ErrorStatus;
 
 fn load(variables: &[(&str, &str)]) -> Result<Config, String> {
     let owned = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));

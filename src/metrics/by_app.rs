@@ -11,7 +11,7 @@ use domain::ids::AppId;
 use prometheus::{IntCounter, IntCounterVec, Registry};
 use telemetry::metrics::{Named, counters};
 
-use crate::error::Code;
+use crate::http::refusal::Code;
 
 /// How many apps have a label of their own.
 pub const APPS_MAX: usize = 100;

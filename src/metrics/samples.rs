@@ -8,7 +8,7 @@ use prometheus::Histogram;
 use prometheus::core::Metric as _;
 
 use super::{Metrics, Reading, SECONDS};
-use crate::error::Code;
+use crate::http::refusal::Code;
 use domain::endpoint::Endpoint;
 
 /// How often a sample is taken.

@@ -17,7 +17,7 @@ use store::{Event, LeasedReceiver};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::outgoing::USER_AGENT;
+use crate::http::outgoing::USER_AGENT;
 
 /// Headers of the standard format.
 const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");

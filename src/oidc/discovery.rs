@@ -16,7 +16,7 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use super::OidcFault;
-use crate::outgoing::USER_AGENT;
+use crate::http::outgoing::USER_AGENT;
 
 /// Bytes of an answer of the provider.
 const ANSWER_BYTES_MAX: usize = 512 * 1024;

@@ -8,7 +8,7 @@ use axum::routing::get;
 
 use super::admin;
 use super::admin::problem::Kind;
-use crate::error::json_response;
+use crate::http::refusal::json_response;
 use crate::openapi::viewer::{self, Page};
 use crate::public;
 use crate::state::AppState;

@@ -12,7 +12,7 @@ use domain::fields::shown;
 use domain::text::{Language, Text};
 use http_server::TlsIdentity;
 
-use crate::error::{Envelope, Refusal};
+use crate::http::refusal::{Envelope, Refusal};
 use crate::state::AppState;
 
 /// Passes a request with one `Host` header that names this listener.

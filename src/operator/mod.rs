@@ -4,12 +4,12 @@
 //! and change them; its admin API is where their programs do.
 
 pub mod admin;
+mod authorization;
 mod bill;
 pub mod console;
 mod docs;
 mod host;
-mod reach;
-mod their_books;
+mod reconcile_upload;
 
 use std::time::Duration;
 
@@ -24,9 +24,9 @@ use serde_json::json;
 use store::secrets::token_hash;
 use subtle::ConstantTimeEq as _;
 
-pub use self::reach::Reach;
+pub use self::authorization::Reach;
 use crate::config::DEMO_PICTURE_PATH;
-use crate::error::{Refusal, json_response};
+use crate::http::refusal::{Refusal, json_response};
 use crate::metrics::{Reading, SAMPLE_INTERVAL};
 use crate::state::AppState;
 
@@ -55,7 +55,7 @@ pub fn operator(state: AppState, tls: Option<TlsIdentity>) -> Router {
         .merge(admin::routes())
         .fallback(async |State(state): State<AppState>| {
             let refusal = Refusal::transport(StatusCode::NOT_FOUND, "path: no such endpoint");
-            refusal.render(crate::error::Envelope::Open, state.config.http.error_status, Language::En)
+            refusal.render(crate::http::refusal::Envelope::Open, state.config.http.error_status, Language::En)
         })
         .layer(named)
         .layer(strict)
@@ -99,13 +99,16 @@ async fn metrics(State(state): State<AppState>, headers: HeaderMap) -> Result<Re
     if !may_read_metrics(&state, &headers) {
         let text = "authorization: expected Bearer and the setting ops.metrics_token";
         let refusal = Refusal::transport(StatusCode::UNAUTHORIZED, text);
-        let refused =
-            refusal.render(crate::error::Envelope::Open, state.config.http.error_status, Language::En);
+        let refused = refusal.render(
+            crate::http::refusal::Envelope::Open,
+            state.config.http.error_status,
+            Language::En,
+        );
         return Err(([(header::WWW_AUTHENTICATE, "Bearer")], refused).into_response());
     }
     let text = state.metrics.text(&read_off(&state).await).map_err(|fault| {
         let refusal = Refusal::internal(fault.to_string());
-        refusal.render(crate::error::Envelope::Open, state.config.http.error_status, Language::En)
+        refusal.render(crate::http::refusal::Envelope::Open, state.config.http.error_status, Language::En)
     })?;
     Ok(([(header::CONTENT_TYPE, METRICS_TYPE)], text).into_response())
 }

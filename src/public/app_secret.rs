@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::describe::{ANY_KIND, SomeText};
 use super::extract::{query_or_body, query_with};
-use crate::error::{Code, Refusal};
+use crate::http::refusal::{Code, Refusal};
 use crate::openapi::{APP_ID, Asked, Example, Field, Input, Operation, Place};
 use crate::state::AppState;
 

@@ -14,12 +14,12 @@ use domain::ids::AppId;
 use domain::signature::Mistake;
 use domain::text;
 use domain::text::Language;
-use domain::wallet_call::{WalletCall, WalletForm};
+use domain::wallet::{WalletCall, WalletForm};
 use store::secrets::token_hash;
 
-use crate::error::{Advice, Code, Refusal, SignatureAdvice};
+use crate::http::rate_limit::Limited;
+use crate::http::refusal::{Advice, Code, Refusal, SignatureAdvice};
 use crate::openapi::refusals;
-use crate::rate_limit::Limited;
 use crate::state::AppState;
 
 refusals! { Refusal:

@@ -4,7 +4,7 @@ use domain::fields::{Expected, FieldError};
 use domain::ids::AppId;
 use schemars::JsonSchema;
 
-use crate::error::{Code, Refusal};
+use crate::http::refusal::{Code, Refusal};
 use crate::openapi::{ACCESS_TOKEN, APP_ID, Field};
 
 /// Order number of the examples.

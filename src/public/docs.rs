@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use axum::response::{Redirect, Response};
 use axum::routing::get;
 
-use crate::error::{Refusal, json_response};
+use crate::http::refusal::{Refusal, json_response};
 use crate::openapi::viewer::{self, Page};
 use crate::state::AppState;
 

@@ -12,11 +12,11 @@ use store::StoreError;
 use super::auth::example;
 use super::image_upload::UPLOAD_BODY_BYTES_MAX;
 use super::routes::{Authentication, ROUTES, Route};
-use crate::body::{too_large, too_slow};
 use crate::config::Config;
-use crate::error::{Code, Envelope, ErrorStatus, ExchangeRefusal, OpenRefusal, Refusal};
+use crate::http::body::{too_large, too_slow};
+use crate::http::rate_limit::{LimitExceeded, Limited};
+use crate::http::refusal::{Code, Envelope, ErrorStatus, ExchangeRefusal, OpenRefusal, Refusal};
 use crate::openapi::{self, Api, Call, Document, Example, Refused, schema};
-use crate::rate_limit::{LimitExceeded, Limited};
 
 /// A row of the route table with its description.
 pub type Described = openapi::Described<Route, Refusal>;

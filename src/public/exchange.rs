@@ -5,13 +5,13 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use domain::ids::ProductText;
 use domain::product_info::{self, Item};
-use domain::wallet_call::WalletCall;
+use domain::wallet::WalletCall;
 use serde_json::{Value, json};
 
 use super::describe::BIZ_NO;
 use super::wallet::{self, Receipt, example, field};
 use crate::config::Config;
-use crate::error::Refusal;
+use crate::http::refusal::Refusal;
 use crate::openapi::{Field, Operation, PAY_KEY, Success};
 use crate::state::AppState;
 

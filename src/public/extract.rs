@@ -9,9 +9,9 @@ use domain::text;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::body::{read_body, read_start};
 use crate::config::Http;
-use crate::error::{Code, Refusal, json_response};
+use crate::http::body::{read_body, read_start};
+use crate::http::refusal::{Code, Refusal, json_response};
 
 /// The fields of a query.
 ///

@@ -23,9 +23,9 @@ use tokio::time::Instant;
 
 use super::extract::query_fields;
 use crate::config::Config;
-use crate::error::{Code, Refusal};
+use crate::http::refusal::{Code, Refusal};
+use crate::images::small_copies::THUMBNAIL_WIDTHS;
 use crate::openapi::{Content, Example, Field, IMG_ID, Operation, Place, Success, refusals};
-use crate::small_copies::{self, THUMBNAIL_WIDTHS};
 use crate::state::AppState;
 
 /// For how long a cache may show a picture once more while it asks again, in seconds.
@@ -66,7 +66,7 @@ pub async fn image(State(state): State<AppState>, request: Request) -> Result<Re
     match width {
         // A small copy is never larger than the picture.
         Some(width) if width < image.side => {
-            let Thumbnail { format, bytes } = small_copies::small_copy(&state, &image, width).await?;
+            let Thumbnail { format, bytes } = state.picture_work.small_copy(&image, width).await?;
             let length = bytes.len() as u64;
             let part = asked.part(length);
             let body = match part.range.clone() {

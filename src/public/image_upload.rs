@@ -17,11 +17,13 @@ use telemetry::traces::{self, SpanKind};
 use tokio::time::{Instant, timeout};
 
 use super::extract::{fields_of_any_kind, multipart_boundary, query_with};
-use crate::body::{BoxedError, PACE_BYTES, TooSlow, announced_bytes, paced, read_body, too_large, too_slow};
-use crate::error::{Advice, Code, FetchAdvice, Refusal};
+use crate::http::body::{
+    BoxedError, PACE_BYTES, TooSlow, announced_bytes, paced, read_body, too_large, too_slow,
+};
+use crate::http::rate_limit::Limited;
+use crate::http::refusal::{Advice, Code, FetchAdvice, Refusal};
 use crate::openapi::refusals;
 use crate::public::auth::{CREDENTIALS, authenticate};
-use crate::rate_limit::Limited;
 use crate::state::{AppState, KIB};
 
 mod acceptance;

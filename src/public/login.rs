@@ -15,9 +15,9 @@ use super::auth;
 use super::describe::SomeText;
 use super::extract::{succeeded, success};
 use crate::config::Config;
-use crate::error::{Code, Refusal};
+use crate::http::rate_limit::Limited;
+use crate::http::refusal::{Code, Refusal};
 use crate::openapi::{Input, JS_CODE, OPEN_ID, Operation, Success, UNION_ID, refusals};
-use crate::rate_limit::Limited;
 use crate::state::AppState;
 
 /// The only kind of grant.

@@ -21,7 +21,7 @@ pub mod wallet_calls;
 pub use document::{Described, calls, document};
 use store::StoreError;
 
-use crate::error::Refusal;
+use crate::http::refusal::Refusal;
 
 impl From<StoreError> for Refusal {
     fn from(error: StoreError) -> Self {

@@ -21,11 +21,11 @@ use tokio::time::Instant;
 use super::describe::{credentials, wrong_value};
 use super::extract::{query_with, succeeded, success};
 use super::{auth, wallet};
-use crate::body::read_body;
 use crate::config::Config;
-use crate::error::{Code, Refusal};
+use crate::http::body::read_body;
+use crate::http::rate_limit::Limited;
+use crate::http::refusal::{Code, Refusal};
 use crate::openapi::{IMG_ID, Input, NOW_MILLIS, OPEN_ID, Operation, Place, Success, refusals};
-use crate::rate_limit::Limited;
 use crate::state::AppState;
 
 /// Token and scope, then fields; then, in the store, what the report names and the order's rules.

@@ -1,7 +1,7 @@
 //! The router of the public listener: the route table, and the layers around it.
 
+mod concurrency_limit;
 mod path;
-mod under_way;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,10 +24,10 @@ use super::auth;
 use super::docs;
 use super::routes::{Authentication, ROUTES, Route};
 use super::sandbox::{self, Spoilt};
-use crate::client_address::client_address;
-use crate::error::{Code, Envelope, Refusal, panic_text};
-use crate::refusal_log::Unsuccessful;
-use crate::request_id::{REQUEST_ID, RequestId, request_id};
+use crate::http::client_address::client_address;
+use crate::http::refusal::{Code, Envelope, Refusal, panic_text};
+use crate::http::refusal_log::Unsuccessful;
+use crate::http::request_id::{REQUEST_ID, RequestId, request_id};
 use crate::state::AppState;
 
 static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -40,7 +40,7 @@ pub fn public(state: AppState) -> Router {
 
 /// The layers of the public listener around another table: tests bring routes that fail.
 pub fn with_routes(state: AppState, table: &[Route]) -> Router {
-    let of_clients = under_way::RequestsUnderWay::behind_proxies(&state.config).map(Arc::new);
+    let of_clients = concurrency_limit::RequestsUnderWay::behind_proxies(&state.config).map(Arc::new);
     let mut routes = Router::new();
     for of_path in table.chunk_by(|one, other| one.path == other.path) {
         let first = &of_path[0];
@@ -58,7 +58,8 @@ pub fn with_routes(state: AppState, table: &[Route]) -> Router {
         }
         handler = handler.fallback(refuse);
         if let Some(limit) = &of_clients {
-            handler = handler.layer(middleware::from_fn_with_state(Arc::clone(limit), under_way::limit));
+            handler =
+                handler.layer(middleware::from_fn_with_state(Arc::clone(limit), concurrency_limit::limit));
         }
         let handler = handler.layer(
             ServiceBuilder::new()

@@ -5,7 +5,7 @@ use domain::endpoint::Endpoint;
 
 use super::{exchange, image, image_upload, login, order_report, sandbox, token, wallet_calls};
 use crate::config::Config;
-use crate::error::{Envelope, Refusal};
+use crate::http::refusal::{Envelope, Refusal};
 use crate::openapi::Operation;
 use crate::state::AppState;
 

@@ -18,11 +18,11 @@ use tokio::time::timeout;
 use super::auth;
 use super::describe::{BIZ_NO, credentials, wrong_value};
 use super::extract::{query_with, succeeded, success};
-use crate::body::read_body;
 use crate::config::Config;
-use crate::error::{Code, Refusal};
+use crate::http::body::read_body;
+use crate::http::rate_limit::Limited;
+use crate::http::refusal::{Code, Refusal};
 use crate::openapi::{Input, Operation, Place, Success, refusals};
-use crate::rate_limit::Limited;
 use crate::state::AppState;
 
 /// How long an answer waits to learn whether a fault happens to it.

@@ -11,9 +11,9 @@ use super::app_secret::{self, Credentials, by_body, by_query, exactly, grant_typ
 use super::auth::{authenticate_secret, example, token_credentials};
 use super::extract::{succeeded, success};
 use crate::config::Config;
-use crate::error::Refusal;
+use crate::http::rate_limit::Limited;
+use crate::http::refusal::Refusal;
 use crate::openapi::{ACCESS_TOKEN, Input, Operation, Success};
-use crate::rate_limit::Limited;
 use crate::state::AppState;
 
 /// The only kind of grant.

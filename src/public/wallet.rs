@@ -9,14 +9,15 @@ use axum::extract::Request;
 use axum::http::{Extensions, HeaderName, HeaderValue};
 use axum::response::Response;
 use domain::caller::Signed;
-use domain::exchange::{Balances, Reading, Timestamp};
 use domain::fields::{FieldError, Fields, Place};
 use domain::ids::{AppId, BizNo, OpenId};
 use domain::moment;
 use domain::sandbox::SandboxApp;
 use domain::text;
-use domain::wallet::{Action, Change, Refused, WalletOutcome, WalletRequest};
-use domain::wallet_call::{WalletCall, WalletForm};
+use domain::wallet::{
+    Action, Balances, Change, Reading, Refused, Timestamp, WalletCall, WalletForm, WalletOutcome,
+    WalletRequest,
+};
 use store::{RefusedChange, Store, StoreError};
 use tokio::time::Instant;
 
@@ -28,11 +29,11 @@ use super::auth::{self, CallRefused};
 use super::describe::{BIZ_NO, wrong_value};
 use super::extract::query_fields;
 use super::sandbox;
-use crate::body::read_body;
 use crate::config;
-use crate::error::{Advice, BalancesAdvice, Code, Refusal};
+use crate::http::body::read_body;
+use crate::http::refusal::{Advice, BalancesAdvice, Code, Refusal};
+use crate::http::request_id::RequestId;
 use crate::openapi::refusals;
-use crate::request_id::RequestId;
 use crate::state::AppState;
 
 /// Tells that the answer is that of an earlier try.

@@ -4,16 +4,14 @@
 use axum::extract::{Request, State};
 use axum::response::Response;
 use domain::app::Scope;
-use domain::exchange::Balances;
 use domain::ids::BizNo;
-use domain::wallet::{CancelSummary, NumberChange, NumberKind, NumberState};
-use domain::wallet_call::WalletCall;
+use domain::wallet::{Balances, CancelSummary, NumberChange, NumberKind, NumberState, WalletCall};
 use serde_json::json;
 
 use super::describe::BIZ_NO;
 use super::wallet::{self, Answer, CancelReceipt, NumberAnswer, PAY_BIZ_NO, Purses, Receipt, example, field};
 use crate::config::Config;
-use crate::error::Refusal;
+use crate::http::refusal::Refusal;
 use crate::openapi::{Field, NOW_MILLIS, Operation, Success};
 use crate::state::AppState;
 

@@ -56,7 +56,7 @@ async fn gifted_first_takes_the_gifted_purse_and_the_other_pays_the_rest() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_empty_pay_priority_takes_the_setting() {
     let till = TestTill::start_with(|config| {
-        config.exchange.pay_priority_default = domain::exchange::PayPriority::GiftedFirst;
+        config.exchange.pay_priority_default = domain::wallet::PayPriority::GiftedFirst;
     })
     .await;
     let app = till.app("a1").await;
@@ -520,7 +520,7 @@ fn form_order(body: &str) -> String {
             (name.to_owned(), percent_encoding::percent_decode_str(value).decode_utf8().unwrap().into_owned())
         })
         .collect();
-    let present = domain::wallet_call::WalletCall::Exchange.signed_fields().names.iter().filter_map(|name| {
+    let present = domain::wallet::WalletCall::Exchange.signed_fields().names.iter().filter_map(|name| {
         fields.get(*name).filter(|value| !value.is_empty()).map(|value| format!("{name}={value}"))
     });
     present.collect::<Vec<_>>().join("&")

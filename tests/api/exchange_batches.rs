@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use domain::caller::Signed;
-use domain::exchange::{Balances, PayPriority};
 use domain::fields::Fields;
-use domain::wallet::{Receipt, Refused, WalletOutcome, WalletRequest};
-use domain::wallet_call::{WalletCall, WalletForm};
+use domain::wallet::{
+    Balances, PayPriority, Receipt, Refused, WalletCall, WalletForm, WalletOutcome, WalletRequest,
+};
 use futures_util::future::join_all;
 use minitill::public::auth::authenticate_call;
 use tokio::task::JoinSet;

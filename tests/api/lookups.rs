@@ -6,7 +6,7 @@ use std::time::Duration;
 use domain::app_command::AppCommand;
 use domain::ids::{AppId, BizNo, CreditRef, OpenId};
 use domain::product_info::Item;
-use domain::wallet::UsedNumber;
+use domain::wallet::Repeat;
 use futures_util::TryStreamExt as _;
 use serde_json::json;
 use store::{Credit, EntryKind, LedgerFilter, LedgerPage, PlayerCursor, PlayerFilter, WalletTotals};
@@ -286,8 +286,8 @@ async fn what_a_retry_would_be_answered_is_what_it_is_answered() {
     assert_eq!(game.send(&till).await.code(), 1);
     let number = BizNo::parse("B1").unwrap();
     for (age, same, other, codes) in [
-        ("47 hours 59 minutes", UsedNumber::Replayed, UsedNumber::Conflict, (1, 10_000_602)),
-        ("48 hours", UsedNumber::Expired, UsedNumber::Expired, (10_000_603, 10_000_603)),
+        ("47 hours 59 minutes", Repeat::Replayed, Repeat::Conflict, (1, 10_000_602)),
+        ("48 hours", Repeat::Expired, Repeat::Expired, (10_000_603, 10_000_603)),
     ] {
         till.execute(&format!("UPDATE ledger_entries SET at = clock_timestamp() - interval '{age}'")).await;
         let record = till.store.exchange(&app.id, &number, false).await.unwrap().unwrap();

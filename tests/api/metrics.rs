@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use domain::endpoint::Endpoint;
-use minitill::error::Code;
+use minitill::http::refusal::Code;
 use store::AuditOptions;
 
 use crate::game::Game;

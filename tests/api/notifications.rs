@@ -18,11 +18,11 @@ use std::time::{Duration, Instant};
 
 use domain::app::Scope;
 use domain::event::{EventType, RetryDelays};
-use domain::exchange::Amount;
 use domain::ids::{AppId, BizNo, CreditRef, ImgId, OpenId, WebUrl};
 use domain::receiver::{
     AddedReceiver, NewReceiver, ReceiverCommand, ReceiverFormat, ReceiverId, ReceiverReport,
 };
+use domain::wallet::Amount;
 use minitill::config::Config;
 use minitill::notify;
 use serde_json::json;

@@ -6,7 +6,7 @@ pub(crate) mod schema;
 
 use domain::event::EventType;
 use minitill::config::Config;
-use minitill::error::{ErrorStatus, Refusal};
+use minitill::http::refusal::{ErrorStatus, Refusal};
 use minitill::openapi::{Content, Example, Success, viewer};
 use minitill::public::{Described, calls, document};
 use scenario::{IN_TURN, Scenario, in_turn};

@@ -137,7 +137,7 @@ async fn operators_and_games_that_give_back_at_once_never_exceed_the_exchange() 
         tries.spawn(async move {
             let give_back = store::GiveBack {
                 biz_no: domain::ids::BizNo::parse("b1").unwrap(),
-                amount: domain::exchange::Amount::parse("7").unwrap(),
+                amount: domain::wallet::Amount::parse("7").unwrap(),
                 reference: domain::ids::CreditRef::parse(&format!("r{index}")).unwrap(),
                 note: String::new(),
             };

@@ -6,7 +6,7 @@ use domain::app::AppLimits;
 use domain::app_command::AppCommand;
 use domain::per_second::PerSecond;
 use minitill::config::Config;
-use minitill::error::ErrorStatus;
+use minitill::http::refusal::ErrorStatus;
 use sqlx::{ConnectOptions as _, Executor as _};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;

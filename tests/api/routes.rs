@@ -2,7 +2,7 @@
 //! house: a route without an authentication case fails here).
 
 use domain::endpoint::Endpoint;
-use minitill::error::Envelope;
+use minitill::http::refusal::Envelope;
 use minitill::public::routes::{Authentication, ROUTES, Route};
 
 use crate::game::Game;

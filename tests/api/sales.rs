@@ -1,8 +1,8 @@
 //! Lists of exchanges, presents and cancels, and sums of revenue (contract 13.2).
 
 use domain::app::Scope;
-use domain::exchange::Amount;
 use domain::ids::{BizNo, CreditRef};
+use domain::wallet::Amount;
 use serde_json::{Value, json};
 use store::GiveBack;
 

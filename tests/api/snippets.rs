@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use domain::signature::PayKey;
-use minitill::error::Code;
+use minitill::http::refusal::Code;
 
 use crate::game::{Game, PATH};
 use crate::support::{Request, TestApp, TestTill, form};

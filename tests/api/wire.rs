@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use minitill::error::ErrorStatus;
+use minitill::http::refusal::ErrorStatus;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;

@@ -10,18 +10,15 @@ use regex_lite::Regex;
 use crate::sources::{read, repository, rust_files};
 
 /// The modules of the root package, from the top floor down. A module uses only those on lower floors.
-const FLOORS: [&[&str]; 11] = [
+const FLOORS: [&[&str]; 8] = [
     &["cli"],
     &["operator"],
     &["public"],
-    &["small_copies"],
     &["state"],
     &["notify", "health"],
-    &["disk_space", "image_judge", "metrics", "oidc", "openapi", "rate_limit", "refusal_log"],
-    &["body", "outgoing"],
+    &["metrics", "oidc", "openapi", "images"],
+    &["http"],
     &["config"],
-    &["client_address", "endpoint", "error", "request_id"],
-    &["language"],
 ];
 
 /// A module by its names from the package's root.

@@ -17,12 +17,10 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
 use crate::app::{App, LIVE_KEYS};
-use crate::exchange::Reading;
 use crate::fields::FieldError;
 use crate::ids::{AppId, AppNo};
 use crate::signature::{DiagnosisKeys, Mistake, PayKey, Sign, diagnose, string_to_sign};
-use crate::wallet::WalletRequest;
-use crate::wallet_call::WalletForm;
+use crate::wallet::{Reading, WalletForm, WalletRequest};
 
 /// The key that checks an unknown app's signature, so that it costs what a wrong key does.
 static NOBODYS_KEY: LazyLock<PayKey> = LazyLock::new(|| PayKey::new("nobody".repeat(6)));

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use super::wallet_call::WalletForm;
+use super::wallet::WalletForm;
 
 pub use mistake::{DiagnosisKeys, Mistake, diagnose, first_difference};
 

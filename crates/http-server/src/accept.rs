@@ -14,8 +14,8 @@ use tokio::task::{self, JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout_at};
 
 use crate::connection;
+use crate::connection_slots::ConnectionSlots;
 use crate::limits::ServerLimits;
-use crate::places::Places;
 use crate::progress::SharedProgress;
 use crate::tls::TlsIdentity;
 
@@ -96,7 +96,7 @@ pub(super) struct AcceptLoop {
     pub(super) limits: Arc<ServerLimits>,
     pub(super) open: OpenConnections,
     pub(super) shutdown: watch::Receiver<bool>,
-    pub(super) places: Places,
+    pub(super) places: ConnectionSlots,
     pub(super) connections: JoinSet<()>,
 }
 

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `limits` | the limits of a listener and its connections |
 //! | `accept` | accepts connections until the server stops, then drains them |
-//! | `places` | counts the connections of each address, and finds those that have been idle longest |
+//! | `connection_slots` | counts the connections of each address, and finds those that have been idle longest |
 //! | `connection` | runs hyper on one connection, with a watchdog beside it |
 //! | `progress` | the step that a connection is in, and the deadline of that step |
 //! | `framing` | finds where one request ends and the next begins |
@@ -30,9 +30,9 @@ use tokio::task::JoinSet;
 
 mod accept;
 mod connection;
+mod connection_slots;
 mod framing;
 mod limits;
-mod places;
 mod process;
 mod progress;
 mod socket;
@@ -41,13 +41,13 @@ mod tls_records;
 mod tracked_tcp;
 
 pub use accept::{Drained, OpenConnections, listen};
+pub use connection_slots::{AddressCounts, counted_as};
 pub use limits::ServerLimits;
-pub use places::{AddressCounts, counted_as};
 pub use process::{hide_memory, raise_open_files_limit, runtime};
 pub use tls::{TlsError, TlsIdentity};
 
 use accept::AcceptLoop;
-use places::Places;
+use connection_slots::ConnectionSlots;
 
 /// How many bytes of a connection the kernel takes before it can send them.
 const UNSENT_BYTES_MAX: u32 = 32 * 1024;
@@ -79,7 +79,7 @@ pub async fn serve(
 ) -> io::Result<Drained> {
     // Accepted connections inherit it. Without it, the kernel takes megabytes for a slow reader.
     let _ = SockRef::from(&listener).set_tcp_notsent_lowat(UNSENT_BYTES_MAX);
-    let (limits, places, connections) = (Arc::new(limits), Places::default(), JoinSet::new());
+    let (limits, places, connections) = (Arc::new(limits), ConnectionSlots::default(), JoinSet::new());
     AcceptLoop { tls, router, limits, open, shutdown, places, connections }.run(listener).await
 }
 

@@ -1,7 +1,7 @@
 //! Tests of the server through raw sockets, with short limits.
 
+mod connection_slots;
 mod drain;
-mod places;
 mod time_limits;
 mod tls;
 

@@ -3,12 +3,11 @@
 
 mod row;
 
-use domain::exchange::Amount;
 use domain::ids::{AppId, BizNo, CreditRef, OpenId};
 use domain::ledger::ReferenceKind;
 use domain::operator::Operator;
 use domain::rights::Apps;
-use domain::wallet::{Change, WalletRequest};
+use domain::wallet::{Amount, Change, WalletRequest};
 use row::{Row, requests};
 use serde_json::{Value, json};
 use sqlx::PgConnection;

@@ -12,7 +12,7 @@ use domain::ids::{AppId, OpenId, OrderNo};
 use domain::moment;
 use time::{Date, OffsetDateTime, Time};
 
-use crate::exchange::RefusalRecord;
+use crate::exchange_lookup::RefusalRecord;
 use crate::order::{OrderCursor, OrderFilter, StoredOrder};
 use crate::paging::Page;
 use crate::wallet::{EntryKind, LedgerFilter, LedgerRow};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use domain::ids::{AppId, ImgId};
 use domain::picture_store::Outside;
 use domain::quota::{ImageQuotas, QuotaExceeded};
-use outside::PictureObject;
+use object_location::PictureObject;
 use pictures::{Format, Kept, PerceptualHash};
 use serde::Serialize;
 use sqlx::PgConnection;
@@ -19,9 +19,9 @@ mod blob_hash;
 mod block;
 mod contents;
 mod moving;
-mod outside;
-mod own_store;
+mod object_location;
 mod search;
+mod store_mark;
 mod sweep;
 mod unused;
 mod usage;
@@ -30,8 +30,8 @@ pub use blob_hash::{BlobCheck, BlobHash};
 pub use block::{Block, BlockOutcome};
 pub use contents::PART_BYTES;
 pub use moving::{BlobLocation, MoveOutcome};
-pub(super) use own_store::OwnStores;
 pub use search::{ImageCursor, ImageDetail, ImageFilter, ImageKey};
+pub(super) use store_mark::StoreMarks;
 pub use sweep::Swept;
 
 /// How often an upload starts again after a sweep has removed its object.
@@ -134,7 +134,7 @@ impl Store {
 
     /// The image with this id, of any app: the id is the permission.
     pub async fn image(&self, img_id: &ImgId) -> Result<Option<StoredImage>> {
-        Ok(self.images_by_id(&mut *self.strangers.session().await?, &[img_id.to_string()]).await?.pop())
+        Ok(self.images_by_id(&mut *self.guest_pool.session().await?, &[img_id.to_string()]).await?.pop())
     }
 
     /// The newest images of all apps.
@@ -221,10 +221,12 @@ impl NewImage {
                 (None, _) => contents::write(connection, &contents, &self.kept.contents).await?,
                 (Some(outside), None) => {
                     let object = PictureObject::new(outside, self.kept.contents.len());
-                    outside::announce(&mut *connection, &object, &contents).await?;
+                    object_location::announce(&mut *connection, &object, &contents).await?;
                     return Ok(ImageWrite::NeedsObject(object));
                 }
-                (Some(_), Some(object)) if outside::keep(connection, object).await? => uses_object = true,
+                (Some(_), Some(object)) if object_location::keep(connection, object).await? => {
+                    uses_object = true
+                }
                 (Some(_), Some(_)) => return Ok(ImageWrite::Swept),
             }
         }

@@ -11,17 +11,18 @@
 
 mod api_key;
 mod app;
+mod app_lookup;
 mod archive;
 mod audit;
 mod books;
 mod change_request;
 mod console_user;
 mod digesting;
-mod directory;
 mod engine;
 mod error;
 mod event;
-mod exchange;
+mod exchange_lookup;
+mod guest_pool;
 mod health;
 mod history;
 mod hosts;
@@ -45,10 +46,10 @@ mod sales;
 mod sandbox;
 pub mod secrets;
 mod status;
-mod strangers;
 mod token;
 mod wallet;
 mod wallet_no;
+mod wallet_writer;
 mod writer;
 
 use std::future::Future;
@@ -84,8 +85,8 @@ pub use console_user::{
 pub use engine::Engine;
 pub use error::{Refusable, Result, StoreError};
 pub use event::{Event, EventCursor, EventFilter, EventHead, EventKey, EventPage};
-pub use exchange::{
-    CancelRecord, ExchangeRecord, NumberRecord, NumberUse, ReferenceMatch, RefusalRecord, RefusalSum,
+pub use exchange_lookup::{
+    BizNoUse, CancelRecord, ExchangeRecord, NumberRecord, ReferenceMatch, RefusalRecord, RefusalSum,
     RefusedChange, RefusedMatch, RefusedNumber, ReplayCount,
 };
 pub use history::{HistoryCursor, HistoryFilter, HistoryKind, HistoryLine, HistoryPage};
@@ -158,19 +159,19 @@ pub struct StoreSettings {
 #[derive(Debug, Clone)]
 pub struct Store {
     pool: PgPool,
-    strangers: strangers::Strangers,
+    guest_pool: guest_pool::GuestPool,
     clock: Arc<dyn Clock>,
     settings: Arc<StoreSettings>,
-    directory: Arc<directory::Directory>,
-    writers: exchange::NodeWriters,
+    app_lookup: Arc<app_lookup::AppLookup>,
+    writers: wallet_writer::NodeWriters,
     engine: engine::PresentEngine,
     hosts: Hosts,
     reports: order::Reports,
     objects: Objects,
-    own_stores: Arc<image::OwnStores>,
+    store_marks: Arc<image::StoreMarks>,
     exchange_metrics: ExchangeMetrics,
-    replays: exchange::Replays,
-    refusals: exchange::Refusals,
+    replays: exchange_lookup::Replays,
+    refusals: exchange_lookup::Refusals,
     key_uses: key_uses::KeyUses,
     last_audits: Arc<look_up_cache::LookUpCache<(), Arc<[LastAudit]>>>,
     /// Told after each transaction of this process that has made an event.
@@ -212,9 +213,9 @@ impl Store {
             connect_timeout: patience,
             statement_timeout: settings.statement_timeout,
         };
-        let (exchange_metrics, replays) = (ExchangeMetrics::default(), exchange::Replays::default());
+        let (exchange_metrics, replays) = (ExchangeMetrics::default(), exchange_lookup::Replays::default());
         let size = (settings.exchange_writers, settings.exchange_queue_max);
-        let writers = exchange::NodeWriters::start(size, &opening, &exchange_metrics, &replays)?;
+        let writers = wallet_writer::NodeWriters::start(size, &opening, &exchange_metrics, &replays)?;
         let reports = order::start(size.1, &opening)?;
         let pool_options = PgPoolOptions::new()
             .acquire_timeout(patience)
@@ -229,29 +230,29 @@ impl Store {
                     Box::pin(async move { Ok(is_present && is_between_transactions(connection).await?) })
                 }
             });
-        let strangers =
-            strangers::Strangers::new(pool_options.clone(), hosts.address().clone(), settings.connections);
+        let guest_pool =
+            guest_pool::GuestPool::new(pool_options.clone(), hosts.address().clone(), settings.connections);
         let pool_options = pool_options.min_connections(settings.connections_at_start);
         let pool =
             pool_options.max_connections(settings.connections).connect_with(hosts.address().clone()).await?;
         engine.find(&mut *pool.acquire().await?).await?;
         if must_write {
-            tokio::spawn(hosts.clone().follow([pool.clone(), strangers.pool().clone()], patience));
+            tokio::spawn(hosts.clone().follow([pool.clone(), guest_pool.pool().clone()], patience));
         }
         Ok(Self {
             pool,
-            strangers,
+            guest_pool,
             clock,
-            directory: Arc::new(directory::Directory::default()),
+            app_lookup: Arc::new(app_lookup::AppLookup::default()),
             writers,
             engine,
             hosts,
             reports,
             objects,
-            own_stores: Arc::default(),
+            store_marks: Arc::default(),
             exchange_metrics,
             replays,
-            refusals: exchange::Refusals::default(),
+            refusals: exchange_lookup::Refusals::default(),
             key_uses: key_uses::KeyUses::default(),
             last_audits: Arc::new(look_up_cache::LookUpCache::lasting(audit::LAST_AUDITS_CACHED_FOR)),
             events: Arc::default(),
@@ -292,7 +293,7 @@ impl Store {
 
     /// Closes the pools. The writers' sessions end with the last clone of the store.
     pub async fn close(&self) {
-        self.strangers.close().await;
+        self.guest_pool.close().await;
         self.pool.close().await;
     }
 

@@ -8,15 +8,14 @@ mod search;
 
 use std::collections::HashSet;
 
-use domain::exchange::{Amount, Balances};
 use domain::ids::{AppId, BizNo, CreditRef, OpenId};
-use domain::wallet::{Receipt, Refused};
+use domain::wallet::{Amount, Balances, Receipt, Refused};
 use futures_util::{Stream, TryStreamExt as _, stream};
 use serde::Serialize;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use crate::exchange::RefusalRecord;
+use crate::exchange_lookup::RefusalRecord;
 use crate::wallet_no::random_wallet_no;
 use crate::{Result, Store, StoreError};
 

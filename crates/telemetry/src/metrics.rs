@@ -31,7 +31,7 @@ const SIZES: [f64; 10] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 51
 
 /// Why a batch was begun again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Repeat {
+pub enum BatchRetry {
     /// Another writer had changed what was read.
     Conflict,
     /// A wallet was held by somebody else for long.
@@ -40,7 +40,7 @@ pub enum Repeat {
     SessionLost,
 }
 
-/// In the order of [`Repeat`].
+/// In the order of [`BatchRetry`].
 const REPEAT_NAMES: [&str; 3] = ["conflict", "wallet_held", "session_lost"];
 
 /// What the writers of exchanges count. Cheap to clone.
@@ -123,7 +123,7 @@ impl ExchangeMetrics {
     }
 
     /// A batch begins again.
-    pub fn repeats(&self, reason: Repeat) {
+    pub fn retries(&self, reason: BatchRetry) {
         self.repeats[reason as usize].inc();
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use domain::signature::{PayKey, canonical_string};
-use domain::wallet_call::WalletCall;
+use domain::wallet::WalletCall;
 
 use super::{Answer, NOW, Request, TestApp, TestTill, form};
 

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use anyhow::{Result, anyhow, bail, ensure};
 use csv::Position;
-use domain::exchange::check_credit;
 use domain::ids::{AppId, CreditRef, OpenId};
+use domain::wallet::check_credit;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use serde_json::{Map, json};
 use sha2::{Digest as _, Sha256};

@@ -16,11 +16,11 @@ use sha2::{Digest as _, Sha256};
 use store::ApiKey;
 use store::secrets::{answer_key, is_api_key, random_bytes, token_hash};
 
-use super::super::reach::{Denied, admit, names_own_app};
+use super::super::authorization::{Denied, admit, names_own_app};
 use super::describe::limit;
 use super::problem::{Kind, Problem};
 use super::{Access, Route, messages};
-use crate::body::read_body_of;
+use crate::http::body::read_body_of;
 use crate::openapi::Input;
 use crate::state::AppState;
 

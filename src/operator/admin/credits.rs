@@ -1,8 +1,8 @@
 //! Many credits in one request.
 
-use domain::exchange::check_credit;
 use domain::fields::{FieldError, Fields};
 use domain::ids::{CreditRef, OpenId};
+use domain::wallet::check_credit;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, json};

@@ -13,8 +13,8 @@ use super::describe::{PAGE_ITEMS, PAGE_ITEMS_MAX, segment};
 use super::messages::example;
 use super::problem::{Kind, Problem, ProblemBody};
 use super::routes::{Access, ROUTES, Route};
-use crate::body::{too_large, too_slow, too_slow_for_pace};
 use crate::config::Config;
+use crate::http::body::{too_large, too_slow, too_slow_for_pace};
 use crate::openapi::{self, Api, Document, Example, Field, Operation, Place, Refused, schema};
 use crate::operator::Reach;
 

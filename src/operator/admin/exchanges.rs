@@ -1,12 +1,11 @@
 //! Exchanges: what was sold for which number, and whether a signature would have matched.
 
 use domain::caller::{SignatureVerdict, examine_signature};
-use domain::exchange::{AMOUNT_MAX, Amount};
 use domain::fields::{Expected, FieldError, Fields};
 use domain::ids::{AppId, BizNo, OpenId, ProductText};
 use domain::signature::Mistake;
 use domain::text;
-use domain::wallet_call::{WalletCall, WalletForm};
+use domain::wallet::{AMOUNT_MAX, Amount, WalletCall, WalletForm};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};

@@ -13,7 +13,6 @@ use super::messages::{example, no_block, no_image};
 use super::problem::Problem;
 use super::routes::routes;
 use crate::openapi::{APP_ID, IMG_ID, Input};
-use crate::small_copies::block_hashes;
 use crate::state::AppState;
 
 routes! { "Images":
@@ -87,7 +86,7 @@ async fn get(state: &AppState, call: &Call) -> Result<ImageShown, Problem> {
 async fn block(state: &AppState, call: &Call) -> Result<Blocked, Problem> {
     let reason = call.read(reason)?;
     let image = find(state, call).await?;
-    let (contents, near_copies) = block_hashes(state, &image).await?;
+    let (contents, near_copies) = state.picture_work.block_hashes(&image).await?;
     let operator = call.operator(&json!({}));
     let outcome = state.store.block_picture(&operator, contents, &near_copies, reason.as_str()).await?;
     let finds_near_copies = !near_copies.is_empty();

@@ -39,10 +39,10 @@ use self::describe::Page;
 use self::idempotency::Answered;
 use self::problem::{Kind, Problem};
 use self::routes::Answer;
-use crate::client_address::Client;
-use crate::error::{json_response, panic_text};
-use crate::refusal_log::Unsuccessful;
-use crate::request_id::{REQUEST_ID, request_id};
+use crate::http::client_address::Client;
+use crate::http::refusal::{json_response, panic_text};
+use crate::http::refusal_log::Unsuccessful;
+use crate::http::request_id::{REQUEST_ID, request_id};
 use crate::state::AppState;
 
 pub use self::call::IDEMPOTENCY_KEY;

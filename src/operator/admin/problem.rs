@@ -14,7 +14,7 @@ use serde::Serialize;
 use store::{CommandError, ReceiverError, StoreError};
 
 use super::messages;
-use crate::error::{Refusal, json_response};
+use crate::http::refusal::{Refusal, json_response};
 
 /// What a URI leaves as it is.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');

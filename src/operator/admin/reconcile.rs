@@ -12,10 +12,10 @@ use super::describe::answers;
 use super::messages::{example, no_app};
 use super::problem::Problem;
 use super::routes::routes;
-use crate::body::{BoxedError, TooSlow, announced_bytes, too_large, too_slow_for_pace};
-use crate::error::{Code, Refusal};
+use crate::http::body::{BoxedError, TooSlow, announced_bytes, too_large, too_slow_for_pace};
+use crate::http::refusal::{Code, Refusal};
 use crate::openapi::{Field, Input};
-use crate::operator::their_books::{
+use crate::operator::reconcile_upload::{
     COLUMN_FIELDS, FILE_BYTES_MAX, NotKept, at_a_pace, compared, field_of, keep, no_room,
 };
 use crate::state::AppState;

@@ -20,7 +20,7 @@ use super::{
 use crate::config::Config;
 use crate::openapi::{Operation, Schema, schema};
 use crate::operator::Reach;
-use crate::operator::their_books::FILE_BYTES_MAX;
+use crate::operator::reconcile_upload::FILE_BYTES_MAX;
 use crate::state::AppState;
 
 /// The largest body with many lines, in bytes: 10,000 credits with the longest texts.

@@ -3,10 +3,9 @@
 use std::fmt::Display;
 
 use domain::app_command::KnownPlayers;
-use domain::exchange::check_credit;
 use domain::fields::{Expected, FieldError, parse_integer};
 use domain::ids::{AppId, CreditRef, OpenId};
-use domain::wallet::{Receipt, Refused};
+use domain::wallet::{Receipt, Refused, check_credit};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;

@@ -8,12 +8,12 @@ use domain::text;
 use store::{ConsoleSession, ConsoleUserChange};
 
 use super::error::ConsoleError;
+use super::i18n::Moment as _;
 use super::page::{Page, render};
 use super::password;
+use super::request::{Answer, ConsoleRequest};
 use super::route::Route;
 use super::session::SignedIn;
-use super::visit::{Answer, Visit};
-use super::words::Moment as _;
 
 pub(super) const ROUTES: &[Route] = &[
     Route::page(PATH, || get(page)).of_own_apps(),
@@ -39,7 +39,7 @@ struct AccountPage<'a> {
     own: &'a str,
 }
 
-async fn page(visit: Visit) -> Answer {
+async fn page(visit: ConsoleRequest) -> Answer {
     let sessions = visit.state.store.console_sessions(&visit.user.name).await?;
     let page =
         Page { notice: visit.notice(NOTICES), user: Some(&visit.user), ..Page::of_nobody("Your account") };
@@ -47,7 +47,7 @@ async fn page(visit: Visit) -> Answer {
     render(&AccountPage { page, user: &visit.user, sessions: &sessions, own: &own })
 }
 
-async fn change_password(visit: Visit) -> Answer {
+async fn change_password(visit: ConsoleRequest) -> Answer {
     let (name, present) = (&visit.user.name, visit.fields.text("password").unwrap_or_default());
     // The error of a field would repeat what was typed.
     let new = NewPassword::parse(visit.fields.text("new_password").unwrap_or_default(), name).map_err(
@@ -71,7 +71,7 @@ async fn change_password(visit: Visit) -> Answer {
     Ok(Redirect::to("/console/account?done=password").into_response())
 }
 
-async fn end_session(visit: Visit) -> Answer {
+async fn end_session(visit: ConsoleRequest) -> Answer {
     let change = ConsoleUserChange::EndSession(visit.text("session").to_owned());
     if !visit.state.store.change_console_user(&visit.oneself()?, &visit.user.name, change).await? {
         return Err(ConsoleError::not_found("You have no such session."));

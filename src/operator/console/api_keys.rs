@@ -9,12 +9,12 @@ use domain::text;
 use store::{ApiKeySummary, RevokeOutcome};
 
 use super::error::ConsoleError;
+use super::i18n::Moment as _;
 use super::page::{Page, Section, Shown as _, render};
+use super::request::{Answer, ConsoleRequest};
 use super::route::Route;
 use super::shown_once::ShownOnce;
 use super::users::rights;
-use super::visit::{Answer, Visit};
-use super::words::Moment as _;
 
 pub(super) const ROUTES: &[Route] = &[
     Route::page(PATH, || get(list)),
@@ -34,13 +34,13 @@ struct ApiKeysPage<'a> {
     keys: &'a [ApiKeySummary],
 }
 
-async fn list(visit: Visit) -> Answer {
+async fn list(visit: ConsoleRequest) -> Answer {
     let keys = visit.state.store.api_keys().await?;
     let page = Page { notice: visit.notice(NOTICES), ..visit.page(Section::API_KEYS, "API keys") };
     render(&ApiKeysPage { page, keys: &keys })
 }
 
-async fn create(visit: Visit) -> Answer {
+async fn create(visit: ConsoleRequest) -> Answer {
     let name = visit.fields.required("name", ApiKeyName::parse)?;
     let rights = rights(&visit).await?;
     let made = visit.state.store.create_api_key(&visit.operator()?, &name, rights).await?;
@@ -65,7 +65,7 @@ async fn create(visit: Visit) -> Answer {
     shown.render(&visit, Section::API_KEYS, "API key")
 }
 
-async fn revoke(visit: Visit) -> Answer {
+async fn revoke(visit: ConsoleRequest) -> Answer {
     let name = visit.fields.required("name", ApiKeyName::parse)?;
     match visit.state.store.revoke_api_key(&visit.operator()?, &name).await? {
         RevokeOutcome::Revoked => Ok(Redirect::to("/console/api-keys?done=revoked").into_response()),

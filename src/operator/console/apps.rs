@@ -2,7 +2,7 @@
 
 mod changes;
 
-use super::words::{Moment as _, said};
+use super::i18n::{Moment as _, said};
 use askama::Template;
 use axum::extract::Path;
 use axum::routing::{MethodRouter, get, post};
@@ -17,8 +17,8 @@ use store::{AppDetail, COUNTED_MAX, TokenSummary};
 use self::changes::kind_in_words;
 use super::error::ConsoleError;
 use super::page::{Page, Section, Shown, render};
+use super::request::{Answer, ConsoleRequest};
 use super::route::Route;
-use super::visit::{Answer, Visit};
 use crate::state::AppState;
 
 /// Most apps that the list shows.
@@ -74,7 +74,7 @@ struct ListPage<'a> {
     left_out: usize,
 }
 
-async fn list(visit: Visit) -> Answer {
+async fn list(visit: ConsoleRequest) -> Answer {
     let search = visit.text("search").to_lowercase();
     let mut apps = visit.state.store.apps(visit.apps()).await?;
     let holds = |text: &str| text.to_lowercase().contains(&search);
@@ -140,7 +140,7 @@ struct NewAppPage<'a> {
     settings: &'a AppSettings,
 }
 
-async fn new_app(visit: Visit) -> Answer {
+async fn new_app(visit: ConsoleRequest) -> Answer {
     let settings = &AppSettings { scopes: Scope::ALL.into(), ..AppSettings::default() };
     render(&NewAppPage { page: visit.page(Section::APPS, "New app"), settings })
 }
@@ -161,7 +161,7 @@ async fn find(state: &AppState, name: &str) -> Result<AppDetail, ConsoleError> {
     state.store.app_detail(&app_id).await?.ok_or_else(none)
 }
 
-async fn app(Path(name): Path<String>, visit: Visit) -> Answer {
+async fn app(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
     let detail = find(&visit.state, &name).await?;
     let (own, server) = (detail.summary.limits.values(), visit.state.config.limits.as_app_limits().values());
     let limits = AppLimits::FIELDS.into_iter().zip(own.into_iter().zip(server));
@@ -182,7 +182,7 @@ struct TokensPage<'a> {
     tokens: &'a [TokenSummary],
 }
 
-async fn tokens(Path(name): Path<String>, visit: Visit) -> Answer {
+async fn tokens(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
     let app = find(&visit.state, &name).await?;
     let app_id = &app.summary.app_id;
     let page = Page {

@@ -1,6 +1,6 @@
 //! The message after a credit, a debit or a cancel, on the page of the player or the exchange.
 
-use super::words::said;
+use super::i18n::said;
 use domain::fields::Fields;
 use domain::ids::{AppId, CreditRef};
 use domain::ledger::ReferenceKind;
@@ -9,7 +9,7 @@ use store::ChangeRecord;
 
 use super::error::ConsoleError;
 use super::page::Shown as _;
-use super::visit::{Visit, address};
+use super::request::{ConsoleRequest, address};
 
 /// The address of the page at `path`, with the message about a change.
 pub(super) fn address_after_change(path: &str, reference: &CreditRef, replayed: bool) -> String {
@@ -20,7 +20,7 @@ pub(super) fn address_after_change(path: &str, reference: &CreditRef, replayed: 
 /// The message that the address of a page requests. The change is looked up in the store, because anybody can
 /// write an address. `is_here` tells whether the page shows the change.
 pub(super) async fn change_notice(
-    visit: &Visit,
+    visit: &ConsoleRequest,
     app_id: &AppId,
     is_here: impl FnOnce(&ChangeRecord) -> bool,
 ) -> Result<Option<String>, ConsoleError> {

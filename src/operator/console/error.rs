@@ -12,10 +12,10 @@ use domain::text::{Language, Text};
 use store::secrets::Unhashable;
 use store::{CommandError, StoreError};
 
+use super::i18n::{language, said};
 use super::page::Page;
 use super::session::SignedIn;
-use super::words::{language, said};
-use crate::error::Refusal;
+use crate::http::refusal::Refusal;
 use crate::oidc::OidcFault;
 
 /// Why a page or a change failed, in the words of its page.

@@ -9,17 +9,17 @@ use domain::ledger::EXCHANGE;
 use domain::moment;
 use domain::product_info::Item;
 use domain::text;
-use domain::wallet::UsedNumber;
+use domain::wallet::Repeat;
 use store::{ChangeRecord, ExchangeRecord, NumberRecord, ReferenceMatch};
 
 use super::change_notice::change_notice;
 use super::error::ConsoleError;
+use super::i18n::{Moment as _, said};
 use super::page::{Page, Section, Shown, render};
 use super::player::player_path;
 use super::refused::{self, code_in_words};
+use super::request::{Answer, ConsoleRequest, address};
 use super::route::Route;
-use super::visit::{Answer, Visit, address};
-use super::words::{Moment as _, said};
 use crate::public::wallet::Receipt;
 use crate::state::AppState;
 
@@ -79,7 +79,7 @@ struct ExchangeTemplate<'a> {
     data: Option<String>,
 }
 
-async fn exchange(Path((app_id, biz_no)): Path<(String, String)>, visit: Visit) -> Answer {
+async fn exchange(Path((app_id, biz_no)): Path<(String, String)>, visit: ConsoleRequest) -> Answer {
     let none = || no_exchange(&app_id, &biz_no);
     let (Ok(app_id), Ok(number)) = (AppId::parse(&app_id), BizNo::parse(&biz_no)) else { return Err(none()) };
     // The IP address of the player is personal data, which only admins see.
@@ -138,11 +138,11 @@ fn validity(item: &Item) -> String {
 }
 
 /// The answer to a retry: a class of the style sheet, and a text.
-fn retry_in_words(answer: UsedNumber) -> (&'static str, &'static str) {
+fn retry_in_words(answer: Repeat) -> (&'static str, &'static str) {
     match answer {
-        UsedNumber::Replayed => ("good", "replay: the same answer again, nothing is deducted"),
-        UsedNumber::Conflict => ("", "refused with 10000602: the biz_no belongs to another content"),
-        UsedNumber::Expired => ("bad", "refused with 10000603: the biz_no has expired"),
+        Repeat::Replayed => ("good", "replay: the same answer again, nothing is deducted"),
+        Repeat::Conflict => ("", "refused with 10000602: the biz_no belongs to another content"),
+        Repeat::Expired => ("bad", "refused with 10000603: the biz_no has expired"),
     }
 }
 

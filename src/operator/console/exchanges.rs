@@ -15,13 +15,13 @@ use store::{
 
 use super::error::ConsoleError;
 use super::exchange::{exchange_path, parse_number, path_of};
+use super::i18n::{Moment as _, local, zone};
 use super::page::{Page, Section, Shown as _, csv_file, render_search};
 use super::player::{player_path, signed};
+use super::request::{Answer, ConsoleRequest, Filters, address};
 use super::route::Route;
 use super::search::{self, Group};
 use super::times::Times;
-use super::visit::{Answer, Filters, Visit, address};
-use super::words::{Moment as _, local, zone};
 
 pub(super) const ROUTES: &[Route] = &[
     Route::page("/console/exchanges", || get(search_page)).of_own_apps(),
@@ -78,7 +78,7 @@ struct Asked {
 }
 
 impl Asked {
-    fn read(visit: &Visit, filters: &mut Filters<'_>) -> Result<Self, ConsoleError> {
+    fn read(visit: &ConsoleRequest, filters: &mut Filters<'_>) -> Result<Self, ConsoleError> {
         let times = Times::read(visit, filters, None);
         let filter = SaleFilter {
             apps: visit.apps().clone(),
@@ -94,7 +94,7 @@ impl Asked {
         Ok(Self { times, filter, size, after: visit.fields.optional("after", SaleCursor::parse)? })
     }
 
-    async fn sales(&self, visit: &Visit) -> Result<SalesPage, ConsoleError> {
+    async fn sales(&self, visit: &ConsoleRequest) -> Result<SalesPage, ConsoleError> {
         Ok(visit.state.store.sales(&self.filter, self.after.as_ref(), self.size).await?)
     }
 }
@@ -104,7 +104,7 @@ fn parse_size(text: &str) -> Result<u32, Expected> {
 }
 
 /// A single match of a number redirects to its page.
-async fn search_page(visit: Visit) -> Answer {
+async fn search_page(visit: ConsoleRequest) -> Answer {
     let mut filters = visit.filters();
     let number = filters.read("number", parse_number);
     let asked = Asked::read(&visit, &mut filters)?;
@@ -134,7 +134,7 @@ async fn search_page(visit: Visit) -> Answer {
     render_search(&ExchangesTemplate { page, times, found, elsewhere, list, size }, &wrong)
 }
 
-async fn list_of(visit: &Visit, asked: &Asked) -> Result<List, ConsoleError> {
+async fn list_of(visit: &ConsoleRequest, asked: &Asked) -> Result<List, ConsoleError> {
     let sales = asked.sales(visit).await?;
     Ok(List {
         of_page: of_page(&sales.items),
@@ -161,7 +161,7 @@ fn of_page(rows: &[SaleRow]) -> Vec<Sum> {
 
 /// The sums of all that match: those of the revenue report, which knows apps, times, products and zones, and has no
 /// presents.
-async fn of_all(visit: &Visit, filter: &SaleFilter) -> Result<Vec<Sum>, ConsoleError> {
+async fn of_all(visit: &ConsoleRequest, filter: &SaleFilter) -> Result<Vec<Sum>, ConsoleError> {
     let (Some(app), None) = (&filter.app_id, &filter.open_id) else { return Ok(Vec::new()) };
     if filter.kind == Some(ListedKind::Present) {
         return Ok(Vec::new());
@@ -215,7 +215,7 @@ async fn of_all(visit: &Visit, filter: &SaleFilter) -> Result<Vec<Sum>, ConsoleE
 }
 
 /// The page of the list as CSV, with times in the zone of the page.
-async fn list_csv(visit: Visit) -> Answer {
+async fn list_csv(visit: ConsoleRequest) -> Answer {
     let mut filters = visit.filters();
     let asked = Asked::read(&visit, &mut filters)?;
     if let Some(wrong) = filters.wrong.pop() {

@@ -14,15 +14,15 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use super::error::ConsoleError;
+use super::i18n::View;
 use super::page::Section;
+use super::request::address;
 use super::route::{Access, Route};
 use super::session::{SessionMemory, SignedIn, signed_in};
-use super::visit::address;
-use super::words::View;
 use super::{account, health, second_factor};
-use crate::client_address::Client;
-use crate::operator::reach::{self, Denied};
-use crate::refusal_log::Unsuccessful;
+use crate::http::client_address::Client;
+use crate::http::refusal_log::Unsuccessful;
+use crate::operator::authorization::{self, Denied};
 use crate::state::AppState;
 
 /// A page loads only the style sheet, the script and pictures of this origin, and has no script of its own. Its
@@ -104,7 +104,7 @@ async fn denied(route: &Route, user: Option<&SignedIn>, parts: &mut Parts) -> Op
     let path = RawPathParams::from_request_parts(parts, &()).await.ok();
     let app_id = path.as_ref().and_then(|path| path.iter().find(|(name, _)| *name == "app_id"));
     let app_id = app_id.map(|(_, app_id)| app_id);
-    let denied = reach::admit(rights, need, route.reach(), app_id).err()?;
+    let denied = authorization::admit(rights, need, route.reach(), app_id).err()?;
     Some(match denied {
         Denied::Role => ConsoleError::not_for_role(need).into_response(),
         Denied::AllAppsOnly if route.path == Section::OVERVIEW.path => {

@@ -10,10 +10,10 @@ use domain::text;
 use domain::text::Text;
 use time::OffsetDateTime;
 
+use super::i18n::{Moment as _, local, parse_moment, said};
 use super::page::{Page, Section, Shown as _, render_search};
+use super::request::{Answer, ConsoleRequest, address};
 use super::route::Route;
-use super::visit::{Answer, Visit, address};
-use super::words::{Moment as _, local, parse_moment, said};
 use crate::health::{CELL, Known, STRIP, first_cell};
 
 pub(super) const PATH: &str = "/console/health";
@@ -154,7 +154,7 @@ struct HealthPage<'a> {
 }
 
 /// The minutes of the hour that has the moment `at`, newest first. Without it the last hour.
-async fn page(visit: Visit) -> Answer {
+async fn page(visit: ConsoleRequest) -> Answer {
     let state = &visit.state;
     let now = visit.now();
     let mut filters = visit.filters();

@@ -12,11 +12,11 @@ use domain::text;
 use store::{ImageCursor, ImageDetail, ImageFilter, ImageKey, StoredImage};
 
 use super::error::ConsoleError;
+use super::i18n::{Moment as _, parse_moment};
 use super::page::{Page, Section, Shown, render, render_search};
+use super::request::{Answer, ConsoleRequest};
 use super::route::Route;
-use super::visit::{Answer, Visit};
-use super::words::{Moment as _, parse_moment};
-use crate::small_copies::{self, THUMBNAIL_WIDTHS};
+use crate::images::small_copies::THUMBNAIL_WIDTHS;
 use crate::state::AppState;
 
 pub(super) const ROUTES: &[Route] = &[
@@ -51,7 +51,7 @@ fn parse_state(text: &str) -> Result<bool, Expected> {
     }
 }
 
-async fn search(visit: Visit) -> Answer {
+async fn search(visit: ConsoleRequest) -> Answer {
     let mut filters = visit.filters();
     let filter = ImageFilter {
         apps: visit.apps().clone(),
@@ -92,13 +92,13 @@ fn img_id_of(name: &str) -> Result<ImgId, ConsoleError> {
 }
 
 /// The image in an address, of one of the user's apps.
-async fn find(visit: &Visit, name: &str) -> Result<StoredImage, ConsoleError> {
+async fn find(visit: &ConsoleRequest, name: &str) -> Result<StoredImage, ConsoleError> {
     let image = visit.state.store.image(&img_id_of(name)?).await?;
     image.filter(|image| visit.apps().has(image.app_id.as_str())).ok_or_else(|| no_such_image(name))
 }
 
 /// The same with all its details. Copies in other apps are left out.
-async fn find_detail(visit: &Visit, name: &str) -> Result<ImageDetail, ConsoleError> {
+async fn find_detail(visit: &ConsoleRequest, name: &str) -> Result<ImageDetail, ConsoleError> {
     let detail = visit.state.store.image_detail(&img_id_of(name)?).await?;
     let is_own = |image: &StoredImage| visit.apps().has(image.app_id.as_str());
     let mut detail = detail.filter(|detail| is_own(&detail.image)).ok_or_else(|| no_such_image(name))?;
@@ -108,7 +108,7 @@ async fn find_detail(visit: &Visit, name: &str) -> Result<ImageDetail, ConsoleEr
 }
 
 /// Whether the user may see a blocked picture, and asks for it.
-fn reveals(visit: &Visit) -> bool {
+fn reveals(visit: &ConsoleRequest) -> bool {
     visit.user.rights.is_everything() && visit.text("reveal") == "yes"
 }
 
@@ -118,7 +118,7 @@ const NOTICES: [(&str, &str); 2] = [
     ("unblock", "The picture is no longer blocked."),
 ];
 
-async fn image(Path(name): Path<String>, visit: Visit) -> Answer {
+async fn image(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
     let detail = find_detail(&visit, &name).await?;
     let page = Page { notice: visit.notice(NOTICES), ..visit.page(Section::IMAGES, "Image") };
     render(&ImagePage { page, image: &detail.image, detail: &detail, is_revealed: reveals(&visit) })
@@ -130,13 +130,13 @@ fn parse_width(text: &str) -> Result<u32, Expected> {
 }
 
 /// A small copy of a picture, for the pages of the console. Admins can request a blocked picture explicitly.
-async fn picture(Path(name): Path<String>, visit: Visit) -> Answer {
+async fn picture(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
     let width = visit.fields.required("w", parse_width)?;
     let image = find(&visit, &name).await?;
     let (media_type, bytes) = if image.is_blocked && !reveals(&visit) {
         ("image/svg+xml", PLACEHOLDER.as_bytes().to_vec())
     } else if width < image.side {
-        let small = small_copies::small_copy(&visit.state, &image, width).await?;
+        let small = visit.state.picture_work.small_copy(&image, width).await?;
         (small.format.media_type(), small.bytes)
     } else {
         let bytes = visit.state.store.contents(&image.contents, image.byte_length).await?;
@@ -157,23 +157,23 @@ struct ConfirmPage<'a> {
 
 /// The page before a block, or before the end of one.
 fn confirm(blocks: bool) -> MethodRouter<AppState> {
-    get(async move |Path(name): Path<String>, visit: Visit| {
+    get(async move |Path(name): Path<String>, visit: ConsoleRequest| {
         let detail = find_detail(&visit, &name).await?;
         let title = if blocks { "Block this picture?" } else { "Unblock this picture?" };
         render(&ConfirmPage { page: visit.page(Section::IMAGES, title), detail: &detail, blocks })
     })
 }
 
-async fn block(Path(name): Path<String>, visit: Visit) -> Answer {
+async fn block(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
     let operator = visit.operator()?;
     let reason = visit.fields.required("reason", Reason::parse)?;
     let image = find(&visit, &name).await?;
-    let (contents, near_copies) = small_copies::block_hashes(&visit.state, &image).await?;
+    let (contents, near_copies) = visit.state.picture_work.block_hashes(&image).await?;
     visit.state.store.block_picture(&operator, contents, &near_copies, reason.as_str()).await?;
     Ok(Redirect::to(&format!("/console/images/{}?done=block", image.img_id)).into_response())
 }
 
-async fn unblock(Path(name): Path<String>, visit: Visit) -> Answer {
+async fn unblock(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
     let img_id = img_id_of(&name)?;
     let operator = visit.operator()?.because(&visit.fields.required("reason", Reason::parse)?);
     // If the block is gone already, there is nothing to do.

@@ -2,7 +2,7 @@
 //! the keys.
 //!
 //! A table lists each page with the role that may request it. The guard checks every request against the
-//! table before the handler runs, so no page can forget the check. A handler takes a `Visit`: the user, and
+//! table before the handler runs, so no page can forget the check. A handler takes a `ConsoleRequest`: the user, and
 //! what the user typed. `page` has what all pages share. Each other file is one part of the console: its
 //! `ROUTES` (a row of `PARTS`), its handlers, and its templates, which extend `base.html`.
 
@@ -16,6 +16,7 @@ mod exchange;
 mod exchanges;
 mod guard;
 mod health;
+pub(crate) mod i18n;
 mod images;
 mod oidc;
 mod operator_log;
@@ -29,6 +30,7 @@ mod presets;
 mod receivers;
 mod refused;
 mod reports;
+mod request;
 mod route;
 mod search;
 mod second_factor;
@@ -39,9 +41,7 @@ mod signature_check;
 mod times;
 mod upload;
 mod users;
-mod visit;
 mod wallet_change;
-pub(crate) mod words;
 
 use std::sync::Arc;
 
@@ -51,8 +51,8 @@ use axum::middleware;
 use axum::response::Redirect;
 use axum::routing::get;
 use error::ConsoleError;
+use i18n::View;
 use session::SessionMemory;
-use words::View;
 
 pub use self::route::{Access, Route};
 use crate::state::AppState;
@@ -62,7 +62,7 @@ const PARTS: [&[Route]; 26] = [
     asset::ROUTES,
     sign_in::ROUTES,
     oidc::ROUTES,
-    words::ROUTES,
+    i18n::ROUTES,
     overview::ROUTES,
     health::ROUTES,
     search::ROUTES,

@@ -16,12 +16,12 @@ use subtle::ConstantTimeEq as _;
 
 use super::error::ConsoleError;
 use super::page::{Page, render};
+use super::request::{Answer, address, read_fields, text};
 use super::route::Route;
 use super::session::{cookie_named, set_cookie, signed_in, token_of};
 use super::sign_in::where_to;
-use super::visit::{Answer, address, read_fields, text};
-use crate::client_address::Client;
 use crate::config::OIDC_CALLBACK_PATH;
+use crate::http::client_address::Client;
 use crate::oidc::{Oidc, OidcFault, SignInSecret};
 use crate::state::AppState;
 

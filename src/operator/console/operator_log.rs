@@ -8,12 +8,12 @@ use domain::ids::{AppId, OpenId};
 use domain::receiver::ReceiverId;
 use store::{ImageKey, OperatorLogCursor, OperatorLogFilter, OperatorLogLine};
 
+use super::i18n::{Moment as _, parse_moment};
 use super::page::{Page, Section, render_search};
 use super::player::player_path;
 use super::receivers::receiver_path;
+use super::request::{Answer, ConsoleRequest};
 use super::route::Route;
-use super::visit::{Answer, Visit};
-use super::words::{Moment as _, parse_moment};
 
 pub(super) const ROUTES: &[Route] = &[Route::page("/console/log", || get(page)).of_own_apps()];
 
@@ -31,7 +31,7 @@ struct LogPage<'a> {
     older: Option<String>,
 }
 
-async fn page(visit: Visit) -> Answer {
+async fn page(visit: ConsoleRequest) -> Answer {
     let mut filters = visit.filters();
     let filter = OperatorLogFilter {
         apps: visit.apps().clone(),

@@ -8,11 +8,11 @@ use domain::text;
 use store::{OrderCursor, OrderFilter, StoredOrder};
 
 use super::error::ConsoleError;
+use super::i18n::said;
 use super::orders::{millis_time, status_class, status_words, web_link};
 use super::page::{Page, Section, render, render_search};
+use super::request::{Answer, ConsoleRequest};
 use super::route::Route;
-use super::visit::{Answer, Visit};
-use super::words::said;
 
 /// Orders on a page. The number is small because each order has a picture.
 const ORDERS: u32 = 20;
@@ -27,10 +27,10 @@ struct CenterPage<'a> {
     tab: Option<Tab>,
     orders: Vec<StoredOrder>,
     next: Option<String>,
-    visit: &'a Visit,
+    visit: &'a ConsoleRequest,
 }
 
-async fn center(visit: Visit) -> Answer {
+async fn center(visit: ConsoleRequest) -> Answer {
     let (app, player) = (visit.text("app_id"), visit.text("open_id"));
     let mut filters = visit.filters();
     let wanted = filters.read("app_id", AppId::parse).zip(filters.read("open_id", OpenId::parse));

@@ -14,11 +14,11 @@ use serde_json::Value;
 use store::{OrderCursor, OrderEvent, OrderFilter, OrderPayment, StoredOrder};
 
 use super::error::ConsoleError;
+use super::i18n::{Markup, Moment as _, id, parse_moment, said};
 use super::page::{Page, Section, Shown, render, render_search};
 use super::presets::Presets;
+use super::request::{Answer, ConsoleRequest, address};
 use super::route::Route;
-use super::visit::{Answer, Visit, address};
-use super::words::{Markup, Moment as _, id, parse_moment, said};
 
 pub(super) const ROUTES: &[Route] = &[
     Route::page("/console/orders", || get(search)).of_own_apps(),
@@ -99,7 +99,7 @@ fn statuses() -> impl Iterator<Item = i16> {
     OrderStatus::CODES.into_iter().filter_map(|code| i16::try_from(code).ok())
 }
 
-async fn search(visit: Visit) -> Answer {
+async fn search(visit: ConsoleRequest) -> Answer {
     let mut filters = visit.filters();
     let filter = OrderFilter {
         apps: visit.apps().clone(),
@@ -153,7 +153,7 @@ fn value_shown(field: &str, value: &Value) -> String {
     }
 }
 
-async fn order(Path((app_id, number)): Path<(String, String)>, visit: Visit) -> Answer {
+async fn order(Path((app_id, number)): Path<(String, String)>, visit: ConsoleRequest) -> Answer {
     let unknown =
         || ConsoleError::not_found(text!("The app {app_id} has no order {number}.", app_id, number));
     let app = AppId::parse(&app_id).map_err(|_| unknown())?;

@@ -15,14 +15,14 @@ use time::OffsetDateTime;
 
 use self::chart::{Chart, chart, minutes};
 use super::health::{Sentences, Strip, sentences, strip};
+use super::i18n::{Moment as _, said};
 use super::orders::{millis_time, stuck_path};
 use super::page::{Page, Section, Shown as _, render};
 use super::receivers::{failure, receiver_path};
+use super::request::{Answer, ConsoleRequest};
 use super::route::Route;
-use super::visit::{Answer, Visit};
-use super::words::{Moment as _, said};
-use crate::error::Code;
 use crate::health::Business;
+use crate::http::refusal::Code;
 use crate::metrics::{Answers, Sample};
 use crate::operator::{READY_TIMEOUT, read_off};
 use crate::state::AppState;
@@ -61,7 +61,7 @@ struct OverviewPage<'a> {
     last_audit: Option<&'a LastAudit>,
 }
 
-async fn page(visit: Visit) -> Answer {
+async fn page(visit: ConsoleRequest) -> Answer {
     let state = &visit.state;
     let now = state.metrics.sample(state.clock.unix_millis(), read_off(state).await);
     let mut samples = state.metrics.last_hour();

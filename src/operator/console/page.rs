@@ -11,10 +11,10 @@ use domain::text::{Language, Text};
 use store::CsvReader;
 use time::OffsetDateTime;
 
-use super::super::reach::admit;
+use super::super::authorization::admit;
+use super::i18n::{language, local, said};
+use super::request::{Answer, text as typed_text};
 use super::session::SignedIn;
-use super::visit::{Answer, text as typed_text};
-use super::words::{language, local, said};
 
 /// A section of the console in the navigation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -19,12 +19,12 @@ use store::{
 use super::change_notice::change_notice;
 use super::error::ConsoleError;
 use super::exchange::{exchange_path, times_in_words};
+use super::i18n::{Moment as _, parse_moment};
 use super::orders::{status_class, status_words};
 use super::page::{Page, Section, Shown, render_search};
 use super::refused::code_in_words;
+use super::request::{Answer, ConsoleRequest, Filters, address};
 use super::route::Route;
-use super::visit::{Answer, Filters, Visit, address};
-use super::words::{Moment as _, parse_moment};
 use crate::state::AppState;
 
 pub(super) const ROUTES: &[Route] = &[
@@ -49,7 +49,7 @@ struct PlayersTemplate<'a> {
     more: Option<String>,
 }
 
-async fn search(visit: Visit) -> Answer {
+async fn search(visit: ConsoleRequest) -> Answer {
     let mut filters = visit.filters();
     let filter = PlayerFilter {
         apps: visit.apps().clone(),
@@ -89,7 +89,7 @@ struct PlayerTemplate<'a> {
 }
 
 /// The filter of the history.
-fn history_filter(visit: &Visit, filters: &mut Filters<'_>) -> HistoryFilter {
+fn history_filter(visit: &ConsoleRequest, filters: &mut Filters<'_>) -> HistoryFilter {
     HistoryFilter {
         kind: filters.read("kind", HistoryKind::parse),
         since: filters.read("from", parse_moment),
@@ -98,7 +98,7 @@ fn history_filter(visit: &Visit, filters: &mut Filters<'_>) -> HistoryFilter {
     }
 }
 
-async fn player(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
+async fn player(Path(names): Path<(String, String)>, visit: ConsoleRequest) -> Answer {
     let (app_id, open_id, known) = find_named(&visit.state, &names).await?;
     let (store, of) = (&visit.state.store, (&app_id, &open_id));
     let mut filters = visit.filters();
@@ -142,7 +142,7 @@ async fn player(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
 }
 
 /// The entries that match the filter of the page as CSV, with the columns of `minitill wallet statement`.
-async fn ledger_csv(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
+async fn ledger_csv(Path(names): Path<(String, String)>, visit: ConsoleRequest) -> Answer {
     let (app_id, open_id, _) = find_player(&visit.state, &names).await?;
     let mut filters = visit.filters();
     let kind = filters.read("kind", EntryKind::parse);

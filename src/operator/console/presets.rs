@@ -4,9 +4,9 @@
 use domain::period::{Preset as Period, TimeSpan, TimeZone};
 use time::OffsetDateTime;
 
+use super::i18n::{word, zone};
+use super::request::ConsoleRequest;
 use super::times::name;
-use super::visit::Visit;
-use super::words::{word, zone};
 
 /// The links of a page whose filter has the fields `from` and `to`.
 pub(super) struct Presets(pub(super) Vec<Preset>);
@@ -23,7 +23,7 @@ pub(super) struct Preset {
 
 impl Presets {
     /// The links of this page. What else was typed stays.
-    pub(super) fn of(visit: &Visit) -> Self {
+    pub(super) fn of(visit: &ConsoleRequest) -> Self {
         let now = visit.now();
         let presets = Period::ALL.into_iter().map(|period| {
             // As a field for date and time has them.

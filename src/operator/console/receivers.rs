@@ -14,10 +14,10 @@ use domain::text;
 use store::{EventKey, EventOutcome, FailedEvent, ReceiverDetail, ReceiverTry};
 
 use super::error::ConsoleError;
+use super::i18n::{Moment as _, said, word};
 use super::page::{Page, Section, Shown, render, render_search};
+use super::request::{Answer, ConsoleRequest};
 use super::route::Route;
-use super::visit::{Answer, Visit};
-use super::words::{Moment as _, said, word};
 use crate::state::AppState;
 
 /// A form that does this to the receiver of the path.
@@ -103,7 +103,7 @@ struct ListPage<'a> {
     seen: String,
 }
 
-async fn list(Path(name): Path<String>, visit: Visit) -> Answer {
+async fn list(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
     let app_id = find_app(&visit.state, &name).await?;
     // The mark comes first: a receiver that is added in between makes the form stale, not the page.
     let seen = visit.state.store.receivers_mark(&app_id).await?;
@@ -159,7 +159,7 @@ enum Search {
     Found(EventKey, EventOutcome),
 }
 
-async fn receiver(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
+async fn receiver(Path(names): Path<(String, String)>, visit: ConsoleRequest) -> Answer {
     let ((app_id, id), store) = (parse(&names)?, &visit.state.store);
     let none = || no_such_receiver(&app_id, id.as_str());
     let seen = store.receivers_mark(&app_id).await?;
@@ -196,7 +196,7 @@ async fn receiver(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
 
 /// The event with this id, and what became of it here.
 async fn look_for(
-    visit: &Visit,
+    visit: &ConsoleRequest,
     app_id: &AppId,
     id: &ReceiverId,
     event_id: EventId,
@@ -209,7 +209,7 @@ async fn look_for(
 }
 
 /// What the page tells after a change.
-fn notice(visit: &Visit, receiver: &Receiver) -> Option<String> {
+fn notice(visit: &ConsoleRequest, receiver: &Receiver) -> Option<String> {
     if visit.text("done") == "resend" {
         let waits = receiver.paused_by.is_some();
         return Some(said(&match (visit.text("resent").parse::<i64>().ok()?, waits) {

@@ -4,13 +4,13 @@ use askama::Template;
 use domain::code::Code;
 use domain::ids::AppId;
 use domain::text;
-use store::{NumberUse, RefusedNumber};
+use store::{BizNoUse, RefusedNumber};
 
 use super::exchange::times_in_words;
+use super::i18n::{Moment as _, said, word};
 use super::page::{Page, Section, render};
 use super::player::player_path;
-use super::visit::{Answer, Visit};
-use super::words::{Moment as _, said, word};
+use super::request::{Answer, ConsoleRequest};
 
 #[derive(Template)]
 #[template(path = "refused.html")]
@@ -18,11 +18,11 @@ struct RefusedTemplate<'a> {
     page: Page<'a>,
     number: &'a RefusedNumber,
     /// What the number was used for after all: a present, a cancel, or a query that closed it.
-    usage: Option<NumberUse>,
+    usage: Option<BizNoUse>,
 }
 
 /// The page of a number that was refused, and under which no exchange has deducted.
-pub(super) async fn page_of(visit: &Visit, app_id: &AppId, number: &RefusedNumber) -> Answer {
+pub(super) async fn page_of(visit: &ConsoleRequest, app_id: &AppId, number: &RefusedNumber) -> Answer {
     let usage = visit.state.store.number_use(app_id, &number.biz_no).await?;
     let page = visit.page(Section::EXCHANGES, text!("Number {biz_no}", biz_no = number.biz_no));
     render(&RefusedTemplate { page, number, usage })

@@ -23,12 +23,12 @@ use time::OffsetDateTime;
 
 use self::picture::{BARS_MAX, Bar, DAYS_MAX, Picture, columns, list};
 use super::error::ConsoleError;
+use super::i18n::{Moment as _, said, zone};
 use super::overview::meaning;
 use super::page::{Page, Section, Shown as _, csv_file, render_search};
+use super::request::{Answer, ConsoleRequest, Filters, address};
 use super::route::Route;
 use super::times::Times;
-use super::visit::{Answer, Filters, Visit, address};
-use super::words::{Moment as _, said, zone};
 
 pub(super) use self::reconcile::RECONCILE_ROUTES;
 pub(super) use self::statement::STATEMENT_ROUTES;
@@ -99,7 +99,7 @@ fn app_of(page: &Page<'_>, filters: &mut Filters<'_>) -> Option<AppId> {
     if page.text("app_id").is_empty() { first() } else { typed }
 }
 
-async fn page(visit: Visit) -> Answer {
+async fn page(visit: ConsoleRequest) -> Answer {
     let mut filters = visit.filters();
     let times = Times::read(&visit, &mut filters, Some(PERIOD));
     let page = Page { loads_again: false, ..visit.search_page(Section::REPORTS).await? };
@@ -122,11 +122,11 @@ async fn page(visit: Visit) -> Answer {
 }
 
 /// The address of another page for the same app and times.
-fn visit_address(visit: &Visit, path: &str, app_id: &str, changed: &[(&str, &str)]) -> String {
+fn visit_address(visit: &ConsoleRequest, path: &str, app_id: &str, changed: &[(&str, &str)]) -> String {
     address(path, &visit.fields, &[&[("app_id", app_id)], changed].concat())
 }
 
-async fn report(visit: &Visit, app: &AppId, times: &Times) -> Result<Report, ConsoleError> {
+async fn report(visit: &ConsoleRequest, app: &AppId, times: &Times) -> Result<Report, ConsoleError> {
     let by_day = revenue(visit, app, times.since, times.until, vec![RevenueGroup::Day]).await?;
     let by_product = revenue(visit, app, times.since, times.until, vec![RevenueGroup::ProductName]).await?;
     let by_zone = revenue(visit, app, times.since, times.until, vec![RevenueGroup::Zone]).await?;
@@ -154,7 +154,7 @@ async fn report(visit: &Visit, app: &AppId, times: &Times) -> Result<Report, Con
 }
 
 async fn revenue(
-    visit: &Visit,
+    visit: &ConsoleRequest,
     app: &AppId,
     since: Option<OffsetDateTime>,
     until: Option<OffsetDateTime>,
@@ -335,7 +335,7 @@ impl Table {
 }
 
 /// What a file is asked for: an app, and times.
-fn asked(visit: &Visit) -> Result<(AppId, Times), ConsoleError> {
+fn asked(visit: &ConsoleRequest) -> Result<(AppId, Times), ConsoleError> {
     let mut filters = visit.filters();
     let times = Times::read(visit, &mut filters, Some(PERIOD));
     if let Some(wrong) = filters.wrong.pop() {
@@ -351,7 +351,7 @@ fn file_name(what: &str, app: &AppId, times: &Times) -> String {
 }
 
 /// Revenue as `minitill report revenue --csv` prints it.
-async fn revenue_csv(visit: Visit) -> Answer {
+async fn revenue_csv(visit: ConsoleRequest) -> Answer {
     let (app, times) = asked(&visit)?;
     let group = visit.fields.required("group", RevenueQuery::parse_groups)?;
     let report = revenue(&visit, &app, times.since, times.until, group.clone()).await?;
@@ -360,7 +360,7 @@ async fn revenue_csv(visit: Visit) -> Answer {
     Ok(csv_file(&file_name(&format!("revenue-{}", names.join("-")), &app, &times), &csv))
 }
 
-async fn refusals_csv(visit: Visit) -> Answer {
+async fn refusals_csv(visit: ConsoleRequest) -> Answer {
     let (app, times) = asked(&visit)?;
     let refusals = visit.state.store.refusals_by_code(&app, times.since, times.until).await?;
     let mut csv = WriterBuilder::new().from_writer(Vec::new());

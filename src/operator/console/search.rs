@@ -10,11 +10,11 @@ use domain::text;
 use store::{ImageFilter, ImageKey, OrderFilter, PlayerFilter, Store, StoreError};
 
 use super::exchange::{exchange_path, parse_number, path_of};
+use super::i18n::said;
 use super::page::{Page, render_search};
 use super::player::player_path;
+use super::request::{Answer, ConsoleRequest};
 use super::route::Route;
-use super::visit::{Answer, Visit};
-use super::words::said;
 
 pub(super) const ROUTES: &[Route] = &[Route::page("/console/search", || get(search)).of_own_apps()];
 
@@ -45,7 +45,7 @@ struct SearchPage<'a> {
     groups: Vec<Group>,
 }
 
-async fn search(visit: Visit) -> Answer {
+async fn search(visit: ConsoleRequest) -> Answer {
     let mut filters = visit.filters();
     let text = filters.read("q", parse_number);
     let wrong = filters.wrong;

@@ -13,8 +13,8 @@ use totp_rs::{Builder, Totp};
 use super::error::ConsoleError;
 use super::page::{Page, render};
 use super::password;
+use super::request::{Answer, ConsoleRequest};
 use super::route::Route;
-use super::visit::{Answer, Visit};
 use crate::state::AppState;
 
 pub(super) const ROUTES: &[Route] =
@@ -63,7 +63,7 @@ struct SetUpPage<'a> {
     is_required: bool,
 }
 
-async fn page(visit: Visit) -> Answer {
+async fn page(visit: ConsoleRequest) -> Answer {
     if visit.user.has_second_factor || !visit.user.has_password {
         return Ok(Redirect::to(super::account::PATH).into_response());
     }
@@ -93,7 +93,7 @@ struct CodesPage<'a> {
     codes: &'a [String],
 }
 
-async fn set_up(visit: Visit) -> Answer {
+async fn set_up(visit: ConsoleRequest) -> Answer {
     let (name, secret) = (&visit.user.name, visit.text("secret"));
     let unusable =
         || ConsoleError::bad_request("The secret of this form cannot be used. Open the page again.");

@@ -6,7 +6,7 @@ use domain::text;
 use domain::text::Text;
 
 use super::page::{Page, Section, render};
-use super::visit::{Answer, Visit};
+use super::request::{Answer, ConsoleRequest};
 
 /// What the page shows.
 pub(super) struct ShownOnce<'a> {
@@ -28,7 +28,7 @@ struct ShownOncePage<'a> {
 
 impl ShownOnce<'_> {
     /// The page.
-    pub(super) fn render(self, visit: &Visit, section: Section, title: &'static str) -> Answer {
+    pub(super) fn render(self, visit: &ConsoleRequest, section: Section, title: &'static str) -> Answer {
         let page =
             visit.page(section, text!("{title} {owner}", title = Text::new(title), owner = self.owner.1));
         render(&ShownOncePage { page, shown: self })

@@ -13,11 +13,11 @@ use store::NewSession;
 use store::secrets::{random_token, token_hash};
 
 use super::page::{Page, Section, render};
+use super::request::{Answer, ConsoleRequest, address, read_fields, text};
 use super::route::Route;
 use super::session::{came_by_https, clear_cookies, set_cookie, token_of};
-use super::visit::{Answer, Visit, address, read_fields, text};
 use super::{oidc, password};
-use crate::client_address::Client;
+use crate::http::client_address::Client;
 use crate::oidc::Oidc;
 use crate::state::AppState;
 
@@ -98,7 +98,7 @@ async fn sign_in(
     Ok(([(header::SET_COOKIE, cookie)], Redirect::to(next)).into_response())
 }
 
-async fn sign_out(visit: Visit) -> Answer {
+async fn sign_out(visit: ConsoleRequest) -> Answer {
     visit.state.store.end_console_session(visit.user.token_hash).await?;
     let cleared = AppendHeaders(clear_cookies().map(|cookie| (header::SET_COOKIE, cookie)));
     Ok((cleared, Redirect::to("/console/sign-in")).into_response())

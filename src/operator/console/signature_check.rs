@@ -18,15 +18,15 @@ use domain::order_center::Standing;
 use domain::signature::first_difference;
 use domain::text;
 use domain::text::Text;
-use domain::wallet_call::{WalletCall, WalletForm};
+use domain::wallet::{WalletCall, WalletForm};
 use store::secrets::token_hash;
 
 use self::wallet::wallet_steps;
 use super::error::ConsoleError;
+use super::i18n::said;
 use super::page::{Page, Section, render};
+use super::request::{Answer, ConsoleRequest};
 use super::route::Route;
-use super::visit::{Answer, Visit};
-use super::words::said;
 use crate::state::AppState;
 
 /// It has a page and a form, which change nothing.
@@ -112,17 +112,17 @@ fn refusal(says: &Text, code: Code) -> Text {
     text!("{says}. The request is refused with {code}.", says, code = code.number())
 }
 
-async fn form(visit: Visit) -> Answer {
+async fn form(visit: ConsoleRequest) -> Answer {
     show(&visit, None).await
 }
 
-async fn examine(visit: Visit) -> Answer {
+async fn examine(visit: ConsoleRequest) -> Answer {
     let (app_id, address) = (visit.text("app_id"), visit.text("address"));
     let examined = examine_request(&visit, app_id, address, visit.text("request")).await?;
     show(&visit, Some(examined)).await
 }
 
-async fn show(visit: &Visit, examined: Option<Examined>) -> Answer {
+async fn show(visit: &ConsoleRequest, examined: Option<Examined>) -> Answer {
     let signed = visit.text("signed").trim_end_matches(['\r', '\n']);
     let right = examined.as_ref().and_then(|examined| examined.signature.as_ref());
     let compared = right.filter(|_| !signed.is_empty()).map(|right| compare(&right.string_to_sign, signed));
@@ -142,7 +142,7 @@ fn compare(expected: &str, got: &str) -> Compared {
 
 /// The checks in the order of contract 3.6: body, token, signature, fields, `biz_no`, `ts`, wallet.
 async fn examine_request(
-    visit: &Visit,
+    visit: &ConsoleRequest,
     chosen: &str,
     address: &str,
     request: &str,

@@ -5,8 +5,8 @@ use domain::fields::FieldError;
 use domain::period::{Preset, TimeSpan};
 use time::OffsetDateTime;
 
-use super::visit::{Filters, Visit};
-use super::words::{parse_moment, zone};
+use super::i18n::{parse_moment, zone};
+use super::request::{ConsoleRequest, Filters};
 
 /// What a page is asked for.
 pub(super) struct Times {
@@ -34,7 +34,7 @@ pub(super) struct PresetLink {
 impl Times {
     /// Reads the fields `from` and `to`, and `period` where neither of them is filled in. Without any of them `default`
     /// counts, or all times.
-    pub(super) fn read(visit: &Visit, filters: &mut Filters<'_>, default: Option<Preset>) -> Self {
+    pub(super) fn read(visit: &ConsoleRequest, filters: &mut Filters<'_>, default: Option<Preset>) -> Self {
         let now = visit.now();
         let (from, to) = (filters.read("from", parse_moment), filters.read("to", parse_moment));
         let asked = filters.read("period", Preset::parse);

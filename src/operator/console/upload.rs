@@ -12,9 +12,9 @@ use domain::text::Text;
 use multer::{Constraints, Error, Field, Multipart, SizeLimit};
 
 use super::error::ConsoleError;
-use super::visit::{Arrival, FORM_BYTES_MAX, Visit, read_fields};
-use crate::body::{TooSlow, announced_bytes, too_large, too_slow_for_pace};
-use crate::operator::their_books::{FILE_BYTES_MAX, NotKept, at_a_pace, keep, no_room};
+use super::request::{Arrival, ConsoleRequest, FORM_BYTES_MAX, read_fields};
+use crate::http::body::{TooSlow, announced_bytes, too_large, too_slow_for_pace};
+use crate::operator::reconcile_upload::{FILE_BYTES_MAX, NotKept, at_a_pace, keep, no_room};
 use crate::state::AppState;
 
 /// The field of the file. It is the last of its form.
@@ -23,7 +23,7 @@ pub(super) const FILE: &str = "file";
 /// A form of a user's session with a file.
 pub(super) struct Upload {
     /// The request with the fields before the file.
-    pub(super) visit: Visit,
+    pub(super) visit: ConsoleRequest,
     /// The file on its way; `None` where the form has none.
     pub(super) file: Option<FilePart>,
 }

@@ -13,12 +13,12 @@ use store::secrets::random_key_text;
 use store::{ConsoleSession, ConsoleUser, ConsoleUserChange, LastAdmin, Refusable};
 
 use super::error::ConsoleError;
+use super::i18n::Moment as _;
 use super::page::{Page, Section, Shown as _, render};
 use super::password;
+use super::request::{Answer, ConsoleRequest};
 use super::route::Route;
 use super::shown_once::ShownOnce;
-use super::visit::{Answer, Visit};
-use super::words::Moment as _;
 
 pub(super) const ROUTES: &[Route] = &[
     Route::page("/console/users", || get(list)),
@@ -40,14 +40,14 @@ struct UsersPage<'a> {
     users: &'a [ConsoleUser],
 }
 
-async fn list(visit: Visit) -> Answer {
+async fn list(visit: ConsoleRequest) -> Answer {
     let users = visit.state.store.console_users().await?;
     let page = Page { notice: visit.notice(NOTICES), ..visit.page(Section::USERS, "Users") };
     render(&UsersPage { page, users: &users })
 }
 
 /// Adds a user with a random password. So no form, and no page that asks for a proof, has one in it.
-async fn add(visit: Visit) -> Answer {
+async fn add(visit: ConsoleRequest) -> Answer {
     let name = visit.fields.required("name", ConsoleUserName::parse)?;
     let rights = rights(&visit).await?;
     let password = iter::repeat_with(random_key_text).find_map(|text| NewPassword::parse(&text, &name).ok());
@@ -86,7 +86,7 @@ struct UserPage<'a> {
     own: &'a str,
 }
 
-async fn page(Path(name): Path<String>, visit: Visit) -> Answer {
+async fn page(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
     let name = parse(&name)?;
     let users = visit.state.store.console_users().await?;
     let user = users.iter().find(|user| user.name == name.as_str()).ok_or_else(|| no_such_user(&name))?;
@@ -97,19 +97,19 @@ async fn page(Path(name): Path<String>, visit: Visit) -> Answer {
     render(&UserPage { page, user, sessions: &sessions, own: &own })
 }
 
-async fn set_role(Path(name): Path<String>, visit: Visit) -> Answer {
+async fn set_role(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
     let (name, rights) = (parse(&name)?, rights(&visit).await?);
     change_admin(&visit, &name, ConsoleUserChange::Rights(rights)).await?;
     Ok(Redirect::to(&format!("{}/{name}?done=role", Section::USERS.path)).into_response())
 }
 
-async fn remove(Path(name): Path<String>, visit: Visit) -> Answer {
+async fn remove(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
     change_admin(&visit, &parse(&name)?, ConsoleUserChange::Remove).await?;
     Ok(Redirect::to("/console/users?done=removed").into_response())
 }
 
 /// The role and the apps that a form gives. Each app must be there.
-pub(super) async fn rights(visit: &Visit) -> Result<Rights, ConsoleError> {
+pub(super) async fn rights(visit: &ConsoleRequest) -> Result<Rights, ConsoleError> {
     let role = visit.fields.required("role", Role::parse)?;
     let apps = visit.fields.optional("apps", Apps::parse)?.unwrap_or_default();
     match visit.state.store.first_unknown_app(&apps).await? {
@@ -120,7 +120,7 @@ pub(super) async fn rights(visit: &Visit) -> Result<Rights, ConsoleError> {
 
 /// Changes a user who may be the last admin. Such a one stays.
 async fn change_admin(
-    visit: &Visit,
+    visit: &ConsoleRequest,
     name: &ConsoleUserName,
     change: ConsoleUserChange,
 ) -> Result<(), ConsoleError> {
@@ -136,21 +136,26 @@ async fn change_admin(
     }
 }
 
-async fn unlock(Path(name): Path<String>, visit: Visit) -> Answer {
+async fn unlock(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
     change(&visit, &parse(&name)?, ConsoleUserChange::Unlock, "unlock").await
 }
 
-async fn reset_second_factor(Path(name): Path<String>, visit: Visit) -> Answer {
+async fn reset_second_factor(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
     change(&visit, &parse(&name)?, ConsoleUserChange::ResetSecondFactor, "reset").await
 }
 
-async fn end_session(Path(name): Path<String>, visit: Visit) -> Answer {
+async fn end_session(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
     let session = visit.text("session").to_owned();
     change(&visit, &parse(&name)?, ConsoleUserChange::EndSession(session), "session").await
 }
 
 /// Changes a user and shows the user's page.
-async fn change(visit: &Visit, name: &ConsoleUserName, change: ConsoleUserChange, done: &str) -> Answer {
+async fn change(
+    visit: &ConsoleRequest,
+    name: &ConsoleUserName,
+    change: ConsoleUserChange,
+    done: &str,
+) -> Answer {
     if !visit.state.store.change_console_user(&visit.operator()?, name, change).await? {
         return Err(no_such_user(name));
     }

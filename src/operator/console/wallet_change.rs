@@ -2,30 +2,30 @@
 //! preview, and the change itself. One reference takes effect only once, however often the form is sent. A large change
 //! waits for a second person.
 
+mod form;
 pub(super) mod requests;
-mod target;
-mod wanted;
+mod subject;
 
 use askama::Template;
 use axum::extract::Path;
 use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{get, post};
-use domain::exchange::PurseChange;
 use domain::ledger::ReferenceKind;
 use domain::rights::Need;
 use domain::text;
 use domain::text::Text;
+use domain::wallet::PurseChange;
+use form::{Wanted, reference_taken};
 use store::ChangeRecord;
 use store::secrets::random_bytes;
-use target::{AmountField, Target};
-use wanted::{Wanted, reference_taken};
+use subject::{AmountField, Target};
 
 use super::change_notice::address_after_change;
+use super::i18n::Moment as _;
 use super::page::{Page, Section, Shown as _, render};
 use super::player::signed;
+use super::request::{Answer, ConsoleRequest};
 use super::route::Route;
-use super::visit::{Answer, Visit};
-use super::words::Moment as _;
 
 pub(super) const ROUTES: &[Route] = &[
     Route::page_for(Need::Money, "/console/apps/{app_id}/players/{open_id}/credit", || {
@@ -121,7 +121,7 @@ struct FormTemplate<'a> {
     reference: String,
 }
 
-async fn form(kind: Kind, Path(names): Path<(String, String)>, visit: Visit) -> Answer {
+async fn form(kind: Kind, Path(names): Path<(String, String)>, visit: ConsoleRequest) -> Answer {
     let target = Target::find(kind, &visit.state, &names).await?;
     let amounts = target.amount_fields()?;
     let words = kind.words();
@@ -154,7 +154,7 @@ enum Preview {
 }
 
 /// Shows a preview. Nothing changes.
-async fn check(kind: Kind, Path(names): Path<(String, String)>, visit: Visit) -> Answer {
+async fn check(kind: Kind, Path(names): Path<(String, String)>, visit: ConsoleRequest) -> Answer {
     let target = Target::find(kind, &visit.state, &names).await?;
     let wanted = Wanted::read(&visit.fields, &target)?;
     let preview = match visit.state.store.change_by_ref(&target.app_id, &wanted.reference).await? {
@@ -185,7 +185,7 @@ fn purses(change: &PurseChange) -> [(&'static str, i64, i64, i64); 2] {
         .map(|(currency, change, after)| (currency, after - change, change, after))
 }
 
-async fn change(kind: Kind, Path(names): Path<(String, String)>, visit: Visit) -> Answer {
+async fn change(kind: Kind, Path(names): Path<(String, String)>, visit: ConsoleRequest) -> Answer {
     let operator = visit.operator()?;
     let target = Target::find(kind, &visit.state, &names).await?;
     let wanted = Wanted::read(&visit.fields, &target)?;

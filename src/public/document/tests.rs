@@ -1,7 +1,7 @@
 use std::sync::LazyLock;
 
-use domain::exchange::{Amount, Timestamp};
 use domain::ids::{AppId, BizNo, ImgId, OpenId, OrderNo, Os, ZoneId};
+use domain::wallet::{Amount, Timestamp};
 use proptest::prelude::*;
 use serde_json::Value;
 

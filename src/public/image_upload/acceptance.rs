@@ -18,11 +18,10 @@ use tokio::time::{Instant, timeout};
 use tracing::Instrument as _;
 
 use super::unacceptable;
-use crate::error::{Code, Refusal};
-use crate::image_judge::{ImageJudge, Ruling};
+use crate::http::refusal::{Code, Refusal};
+use crate::images::judge::{ImageJudge, Ruling};
 use crate::openapi::{Example, refusals};
 use crate::public::extract::success;
-use crate::small_copies;
 use crate::state::AppState;
 
 /// A day in milliseconds.
@@ -88,7 +87,7 @@ async fn judge_and_keep(
 
 /// By the rules of contract 5, on a thread that may block.
 async fn judge(state: &AppState, app_id: &AppId, field: &'static str, bytes: Bytes) -> Result<Kept, Refusal> {
-    let turn = small_copies::turn(state, app_id.as_str()).await?;
+    let turn = state.picture_work.turn(app_id.as_str()).await?;
     let started = Instant::now();
     let judging = tokio::task::spawn_blocking(move || pictures::keep(&bytes));
     let judged = judging.await.map_err(|fault| Refusal::internal(format!("judging a picture: {fault}")))?;

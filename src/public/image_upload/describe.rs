@@ -6,7 +6,7 @@ use pictures::{BYTES_MAX, PIXELS_MAX, Unacceptable};
 use super::acceptance::{self, Uploaded};
 use super::{EXTENSIONS, example, unacceptable};
 use crate::config::Config;
-use crate::error::Refusal;
+use crate::http::refusal::Refusal;
 use crate::openapi::{ACCESS_TOKEN, APP_ID, Example, Field, IMG_ID, Operation, Place, Success};
 use crate::public::describe::{ANY_KIND, SomeText, credentials};
 use crate::public::extract::succeeded;

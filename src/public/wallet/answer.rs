@@ -2,14 +2,13 @@
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use domain::exchange::Balances;
 use domain::ids::BizNo;
 use domain::ledger::REF_MARK;
-use domain::wallet::{self, GivenBack, NumberChange, NumberKind, NumberState};
+use domain::wallet::{self, Balances, GivenBack, NumberChange, NumberKind, NumberState};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::error::json_response;
+use crate::http::refusal::json_response;
 
 /// A success (contract 3.4).
 #[derive(Serialize, JsonSchema)]

@@ -1,18 +1,16 @@
 //! What the descriptions of the calls of the wallet share.
 
 use domain::app::Scope;
-use domain::exchange::{AMOUNT_MAX, Timestamp};
 use domain::ids::{AppId, BizNo, OpenId, Os, ProductText, UserIp, ZoneId};
 use domain::signature::{Mistake, PayKey, canonical_string};
-use domain::wallet::EXTENSION_BYTES_MAX;
-use domain::wallet_call::WalletCall;
+use domain::wallet::{AMOUNT_MAX, EXTENSION_BYTES_MAX, Timestamp, WalletCall};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::answer::Answer;
 use super::{example, in_words, ts_outside_window};
 use crate::config::Config;
-use crate::error::{Advice, Refusal, SignatureAdvice};
+use crate::http::refusal::{Advice, Refusal, SignatureAdvice};
 use crate::openapi::{
     self, ACCESS_TOKEN, APP_ID, Example, Field, NOW_MILLIS, OPEN_ID, Operation, PAY_KEY, Success, plain,
 };

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use domain::console_user::Role;
 use domain::ids::WebUrl;
 use domain::receiver::{NewReceiver, ReceiverCommand, ReceiverFormat, ReceiverReport};
-use minitill::language::catalogue;
+use minitill::http::language::catalogue;
 use minitill::operator::console::routes;
 
 use super::accessible::faults;

@@ -1,7 +1,7 @@
 //! The cancels of one exchange, in their order.
 
 use super::{Check, Findings};
-use crate::exchange::Paid;
+use crate::wallet::Paid;
 
 /// The check of the cancels of one exchange. It takes them from the first to the last.
 #[derive(Debug)]

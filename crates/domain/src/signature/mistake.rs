@@ -8,7 +8,7 @@ use super::product_info_texts::product_info_texts;
 use super::{PayKey, Sign, canonical_string, join, string_to_sign};
 use crate::key_uses::LiveKey;
 use crate::secret::Secret;
-use crate::wallet_call::WalletForm;
+use crate::wallet::WalletForm;
 
 /// What a URL leaves as it is; everything else is percent-encoded.
 const URL_ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');

@@ -7,13 +7,11 @@ use md5::{Digest as _, Md5};
 use proptest::prelude::*;
 
 use super::*;
-use crate::exchange::{PayPriority, Reading, TsWindow};
 use crate::fields::Fields;
 use crate::ids::AppId;
 use crate::key_uses::LiveKey;
 use crate::secret::Secret;
-use crate::wallet::WalletRequest;
-use crate::wallet_call::WalletCall;
+use crate::wallet::{PayPriority, Reading, TsWindow, WalletCall, WalletRequest};
 
 const KEY: &str = "B7Y0c6E5bCKMEQOsvCExziNhq16ObGqh";
 

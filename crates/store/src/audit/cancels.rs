@@ -2,7 +2,7 @@
 //! closed numbers: none of them has changed a purse.
 
 use domain::audit::{Cancel, CancelsCheck, Check, Findings};
-use domain::exchange::{Paid, PayPriority};
+use domain::wallet::{Paid, PayPriority};
 use futures_util::TryStreamExt as _;
 use sqlx::PgConnection;
 

@@ -22,7 +22,7 @@ use hmac::Mac as _;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use super::copied::Copied;
+use super::copy_reader::Copied;
 use super::{AuditError, AuditOutcome, Snapshot};
 use crate::digesting::Digesting;
 use crate::secrets::{CheckpointKey, Keyring, MasterKey};

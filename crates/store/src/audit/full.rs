@@ -13,9 +13,9 @@ use domain::record_set::RecordSet;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection as _, PgConnection};
 
-use super::copied::{Copied, ENTRY_COLUMNS};
+use super::copy_reader::{Copied, ENTRY_COLUMNS};
 use super::log;
-use super::{AppTotals, AuditError, AuditOutcome, Meter, Snapshot, archived, begin, cancels, items, naming};
+use super::{AppTotals, AuditError, AuditOutcome, Meter, Snapshot, archived, begin, cancels, details, items};
 use crate::secrets::random_bytes;
 use crate::{Result, StoreError};
 
@@ -87,16 +87,16 @@ pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<AuditOutcome, Audit
     if !ledger.told.is_same(&log.entries) {
         if !nodes.is_empty() {
             name_lasting(&snapshot.coordinator, &mut findings).await?;
-        } else if !naming::operator_lines(first, &mut findings).await? {
-            naming::unnamed("operator_log", &mut findings);
+        } else if !details::operator_lines(first, &mut findings).await? {
+            details::unnamed("operator_log", &mut findings);
         }
     }
     if ledger.wallets != around.wallets {
         if nodes.is_empty() {
-            naming::wallets_without_entries(first, &mut findings).await?;
+            details::wallets_without_entries(first, &mut findings).await?;
         }
         for node in &mut *nodes {
-            naming::wallets_without_entries(&mut node.first, &mut findings).await?;
+            details::wallets_without_entries(&mut node.first, &mut findings).await?;
         }
     }
     Ok(AuditOutcome {
@@ -121,7 +121,7 @@ async fn name_lasting(coordinator: &PgConnectOptions, findings: &mut Findings) -
         }
         let mut session = begin(coordinator, "").await?;
         found = Findings::default();
-        let differs = naming::operator_lines(&mut session, &mut found).await?;
+        let differs = details::operator_lines(&mut session, &mut found).await?;
         let _ = session.close().await;
         if !differs {
             return Ok(());

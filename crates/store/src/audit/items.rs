@@ -6,7 +6,7 @@ use futures_util::TryStreamExt as _;
 use sqlx::PgConnection;
 
 use super::AuditError;
-use super::copied::Copied;
+use super::copy_reader::Copied;
 
 /// Every item must have the texts of its id, and every exchange must have its item.
 pub(super) async fn check_all(

@@ -7,7 +7,7 @@ use domain::record_set::{RecordLine, RecordSet};
 use serde::Deserialize;
 use sqlx::PgConnection;
 
-use super::copied::{Copied, Row};
+use super::copy_reader::{Copied, Row};
 use super::{AuditError, Meter};
 use crate::Result;
 use crate::operator_log::{Action, ListedCredit};

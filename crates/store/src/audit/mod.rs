@@ -4,13 +4,13 @@
 mod archived;
 mod cancels;
 mod checkpoint;
-mod copied;
+mod copy_reader;
+mod details;
 mod full;
 mod items;
 mod log;
-mod naming;
 mod nodes;
-mod noted;
+mod results;
 mod since;
 
 use std::collections::BTreeMap;
@@ -30,8 +30,8 @@ use self::nodes::NodeSnapshot;
 use super::{Store, StoreError};
 use crate::engine::Engine;
 
-pub(super) use noted::LAST_AUDITS_CACHED_FOR;
-pub use noted::{AuditScope, LastAudit};
+pub(super) use results::LAST_AUDITS_CACHED_FOR;
+pub use results::{AuditScope, LastAudit};
 
 /// Options of an audit.
 #[derive(Debug, Clone, Default)]
@@ -134,7 +134,7 @@ impl Store {
             let cause = "an audit on Citus reads everything: leave --since and --checkpoint out";
             return Err(AuditError::Checkpoint(cause.to_owned()));
         }
-        let keyring = self.directory.keyring()?;
+        let keyring = self.app_lookup.keyring()?;
         // It runs in a task of its own, like every transaction. Its sessions have no time limit of
         // requests.
         let task = tokio::spawn(async move {

@@ -12,9 +12,9 @@ use futures_util::TryStreamExt as _;
 use sqlx::{Executor as _, PgConnection};
 
 use super::checkpoint::{Checkpoint, CheckpointWallet, WALLETS};
-use super::copied::Copied;
+use super::copy_reader::Copied;
 use super::log::{self, Log};
-use super::{AppTotals, AuditError, AuditOutcome, Meter, Snapshot, cancels, items, naming};
+use super::{AppTotals, AuditError, AuditOutcome, Meter, Snapshot, cancels, details, items};
 use crate::secrets::random_bytes;
 
 /// How many wallets are fetched at a time.
@@ -100,7 +100,7 @@ pub(super) async fn audit(
     let checked = progress.entries;
     let SinceAudit { mut findings, apps, told, .. } = progress;
     if !told.is_same(&log.entries) {
-        naming::operator_lines(second, &mut findings).await?;
+        details::operator_lines(second, &mut findings).await?;
     }
     let Log { lines: log_lines, head: log_head, findings: of_log, .. } = log;
     findings.merge(of_log);

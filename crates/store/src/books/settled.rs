@@ -1,7 +1,7 @@
 //! When a period gets no more ledger entries (docs/decisions/0049).
 //!
 //! The time of an entry is read before the entry is written, and the commit comes later still. The write refuses a time
-//! that is a minute old (`crate::exchange`). So two minutes after the end of a period each late entry is committed, or in
+//! that is a minute old (`crate::wallet_writer`). So two minutes after the end of a period each late entry is committed, or in
 //! a transaction that holds a lock on its table. Such transactions are waited for.
 
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! Rows of `console_requests`.
 
-use domain::exchange::Amount;
 use domain::fields::Expected;
 use domain::ids::{AppId, BizNo, CreditRef, OpenId};
 use domain::ledger::ReferenceKind;
+use domain::wallet::Amount;
 use time::OffsetDateTime;
 
 use super::{AskedAmounts, AskedChange, ChangeRequest, RequestState};

@@ -24,7 +24,7 @@ impl Store {
         let sealed =
             sqlx::query_scalar!("SELECT totp_secret FROM console_users WHERE name = $1", name.as_str());
         let Some(sealed) = sealed.fetch_optional(&self.pool).await?.flatten() else { return Ok(None) };
-        let known = self.directory.keyring()?;
+        let known = self.app_lookup.keyring()?;
         let secret = match known.open_of_user(name, &sealed) {
             Ok(secret) => Ok(secret),
             Err(_) => self.reread_keyring(&known).await?.open_of_user(name, &sealed),

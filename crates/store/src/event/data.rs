@@ -10,7 +10,7 @@ use domain::order::Order;
 use sqlx::PgConnection;
 use sqlx::types::Json;
 
-use super::telling::{EventKey, Key};
+use super::reader::{EventKey, Key};
 use crate::{Result, StoreError};
 
 /// The data of events by their numbers.

@@ -7,7 +7,7 @@
 
 mod data;
 mod numbering;
-mod telling;
+mod reader;
 
 use domain::event::{EventKeys, EventType};
 use sqlx::PgConnection;
@@ -17,8 +17,8 @@ use crate::secrets::random_bytes;
 
 pub use numbering::EventHead;
 pub(crate) use numbering::{ROWS_AT_ONCE, number_some};
-pub(crate) use telling::event_key;
-pub use telling::{Event, EventCursor, EventFilter, EventKey, EventPage};
+pub(crate) use reader::event_key;
+pub use reader::{Event, EventCursor, EventFilter, EventKey, EventPage};
 
 /// Adds an event for each blocked image of an app to the outbox. `connection` is in the transaction of the block.
 pub(crate) async fn tell_of_images(

@@ -8,7 +8,7 @@ use pictures::{Format, Thumbnail};
 use sqlx::PgConnection;
 
 use super::blob_hash::{BlobHash, lost};
-use super::outside::PictureObject;
+use super::object_location::PictureObject;
 use crate::objects::ObjectStoreError;
 use crate::{Result, Store, StoreError};
 
@@ -83,7 +83,7 @@ impl Store {
                 from,
                 length
             );
-            let row = row.fetch_one(&mut *self.strangers.session().await?).await?;
+            let row = row.fetch_one(&mut *self.guest_pool.session().await?).await?;
             if let Some(bytes) = row.bytes {
                 let damaged = || StoreError::damaged("picture_parts");
                 return if bytes.is_empty() { Err(damaged()) } else { Ok(bytes.into()) };
@@ -122,7 +122,7 @@ impl Store {
             contents.as_bytes(),
             i32::try_from(width).unwrap_or(i32::MAX)
         );
-        let Some(row) = row.fetch_optional(&mut *self.strangers.session().await?).await? else {
+        let Some(row) = row.fetch_optional(&mut *self.guest_pool.session().await?).await? else {
             return Ok(None);
         };
         let format = Format::parse(&row.format).ok_or_else(|| StoreError::damaged("thumbnails.format"))?;
@@ -147,7 +147,7 @@ impl Store {
             length
         );
         let piece = piece
-            .fetch_optional(&mut *self.strangers.session().await?)
+            .fetch_optional(&mut *self.guest_pool.session().await?)
             .await?
             .filter(|piece| !piece.is_empty());
         piece.map(Bytes::from).ok_or_else(|| StoreError::damaged("thumbnails"))
@@ -163,7 +163,7 @@ impl Store {
             thumbnail.format.as_str(),
             thumbnail.bytes
         )
-        .execute(&mut *self.strangers.session().await?)
+        .execute(&mut *self.guest_pool.session().await?)
         .await?;
         Ok(())
     }

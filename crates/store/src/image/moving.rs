@@ -5,7 +5,7 @@ use domain::picture_store::PictureStore;
 
 use super::blob_hash::BlobHash;
 use super::contents;
-use super::outside::{self, PictureObject};
+use super::object_location::{self, PictureObject};
 use crate::{Result, Store, StoreError};
 
 /// A blob that images use, and its location.
@@ -115,7 +115,7 @@ impl Store {
             None => None,
             Some(outside) => {
                 let object = PictureObject::new(outside, bytes.len());
-                outside::announce(&self.pool, &object, &place.contents).await?;
+                object_location::announce(&self.pool, &object, &place.contents).await?;
                 self.write_object(&object, &bytes, place.contents.as_array()).await?;
                 Some(object)
             }
@@ -154,7 +154,7 @@ impl Store {
                 }
                 match target {
                     // A sweep has removed the object. The error rolls the deletion above back.
-                    Some(object) if !outside::keep(connection, object).await? => {
+                    Some(object) if !object_location::keep(connection, object).await? => {
                         Err(StoreError::PicturesUnavailable("what was written did not stay".to_owned()))
                     }
                     Some(_) => Ok(true),

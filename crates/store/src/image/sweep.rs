@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use domain::picture_store::Outside;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 
-use super::outside::PictureObject;
+use super::object_location::PictureObject;
 use crate::objects::{ListedObject, ObjectName};
 use crate::{Result, Store, StoreError};
 

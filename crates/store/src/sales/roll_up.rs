@@ -11,7 +11,7 @@ use time::OffsetDateTime;
 
 use super::revenue::{GroupRow, RevenueRefusal, Scope, app_no};
 use crate::engine::Engine;
-use crate::exchange::plan_by_keys;
+use crate::wallet_writer::plan_by_keys;
 use crate::{Refusable, Result, Store, StoreError};
 
 /// Rows of events that one transaction adds, at most.

@@ -1,19 +1,19 @@
 //! Operators change wallets, once for each ref: credits (contract 8.3), debits and cancels (contract 10.7). A change and
 //! its line in the operator's log are one transaction.
 
-use domain::exchange::Balances;
 use domain::ids::{AppId, OpenId};
 use domain::ledger::REF_MARK;
 use domain::operator::Operator;
-use domain::wallet::{Change, GivenBack, Receipt, Refused, WalletOutcome, WalletRequest};
+use domain::wallet::{Balances, Change, GivenBack, Receipt, Refused, WalletOutcome, WalletRequest};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use super::{ChangeOutcome, Credit, CreditOutcome, Debit, GiveBack, make_known};
 use crate::app::app_exists;
 use crate::engine::Engine;
-use crate::exchange::{ExchangeRecord, change};
+use crate::exchange_lookup::ExchangeRecord;
 use crate::operator_log::{Action, LogLine};
+use crate::wallet_writer::change;
 use crate::{Refusable, Result, Store, StoreError};
 
 impl Credit {

@@ -13,9 +13,9 @@ use sqlx::PgConnection;
 
 use super::{Credit, CreditOutcome};
 use crate::engine::Engine;
-use crate::exchange::{change, plan_by_keys};
 use crate::operator_log::{Action, ListedCredit, LogLine};
 use crate::wallet_no::random_wallet_no;
+use crate::wallet_writer::{change, plan_by_keys};
 use crate::{Result, Store, StoreError};
 
 /// The most credits of one call.

@@ -1,6 +1,6 @@
 //! A writer takes all requests that wait and carries them out in one transaction. Meanwhile the next
 //! requests queue up. A batch never waits to fill. What a batch does is a [`Work`]: changes of wallets
-//! (`crate::exchange`), reports of orders (`crate::order`).
+//! (`crate::wallet_writer`), reports of orders (`crate::order`).
 
 mod connect;
 mod fault;
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use domain::ids::AppId;
 use futures_util::FutureExt as _;
-use telemetry::metrics::Repeat;
+use telemetry::metrics::BatchRetry;
 use telemetry::traces::{self, SpanKind, Trace};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -75,7 +75,7 @@ pub(crate) trait Work {
     fn wrote(&self, _requests: usize, _took: Duration) {}
 
     /// Counts a batch that runs again.
-    fn repeats(&self, _why: Repeat) {}
+    fn retries(&self, _why: BatchRetry) {}
 
     /// Counts what became of requests.
     fn decided(&self, _requests: &[&Self::Request], _outcomes: &[Option<Self::Outcome>]) {}
@@ -383,7 +383,7 @@ impl<W: Work> Writer<W> {
                     return Ok(());
                 }
                 Err(SessionFault::Again) if attempts < ATTEMPTS_MAX => {
-                    self.work.repeats(Repeat::Conflict);
+                    self.work.retries(BatchRetry::Conflict);
                     self.locks_until = self.work.now() + LOCKS_FOR;
                 }
                 Err(SessionFault::Again) => {
@@ -392,13 +392,13 @@ impl<W: Work> Writer<W> {
                 }
                 // Only the deadlines end the wait for a lock.
                 Err(SessionFault::Blocked) => {
-                    self.work.repeats(Repeat::WalletHeld);
+                    self.work.retries(BatchRetry::WalletHeld);
                     skips_held = true;
                 }
                 // Idempotency makes a repeat safe: a request that was committed is a replay, or changes nothing.
                 Err(SessionFault::Lost(cause)) => {
                     tracing::warn!(cause, "a writer lost its session");
-                    self.work.repeats(Repeat::SessionLost);
+                    self.work.retries(BatchRetry::SessionLost);
                     self.work.forget_session();
                     if attempts == ATTEMPTS_MAX {
                         answer_all(jobs, &StoreError::Unavailable(cause));

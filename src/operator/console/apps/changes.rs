@@ -4,7 +4,7 @@
 //! carries the keys that its page showed, and does nothing once they have changed: a second rotation would
 //! retire a key that is in use.
 
-use super::super::words::{Moment as _, said};
+use super::super::i18n::{Moment as _, said};
 use askama::Template;
 use axum::extract::Path;
 use axum::response::{IntoResponse as _, Redirect};
@@ -19,8 +19,8 @@ use store::AppKey;
 
 use super::super::error::ConsoleError;
 use super::super::page::{Page, Section, Shown as _, render};
+use super::super::request::{Answer, ConsoleRequest};
 use super::super::shown_once::ShownOnce;
-use super::super::visit::{Answer, Visit};
 use super::find;
 
 /// What an app's page tells after a command.
@@ -36,22 +36,22 @@ const NOTICES: [(AppAction, &str); 8] = [
 ];
 
 /// What an app's page tells after the command in the field `done` of its address.
-pub(super) fn notice(visit: &Visit) -> Option<String> {
+pub(super) fn notice(visit: &ConsoleRequest) -> Option<String> {
     visit.notice(NOTICES.map(|(action, words)| (action.as_str(), words)))
 }
 
-pub(super) async fn create(visit: Visit) -> Answer {
+pub(super) async fn create(visit: ConsoleRequest) -> Answer {
     let app_id = visit.fields.required("app_id", AppId::parse)?;
     answer(AppAction::Create, &app_id, &visit).await
 }
 
-pub(super) async fn carry_out(action: AppAction, Path(name): Path<String>, visit: Visit) -> Answer {
+pub(super) async fn carry_out(action: AppAction, Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
     let app_id = AppId::parse(&name).map_err(|_| ConsoleError::no_such_app(&name))?;
     answer(action, &app_id, &visit).await
 }
 
 /// Carries out a command and answers with the app's page, or with the page of a new secret.
-async fn answer(action: AppAction, app_id: &AppId, visit: &Visit) -> Answer {
+async fn answer(action: AppAction, app_id: &AppId, visit: &ConsoleRequest) -> Answer {
     let mut operator = visit.operator()?;
     if CONFIRMED.iter().any(|confirmed| confirmed.action == action) {
         operator = operator.because(&visit.fields.required("reason", Reason::parse)?);
@@ -178,7 +178,7 @@ pub(super) fn kind_in_words(key: &AppKey) -> String {
     said(&if key.kind == KeyKind::PayKey.as_str() { text!("Pay key") } else { text!("App secret") })
 }
 
-pub(super) async fn confirm(action: AppAction, Path(name): Path<String>, visit: Visit) -> Answer {
+pub(super) async fn confirm(action: AppAction, Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
     let app = find(&visit.state, &name).await?;
     let confirmed = CONFIRMED.iter().find(|confirmed| confirmed.action == action);
     let confirmed = confirmed.ok_or_else(|| ConsoleError::no_such_app(&name))?;

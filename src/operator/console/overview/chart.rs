@@ -3,8 +3,8 @@
 use domain::text;
 use domain::text::Text;
 
+use crate::i18n::said;
 use crate::metrics::Sample;
-use crate::words::said;
 
 /// The size of the drawing, in its own units.
 const WIDTH: f64 = 600.0;

@@ -12,13 +12,13 @@ use domain::text;
 use store::ReceiverError;
 
 use super::super::error::ConsoleError;
+use super::super::i18n::parse_moment;
 use super::super::page::Section;
+use super::super::request::{Answer, ConsoleRequest};
 use super::super::shown_once::ShownOnce;
-use super::super::visit::{Answer, Visit};
-use super::super::words::parse_moment;
 use super::{find_app, list_path, no_such_receiver, parse, receiver_path};
 
-pub(super) async fn add(Path(name): Path<String>, visit: Visit) -> Answer {
+pub(super) async fn add(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
     let app_id = find_app(&visit.state, &name).await?;
     let url = visit.fields.required("url", |text| visit.state.notifier.read_url(text))?;
     let format = visit.fields.required("format", ReceiverFormat::parse)?;
@@ -28,13 +28,13 @@ pub(super) async fn add(Path(name): Path<String>, visit: Visit) -> Answer {
     change_once(&visit, &app_id, command).await
 }
 
-pub(super) async fn rotate_secret(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
+pub(super) async fn rotate_secret(Path(names): Path<(String, String)>, visit: ConsoleRequest) -> Answer {
     let (app_id, id) = parse(&names)?;
     change_once(&visit, &app_id, ReceiverCommand::RotateSecret(id)).await
 }
 
 /// Carries out a command that makes a secret. The page of the secret sends its form again when it is reloaded.
-async fn change_once(visit: &Visit, app_id: &AppId, command: ReceiverCommand) -> Answer {
+async fn change_once(visit: &ConsoleRequest, app_id: &AppId, command: ReceiverCommand) -> Answer {
     let (store, seen) = (&visit.state.store, visit.text("seen"));
     let report = store.change_receivers_once(&visit.operator()?, app_id, command, seen).await;
     let have_changed = || {
@@ -52,19 +52,19 @@ async fn change_once(visit: &Visit, app_id: &AppId, command: ReceiverCommand) ->
 pub(super) async fn change(
     command: fn(ReceiverId) -> ReceiverCommand,
     Path(names): Path<(String, String)>,
-    visit: Visit,
+    visit: ConsoleRequest,
 ) -> Answer {
     carry_out(&names, &visit, command).await
 }
 
 /// Sends one event again, whatever became of it.
-pub(super) async fn resend_one(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
+pub(super) async fn resend_one(Path(names): Path<(String, String)>, visit: ConsoleRequest) -> Answer {
     let event_id = visit.fields.required("event_id", EventId::parse)?;
     carry_out(&names, &visit, |id| ReceiverCommand::Resend(id, Resend::One(event_id))).await
 }
 
 /// Sends all failed events of a time span again.
-pub(super) async fn resend_failed(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
+pub(super) async fn resend_failed(Path(names): Path<(String, String)>, visit: ConsoleRequest) -> Answer {
     let since = visit.fields.optional("from", parse_moment)?;
     let until = visit.fields.optional("to", parse_moment)?;
     let which = Resend::Failed(TimeSpan { since, until });
@@ -73,7 +73,7 @@ pub(super) async fn resend_failed(Path(names): Path<(String, String)>, visit: Vi
 
 async fn carry_out(
     names: &(String, String),
-    visit: &Visit,
+    visit: &ConsoleRequest,
     command: impl FnOnce(ReceiverId) -> ReceiverCommand,
 ) -> Answer {
     let (app_id, id) = parse(names)?;
@@ -83,7 +83,7 @@ async fn carry_out(
 }
 
 /// Sends an event that is marked as a test. The receiver's page shows how it ended.
-pub(super) async fn test(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
+pub(super) async fn test(Path(names): Path<(String, String)>, visit: ConsoleRequest) -> Answer {
     let (app_id, id) = parse(&names)?;
     visit.operator()?;
     let (state, none) = (&visit.state, || no_such_receiver(&app_id, id.as_str()));
@@ -96,7 +96,7 @@ pub(super) async fn test(Path(names): Path<(String, String)>, visit: Visit) -> A
 }
 
 /// The answer after a command: `path`, which is the receiver's page, or the page of a new secret.
-fn answer(visit: &Visit, path: &str, report: ReceiverReport) -> Answer {
+fn answer(visit: &ConsoleRequest, path: &str, report: ReceiverReport) -> Answer {
     match report {
         ReceiverReport::Added(added) => {
             let receiver = &added.receiver;
@@ -128,7 +128,13 @@ fn answer(visit: &Visit, path: &str, report: ReceiverReport) -> Answer {
 /// Why a receiver of the platform's format needs no secret.
 pub(super) const NOT_USED: &str = "In the platform format the app secret signs, so this secret is not used.";
 
-fn show_secret(visit: &Visit, app_id: &AppId, id: &ReceiverId, secret: String, what_next: &[&str]) -> Answer {
+fn show_secret(
+    visit: &ConsoleRequest,
+    app_id: &AppId,
+    id: &ReceiverId,
+    secret: String,
+    what_next: &[&str],
+) -> Answer {
     let path = receiver_path(app_id, id);
     let (owner, secrets) = (("Receiver", id.as_str(), path.as_str()), [("Secret", secret)]);
     ShownOnce { owner, secrets: &secrets, what_next, rotation: None }.render(

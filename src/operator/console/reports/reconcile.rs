@@ -11,14 +11,14 @@ use domain::text;
 use store::{BillColumn, Comparison, FileFault, ReconcileError, StoreError};
 
 use super::super::error::ConsoleError;
+use super::super::i18n::{said, zone};
 use super::super::page::{Page, Section, Shown as _, render_search};
+use super::super::request::{Answer, ConsoleRequest};
 use super::super::route::Route;
 use super::super::upload::{FilePart, Upload, missing, wrong as wrong_file};
-use super::super::visit::{Answer, Visit};
-use super::super::words::{said, zone};
 use super::app_of;
 use super::statement::period_of;
-use crate::operator::their_books::{COLUMN_FIELDS, compared, field_of};
+use crate::operator::reconcile_upload::{COLUMN_FIELDS, compared, field_of};
 
 pub(in super::super) const RECONCILE_ROUTES: &[Route] = &[
     Route::page_for(Need::Reports, PATH, || get(form)).of_own_apps(),
@@ -91,7 +91,7 @@ fn field_in_words(field: &str) -> String {
 }
 
 fn render(
-    visit: &Visit,
+    visit: &ConsoleRequest,
     page: Page<'_>,
     app: Option<AppId>,
     found: Option<Found>,
@@ -112,7 +112,7 @@ fn render(
     render_search(&page, wrong)
 }
 
-async fn form(visit: Visit) -> Answer {
+async fn form(visit: ConsoleRequest) -> Answer {
     let mut filters = visit.filters();
     period_of(&mut filters);
     let page = visit.search_page(Section::REPORTS).await?;
@@ -147,7 +147,7 @@ async fn compare(Upload { visit, file }: Upload) -> Answer {
 
 /// What the comparison has found, or what is wrong with a field.
 async fn find(
-    visit: &Visit,
+    visit: &ConsoleRequest,
     app: &AppId,
     period: Option<Period>,
     file: FilePart,

@@ -10,10 +10,10 @@ use store::{BillError, Statement, StatementError};
 
 use super::super::super::bill::bill_file;
 use super::super::error::ConsoleError;
+use super::super::i18n::{Moment as _, zone};
 use super::super::page::{Page, Section, Shown as _, download, render_search};
+use super::super::request::{Answer, ConsoleRequest, Filters, address};
 use super::super::route::Route;
-use super::super::visit::{Answer, Filters, Visit, address};
-use super::super::words::{Moment as _, zone};
 use super::{app_of, reconcile};
 
 pub(in super::super) const STATEMENT_ROUTES: &[Route] = &[
@@ -84,7 +84,7 @@ pub(super) fn period_of(filters: &mut Filters<'_>) -> Option<Period> {
     filters.read("day", Period::day).or(month)
 }
 
-async fn page(visit: Visit) -> Answer {
+async fn page(visit: ConsoleRequest) -> Answer {
     let mut filters = visit.filters();
     let period = period_of(&mut filters);
     let page = Page { loads_again: false, ..visit.search_page(Section::REPORTS).await? };
@@ -102,14 +102,14 @@ async fn page(visit: Visit) -> Answer {
     let month = Some(visit.text("month")).filter(|text| !text.is_empty());
     let month = month.map_or_else(|| last_month.to_string(), str::to_owned);
     let title = domain::text!("Close a day or a month");
-    let page = Page { title: super::super::words::said(&title), ..page.marking(&wrong) };
+    let page = Page { title: super::super::i18n::said(&title), ..page.marking(&wrong) };
     let app_id = app.map(|app| app.to_string()).unwrap_or_default();
     render_search(&StatementPage { page, app_id, month, closed }, &wrong)
 }
 
 /// The statement, or what is wrong with the field of its period.
 async fn close(
-    visit: &Visit,
+    visit: &ConsoleRequest,
     app: &AppId,
     period: Period,
 ) -> Result<Result<Statement, FieldError>, ConsoleError> {
@@ -129,7 +129,7 @@ async fn close(
 }
 
 /// The app and the period of a file.
-fn asked(visit: &Visit) -> Result<(AppId, Period), ConsoleError> {
+fn asked(visit: &ConsoleRequest) -> Result<(AppId, Period), ConsoleError> {
     let app = visit.fields.required("app_id", AppId::parse)?;
     let mut filters = visit.filters();
     let period = period_of(&mut filters);
@@ -143,7 +143,7 @@ fn asked(visit: &Visit) -> Result<(AppId, Period), ConsoleError> {
 }
 
 /// The document as a file. It is the same bytes as `minitill report statement` prints.
-async fn document(visit: Visit) -> Answer {
+async fn document(visit: ConsoleRequest) -> Answer {
     let (app, period) = asked(&visit)?;
     let statement = close(&visit, &app, period).await??;
     let name = format!("statement-{app}-{period}.txt");
@@ -151,7 +151,7 @@ async fn document(visit: Visit) -> Answer {
 }
 
 /// The bill as a file. It is the same bytes as `minitill report bill` writes.
-async fn bill(visit: Visit) -> Answer {
+async fn bill(visit: ConsoleRequest) -> Answer {
     let (app, period) = asked(&visit)?;
     let reader = visit.csv_reader();
     bill_file(&visit.state.store, &app, period, &zone(), reader).await.map_err(|error| match error {

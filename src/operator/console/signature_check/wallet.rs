@@ -5,9 +5,8 @@ use domain::code::Code;
 use domain::ledger::ReferenceKind;
 use domain::text;
 use domain::text::Text;
-use domain::wallet::{Action, Change, WalletRequest};
-use domain::wallet_call::WalletForm;
-use store::NumberUse;
+use domain::wallet::{Action, Change, WalletForm, WalletRequest};
+use store::BizNoUse;
 
 use super::{Step, refusal};
 use crate::operator::console::error::ConsoleError;
@@ -76,7 +75,7 @@ pub(super) async fn wallet_steps(
 }
 
 /// What has used a number.
-fn kind_of(used: &NumberUse) -> Text {
+fn kind_of(used: &BizNoUse) -> Text {
     ReferenceKind::parse(&used.kind).map_or_else(|_| Text::same(&used.kind), |kind| Text::new(kind.as_str()))
 }
 

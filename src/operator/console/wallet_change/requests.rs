@@ -16,14 +16,14 @@ use store::{
 use super::super::change_notice::address_after_change;
 use super::super::error::ConsoleError;
 use super::super::exchange::exchange_path;
+use super::super::i18n::Moment as _;
 use super::super::page::{Page, Section, Shown as _, render};
 use super::super::player::player_path;
+use super::super::request::{Answer, ConsoleRequest, address};
 use super::super::route::Route;
-use super::super::visit::{Answer, Visit, address};
-use super::super::words::Moment as _;
 use super::Kind;
-use super::target::Target;
-use super::wanted::{Wanted, reference_taken, refusal};
+use super::form::{Wanted, reference_taken, refusal};
+use super::subject::Target;
 
 /// The ref stands in the query, because it may have any character. An admin confirms, who may make each kind of change.
 /// Whoever may ask may withdraw.
@@ -45,7 +45,7 @@ pub(super) fn request_path(app_id: &AppId, reference: &CreditRef) -> String {
 
 /// Asks a second person for a change that is too large for one. `None` for another one, which is made at once.
 pub(super) async fn ask(
-    visit: &Visit,
+    visit: &ConsoleRequest,
     target: &Target,
     wanted: &Wanted,
 ) -> Result<Option<Answer>, ConsoleError> {
@@ -68,7 +68,7 @@ pub(super) async fn ask(
 }
 
 /// Whether a change is larger than one person may make (`console.second_person_above`).
-pub(super) fn needs_second_person(visit: &Visit, wanted: &Wanted) -> bool {
+pub(super) fn needs_second_person(visit: &ConsoleRequest, wanted: &Wanted) -> bool {
     let limit = visit.state.config.console.second_person_above;
     limit > 0 && wanted.coins().unsigned_abs() > limit
 }
@@ -83,7 +83,7 @@ struct ListTemplate<'a> {
     limit: u64,
 }
 
-async fn list(visit: Visit) -> Answer {
+async fn list(visit: ConsoleRequest) -> Answer {
     let store = &visit.state.store;
     render(&ListTemplate {
         page: visit.page(Section::REQUESTS, Section::REQUESTS.name),
@@ -104,7 +104,7 @@ struct RequestTemplate<'a> {
     is_own: bool,
 }
 
-async fn one(Path(app_id): Path<String>, visit: Visit) -> Answer {
+async fn one(Path(app_id): Path<String>, visit: ConsoleRequest) -> Answer {
     let request = find(&visit, &app_id).await?;
     let reference = request.change.reference.as_str();
     render(&RequestTemplate {
@@ -115,11 +115,11 @@ async fn one(Path(app_id): Path<String>, visit: Visit) -> Answer {
     })
 }
 
-fn is_own(visit: &Visit, request: &ChangeRequest) -> bool {
+fn is_own(visit: &ConsoleRequest, request: &ChangeRequest) -> bool {
     visit.user.name.as_str() == request.asked_by
 }
 
-async fn find(visit: &Visit, app_id: &str) -> Result<ChangeRequest, ConsoleError> {
+async fn find(visit: &ConsoleRequest, app_id: &str) -> Result<ChangeRequest, ConsoleError> {
     let reference = visit.text("ref");
     let none =
         || ConsoleError::not_found(text!("The app {app_id} has no request {reference}.", app_id, reference));
@@ -129,7 +129,7 @@ async fn find(visit: &Visit, app_id: &str) -> Result<ChangeRequest, ConsoleError
     visit.state.store.change_request(&app, &number).await?.ok_or_else(none)
 }
 
-async fn confirm(Path(app_id): Path<String>, visit: Visit) -> Answer {
+async fn confirm(Path(app_id): Path<String>, visit: ConsoleRequest) -> Answer {
     let operator = visit.operator()?;
     let request = find(&visit, &app_id).await?;
     let (app, reference) = (&request.app_id, &request.change.reference);
@@ -148,7 +148,7 @@ async fn confirm(Path(app_id): Path<String>, visit: Visit) -> Answer {
     Ok(Redirect::to(&path).into_response())
 }
 
-async fn refuse(Path(app_id): Path<String>, visit: Visit) -> Answer {
+async fn refuse(Path(app_id): Path<String>, visit: ConsoleRequest) -> Answer {
     let operator = visit.operator()?;
     let request = find(&visit, &app_id).await?;
     if !is_own(&visit, &request) && !visit.user.rights.role.may(Need::Money) {
@@ -162,7 +162,7 @@ async fn refuse(Path(app_id): Path<String>, visit: Visit) -> Answer {
 
 /// Why the till does not make a change that was confirmed.
 async fn refused(
-    visit: &Visit,
+    visit: &ConsoleRequest,
     request: &ChangeRequest,
     outcome: ChangeOutcome,
 ) -> Result<ConsoleError, ConsoleError> {

@@ -1,0 +1,270 @@
+//! The calls that a game server signs (contract 3 and 10), and the fields of each.
+
+use crate::app_settings::Scope;
+use crate::endpoint::Endpoint;
+use crate::fields::Fields;
+use crate::ledger::ReferenceKind;
+
+/// A call of the wallet. It signs its fields with the pay key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum WalletCall {
+    /// Deducts currency in exchange for items (contract 3).
+    Exchange,
+    /// Adds gifted currency (contract 10).
+    Present,
+    /// Gives back an exchange, or a part of it (contract 10).
+    Cancel,
+    /// Shows both purses (contract 10).
+    Balance,
+    /// Shows what became of a `biz_no`, and can close an unknown one (contract 10).
+    Query,
+}
+
+/// The fields of a call that are signed when they are not empty.
+#[derive(Debug)]
+pub struct SignedFields {
+    /// In the order of the contract's table.
+    pub names: &'static [&'static str],
+    /// In ASCII order, as they are joined.
+    pub(crate) sorted: &'static [&'static str],
+    /// Those that may be empty or absent.
+    optional: &'static [&'static str],
+}
+
+static EXCHANGE: SignedFields = SignedFields {
+    names: &[
+        "open_id",
+        "app_id",
+        "zone_id",
+        "os",
+        "ts",
+        "user_ip",
+        "amount",
+        "pay_priority",
+        "biz_no",
+        "product_name",
+        "product_info",
+        "product_desc",
+        "extension",
+    ],
+    sorted: &[
+        "amount",
+        "app_id",
+        "biz_no",
+        "extension",
+        "open_id",
+        "os",
+        "pay_priority",
+        "product_desc",
+        "product_info",
+        "product_name",
+        "ts",
+        "user_ip",
+        "zone_id",
+    ],
+    optional: &["pay_priority", "extension"],
+};
+static PRESENT: SignedFields = SignedFields {
+    names: &[
+        "app_id",
+        "open_id",
+        "zone_id",
+        "os",
+        "ts",
+        "user_ip",
+        "amount",
+        "biz_no",
+        "product_desc",
+        "extension",
+    ],
+    sorted: &[
+        "amount",
+        "app_id",
+        "biz_no",
+        "extension",
+        "open_id",
+        "os",
+        "product_desc",
+        "ts",
+        "user_ip",
+        "zone_id",
+    ],
+    optional: &["product_desc", "extension"],
+};
+static CANCEL: SignedFields = SignedFields {
+    names: &[
+        "app_id",
+        "open_id",
+        "zone_id",
+        "os",
+        "ts",
+        "user_ip",
+        "biz_no",
+        "pay_biz_no",
+        "amount",
+        "product_desc",
+        "extension",
+    ],
+    sorted: &[
+        "amount",
+        "app_id",
+        "biz_no",
+        "extension",
+        "open_id",
+        "os",
+        "pay_biz_no",
+        "product_desc",
+        "ts",
+        "user_ip",
+        "zone_id",
+    ],
+    optional: &["product_desc", "extension"],
+};
+static BALANCE: SignedFields = SignedFields {
+    names: &["app_id", "open_id", "zone_id", "os", "ts", "user_ip", "extension"],
+    sorted: &["app_id", "extension", "open_id", "os", "ts", "user_ip", "zone_id"],
+    optional: &["extension"],
+};
+static QUERY: SignedFields = SignedFields {
+    names: &["app_id", "open_id", "biz_no", "ts", "close"],
+    sorted: &["app_id", "biz_no", "close", "open_id", "ts"],
+    optional: &["close"],
+};
+
+impl WalletCall {
+    /// Every call.
+    pub const ALL: [Self; 5] = [Self::Exchange, Self::Present, Self::Cancel, Self::Balance, Self::Query];
+
+    /// The call that has these fields. An exchange, where they fit none.
+    #[must_use]
+    pub fn of(fields: &Fields) -> Self {
+        let has = |name| fields.text(name).is_some();
+        let buys = has("product_info") || has("product_name");
+        match (has("pay_biz_no"), buys, has("amount"), has("biz_no")) {
+            (true, ..) => Self::Cancel,
+            (false, false, true, _) => Self::Present,
+            (false, false, false, true) => Self::Query,
+            (false, false, false, false) if has("open_id") => Self::Balance,
+            (false, true, ..) | (false, false, false, false) => Self::Exchange,
+        }
+    }
+
+    /// Its endpoint.
+    #[must_use]
+    pub const fn endpoint(self) -> Endpoint {
+        match self {
+            Self::Exchange => Endpoint::Exchange,
+            Self::Present => Endpoint::Present,
+            Self::Cancel => Endpoint::Cancel,
+            Self::Balance => Endpoint::Balance,
+            Self::Query => Endpoint::Query,
+        }
+    }
+
+    /// The scope that the app needs for it.
+    #[must_use]
+    pub const fn scope(self) -> Option<Scope> {
+        match self {
+            Self::Present => Some(Scope::Present),
+            Self::Cancel => Some(Scope::Cancel),
+            Self::Exchange | Self::Balance | Self::Query => None,
+        }
+    }
+
+    /// What it changes a wallet by. `None` for a call that only asks.
+    #[must_use]
+    pub const fn change(self) -> Option<ReferenceKind> {
+        match self {
+            Self::Exchange => Some(ReferenceKind::Exchange),
+            Self::Present => Some(ReferenceKind::Present),
+            Self::Cancel => Some(ReferenceKind::Cancel),
+            Self::Balance | Self::Query => None,
+        }
+    }
+
+    /// The last segment of its path.
+    #[must_use]
+    pub const fn segment(self) -> &'static str {
+        match self {
+            Self::Exchange => "pay",
+            Self::Present => "present",
+            Self::Cancel => "cancel",
+            Self::Balance => "balance",
+            Self::Query => "query",
+        }
+    }
+
+    /// The fields that it signs.
+    #[must_use]
+    pub fn signed_fields(self) -> &'static SignedFields {
+        match self {
+            Self::Exchange => &EXCHANGE,
+            Self::Present => &PRESENT,
+            Self::Cancel => &CANCEL,
+            Self::Balance => &BALANCE,
+            Self::Query => &QUERY,
+        }
+    }
+
+    /// True for a field that it signs.
+    #[must_use]
+    pub fn signs(self, name: &str) -> bool {
+        self.signed_fields().names.contains(&name)
+    }
+
+    /// The fields that it must have beside its credentials, in the order of the table.
+    pub fn required_fields(self) -> impl Iterator<Item = &'static str> {
+        let SignedFields { names, optional, .. } = self.signed_fields();
+        names.iter().copied().filter(|name| !optional.contains(name)).chain(["sign"])
+    }
+}
+
+/// The form of a call.
+#[derive(Debug, Clone)]
+pub struct WalletForm {
+    /// The call.
+    pub call: WalletCall,
+    /// Its fields as they came.
+    pub fields: Fields,
+}
+
+impl WalletForm {
+    /// The fields that the call signs, as they came.
+    pub(crate) fn signed(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.fields.texts().filter(|(name, _)| self.call.signs(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fields_tell_the_call() {
+        for (fields, call) in [
+            ("open_id=o&amount=1&biz_no=b&product_info=[]", WalletCall::Exchange),
+            ("open_id=o&amount=1&biz_no=b", WalletCall::Present),
+            ("open_id=o&amount=1&biz_no=b&pay_biz_no=p", WalletCall::Cancel),
+            ("open_id=o&biz_no=b", WalletCall::Query),
+            ("open_id=o&zone_id=z_r", WalletCall::Balance),
+            ("", WalletCall::Exchange),
+        ] {
+            assert_eq!(
+                WalletCall::of(&Fields::from_urlencoded(fields.as_bytes()).unwrap()),
+                call,
+                "{fields}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_two_orders_of_the_signed_fields_have_the_same_names() {
+        for call in WalletCall::ALL {
+            let SignedFields { names, sorted, optional } = call.signed_fields();
+            let mut expected = names.to_vec();
+            expected.sort_unstable();
+            assert_eq!(&expected, sorted, "{call:?}");
+            assert!(optional.iter().all(|name| names.contains(name)), "{call:?}");
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! The wallet of a player: its two purses, what games and operators ask of it, and what becomes of that (contract 3, 8.3
+//! and 10).
+//!
+//! - `call`: the five calls that a game server signs, and the fields of each.
+//! - `request`: a call, or an operator's change, with checked fields.
+//! - `purses`: the arithmetic of gifted and charged currency.
+//! - `outcome`: receipts and refusals.
+
+mod call;
+mod outcome;
+mod purses;
+mod request;
+
+pub use call::{SignedFields, WalletCall, WalletForm};
+pub use outcome::{
+    CancelSummary, GivenBack, NumberChange, NumberKind, NumberState, REPLAY_HOURS, Receipt, Refused, Repeat,
+    WalletOutcome,
+};
+pub use purses::{
+    AMOUNT_MAX, Amount, BalanceOutOfRange, Balances, InsufficientBalance, NotGivenBack, Paid, PayPriority,
+    PurseChange, check_credit,
+};
+pub use request::{
+    Action, Change, EXTENSION_BYTES_MAX, Purchase, Reading, Sender, Timestamp, TsWindow, WalletRequest,
+};

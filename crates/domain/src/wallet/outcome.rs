@@ -1,0 +1,166 @@
+//! What becomes of a request to a wallet: its receipt, the state of a `biz_no`, or why it was refused (contract 3, 8.3
+//! and 10).
+
+use serde::Serialize;
+
+use super::purses::Balances;
+
+/// The result of a change of a wallet: the balances right after it, for ever the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Receipt {
+    /// The `biz_no`, or [`REF_MARK`] and the ref.
+    pub reference: String,
+    /// Both purses.
+    pub balances: Balances,
+    /// What a cancel gave back.
+    pub given_back: Option<GivenBack>,
+}
+
+/// What a cancel gave back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GivenBack {
+    /// The exchange.
+    pub of: String,
+    /// Gifted currency.
+    pub free: i64,
+    /// Charged currency.
+    pub charge: i64,
+    /// What can still be given back of the exchange.
+    pub remaining: i64,
+}
+
+/// What became of a reference.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NumberState {
+    /// The reference.
+    pub reference: String,
+    /// When it was used, in Unix milliseconds of the database.
+    pub created_at: i64,
+    /// The change. `None` for a closed reference.
+    pub change: Option<NumberChange>,
+}
+
+/// What a reference has changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NumberChange {
+    /// Its kind.
+    pub kind: NumberKind,
+    /// Change of the gifted purse; a deduction is negative.
+    pub free_change: i64,
+    /// Change of the charged purse; a deduction is negative.
+    pub charge_change: i64,
+    /// Zone and role, as sent.
+    pub zone_id: String,
+}
+
+/// The kind of a reference that has changed a wallet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NumberKind {
+    /// An exchange.
+    Exchange {
+        /// Name of what was bought.
+        product_name: String,
+        /// What can still be given back.
+        remaining: i64,
+        /// What was given back, oldest first.
+        cancels: Vec<CancelSummary>,
+        /// True when there are more cancels than these.
+        has_more_cancels: bool,
+    },
+    /// A present.
+    Present,
+    /// A cancel of this exchange.
+    Cancel {
+        /// The exchange.
+        of: String,
+    },
+}
+
+/// One cancel of an exchange.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CancelSummary {
+    /// Its `biz_no`, or [`REF_MARK`] and the ref of an operator.
+    pub reference: String,
+    /// What it gave back.
+    pub amount: i64,
+    /// When, in Unix milliseconds of the database.
+    pub created_at: i64,
+}
+
+/// What became of a request to a wallet. Only `Done` has written anything, and `Number` when it closed the number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WalletOutcome {
+    /// Carried out now, and committed.
+    Done(Receipt),
+    /// Carried out before under the same reference with the same content.
+    Replayed(Receipt),
+    /// Both purses of a balance.
+    Balance(Balances),
+    /// What became of the number of a query.
+    Number(Box<NumberState>),
+    /// Nothing was changed.
+    Refused(Refused),
+}
+
+/// Why a request to a wallet was refused. The words are for operators.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// The reference was used with other content.
+    #[error("it was used for another player or with other amounts")]
+    Conflict,
+    /// The reference was used more than 48 hours ago.
+    #[error("it was used more than 48 hours ago")]
+    Expired,
+    /// A query has closed the reference.
+    #[error("a query has closed it")]
+    Closed,
+    /// `ts` was outside the window, and the reference is new.
+    #[error("ts is outside the accepted window")]
+    TsOutsideWindow,
+    /// The app has no wallet for this open id.
+    #[error("the app has no such player")]
+    UnknownWallet,
+    /// The purses do not cover the deduction.
+    #[error("the player has {} gifted and {} charged coins", .0.free(), .0.charge())]
+    InsufficientBalance(Balances),
+    /// The cancel asks for more than is left of the exchange.
+    #[error("{remaining} is left to give back")]
+    MoreThanLeft {
+        /// What is left.
+        remaining: i64,
+    },
+    /// The player has no such number.
+    #[error("the player has no such exchange")]
+    UnknownNumber,
+    /// A purse would hold more than 64 bits.
+    #[error("a balance would be more than 9223372036854775807")]
+    PurseFull,
+}
+
+/// How long a `biz_no` is replayed, in hours after its first success (contract 3.3.4).
+pub const REPLAY_HOURS: i32 = 48;
+
+/// The answer to a request whose reference was used before (contract 3, "Meaning").
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "UsedNumber")]
+pub enum Repeat {
+    /// The answer of the first success, again.
+    Replayed,
+    /// 10000602: the number stands for something else.
+    Conflict,
+    /// 10000603, with the same content and with other.
+    Expired,
+}
+
+impl Repeat {
+    /// `is_expired`: the first success is too long ago. `is_same`: the business content is that of then.
+    #[must_use]
+    pub fn answer(is_expired: bool, is_same: bool) -> Self {
+        match (is_expired, is_same) {
+            (true, _) => Self::Expired,
+            (false, true) => Self::Replayed,
+            (false, false) => Self::Conflict,
+        }
+    }
+}

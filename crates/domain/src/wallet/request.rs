@@ -1,0 +1,358 @@
+//! What games and operators ask of a wallet, with checked fields (contract 3, 8.3 and 10).
+
+use std::time::Duration;
+
+use super::call::{WalletCall, WalletForm};
+use super::purses::{Amount, PayPriority};
+use crate::fields::{Expected, FieldError, Fields, is_canonical_integer};
+use crate::ids::{BizNo, CreditRef, ItemId, OpenId, Os, ProductText, UserIp, ZoneId};
+use crate::ledger::{REF_MARK, ReferenceKind};
+use crate::product_info::ProductInfo;
+use crate::signature::{is_ambiguous, string_to_sign};
+
+/// Largest `extension`, in bytes.
+pub const EXTENSION_BYTES_MAX: usize = 4096;
+
+/// A request to a wallet with checked fields. The caller beside it says who asks for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WalletRequest {
+    /// The player.
+    pub open_id: OpenId,
+    /// The idempotency key, unique in the app: a `biz_no`, or [`REF_MARK`] and the ref of an operator. Empty for a
+    /// balance.
+    pub reference: String,
+    /// What is asked.
+    pub action: Action,
+    /// The time of the request. `None` for an operator.
+    pub ts: Option<Timestamp>,
+    /// Whether `ts` was inside the window when the request arrived. It is checked only after
+    /// the order number: a replay may be older. True for an operator.
+    pub is_fresh: bool,
+    /// What a game says of itself and of its player. `None` for an operator and for a query.
+    pub sender: Option<Sender>,
+    /// The `product_desc` of a present or a cancel, or the note of an operator.
+    pub remark: Option<String>,
+}
+
+/// What a game says of itself and of its player.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sender {
+    /// Zone and role.
+    pub zone_id: ZoneId,
+    /// Platform of the player.
+    pub os: Os,
+    /// Address of the player.
+    pub user_ip: UserIp,
+    /// Developer-defined; empty when absent.
+    pub extension: String,
+}
+
+/// What is asked of a wallet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// A change, once for each reference.
+    Change(Change),
+    /// Shows both purses.
+    Balance,
+    /// Shows what became of the reference.
+    Query {
+        /// Closes the reference if nothing has used it.
+        closes: bool,
+    },
+}
+
+/// A change of a wallet. Each kind is a ledger entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// Deducts an amount for what is bought.
+    Exchange(Purchase),
+    /// Adds gifted currency.
+    Present(Amount),
+    /// Gives back an exchange, or a part of it.
+    Cancel {
+        /// The exchange.
+        of: BizNo,
+        /// How much of it.
+        amount: Amount,
+    },
+    /// Adds to both purses, for an operator.
+    Credit {
+        /// Gifted currency to add.
+        free: i64,
+        /// Charged currency to add.
+        charge: i64,
+    },
+    /// Takes from both purses, for an operator.
+    Debit {
+        /// Gifted currency to take.
+        free: i64,
+        /// Charged currency to take.
+        charge: i64,
+    },
+}
+
+impl Change {
+    /// Its kind in the ledger.
+    #[must_use]
+    pub const fn kind(&self) -> ReferenceKind {
+        match self {
+            Self::Exchange(_) => ReferenceKind::Exchange,
+            Self::Present(_) => ReferenceKind::Present,
+            Self::Cancel { .. } => ReferenceKind::Cancel,
+            Self::Credit { .. } => ReferenceKind::Credit,
+            Self::Debit { .. } => ReferenceKind::Debit,
+        }
+    }
+}
+
+/// What an exchange pays, and for what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Purchase {
+    /// What is deducted.
+    pub amount: Amount,
+    /// Effective priority: an empty field has become the default.
+    pub pay_priority: PayPriority,
+    /// Name of the item or bundle.
+    pub product_name: ProductText,
+    /// The items, as JSON text.
+    pub product_info: ProductInfo,
+    /// Remark.
+    pub product_desc: ProductText,
+    /// The three texts, as the ledger names them.
+    pub item_id: ItemId,
+}
+
+/// When the request was made, in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    /// What is accepted, as a regular expression for the document of the API.
+    pub const PATTERN: &'static str = "^([1-9][0-9]{12}|[1-9][0-9]{9})$";
+
+    /// Accepts 13 digits of milliseconds or 10 digits of seconds.
+    ///
+    /// # Errors
+    /// Anything else.
+    pub fn parse(text: &str) -> Result<Self, Expected> {
+        let value = is_canonical_integer(text).then(|| text.parse::<i64>().ok()).flatten();
+        match (text.len(), value) {
+            (13, Some(millis)) => Ok(Self(millis)),
+            (10, Some(seconds)) => Ok(Self(seconds * 1000)),
+            _ => Err(Expected::new("13 digits of milliseconds or 10 digits of seconds")),
+        }
+    }
+
+    /// Milliseconds since the Unix epoch.
+    #[must_use]
+    pub fn unix_millis(self) -> i64 {
+        self.0
+    }
+}
+
+/// How far `ts` may be from now.
+#[derive(Debug, Clone, Copy)]
+pub struct TsWindow {
+    /// Ahead of now.
+    pub ahead_max: Duration,
+    /// Behind now.
+    pub behind_max: Duration,
+}
+
+impl TsWindow {
+    /// Whether a request made at `ts` and arriving at `now_millis` is fresh.
+    #[must_use]
+    pub fn accepts(&self, ts: Timestamp, now_millis: i64) -> bool {
+        let ahead = i128::from(ts.0) - i128::from(now_millis);
+        let limit = |duration: Duration| i128::try_from(duration.as_millis()).unwrap_or(i128::MAX);
+        ahead <= limit(self.ahead_max) && -ahead <= limit(self.behind_max)
+    }
+}
+
+/// How the fields of an exchange are read: what the operator has set, and when it arrived.
+#[derive(Debug, Clone, Copy)]
+pub struct Reading {
+    /// What an empty `pay_priority` means.
+    pub pay_priority_default: PayPriority,
+    /// The window for `ts`.
+    pub ts_window: TsWindow,
+    /// When the request arrived, in Unix milliseconds.
+    pub now_millis: i64,
+}
+
+impl WalletRequest {
+    /// Reads the fields of a call that decide, in the order of its table.
+    ///
+    /// # Errors
+    /// The first field that is absent or not acceptable.
+    pub fn parse(form: &WalletForm, reading: &Reading) -> Result<Self, FieldError> {
+        let fields = &form.fields;
+        let open_id = fields.required("open_id", OpenId::parse)?;
+        if form.call == WalletCall::Query {
+            let reference = fields.required("biz_no", BizNo::parse)?.to_string();
+            let ts = fields.required("ts", Timestamp::parse)?;
+            let closes = fields.optional("close", parse_close)?.unwrap_or(false);
+            let is_fresh = reading.ts_window.accepts(ts, reading.now_millis);
+            let action = Action::Query { closes };
+            return Ok(Self {
+                open_id,
+                reference,
+                action,
+                ts: Some(ts),
+                is_fresh,
+                sender: None,
+                remark: None,
+            });
+        }
+        let zone_id = fields.required("zone_id", ZoneId::parse)?;
+        let os = fields.required("os", Os::parse)?;
+        let ts = fields.required("ts", Timestamp::parse)?;
+        let user_ip = fields.required("user_ip", UserIp::parse)?;
+        let is_fresh = reading.ts_window.accepts(ts, reading.now_millis);
+        let (reference, action) = match form.call {
+            WalletCall::Exchange => {
+                let amount = fields.required("amount", Amount::parse)?;
+                let pay_priority = fields.optional("pay_priority", PayPriority::parse)?;
+                let pay_priority = pay_priority.unwrap_or(reading.pay_priority_default);
+                let biz_no = fields.required("biz_no", BizNo::parse)?;
+                (
+                    biz_no.to_string(),
+                    Action::Change(Change::Exchange(Purchase::parse(fields, amount, pay_priority)?)),
+                )
+            }
+            WalletCall::Present => {
+                let amount = fields.required("amount", Amount::parse)?;
+                let biz_no = fields.required("biz_no", BizNo::parse)?;
+                (biz_no.to_string(), Action::Change(Change::Present(amount)))
+            }
+            WalletCall::Cancel => {
+                let biz_no = fields.required("biz_no", BizNo::parse)?;
+                let of = fields.required("pay_biz_no", BizNo::parse)?;
+                let amount = fields.required("amount", Amount::parse)?;
+                (biz_no.to_string(), Action::Change(Change::Cancel { of, amount }))
+            }
+            WalletCall::Balance | WalletCall::Query => (String::new(), Action::Balance),
+        };
+        let remark = match form.call {
+            WalletCall::Present | WalletCall::Cancel => {
+                let remark = fields.optional("product_desc", ProductText::parse)?;
+                Some(remark.map_or_else(String::new, |text| text.to_string()))
+            }
+            WalletCall::Exchange | WalletCall::Balance | WalletCall::Query => None,
+        };
+        let extension = fields.optional("extension", parse_extension)?.unwrap_or_default();
+        check_texts(form)?;
+        let sender = Some(Sender { zone_id, os, user_ip, extension });
+        Ok(Self { open_id, reference, action, ts: Some(ts), is_fresh, sender, remark })
+    }
+
+    /// A request of an operator under a ref.
+    #[must_use]
+    pub fn of_operator(open_id: OpenId, reference: &CreditRef, change: Change, note: String) -> Self {
+        Self {
+            open_id,
+            reference: format!("{REF_MARK}{reference}"),
+            action: Action::Change(change),
+            ts: None,
+            is_fresh: true,
+            sender: None,
+            remark: Some(note),
+        }
+    }
+
+    /// The exchange that is to be given back.
+    #[must_use]
+    pub fn target(&self) -> Option<&str> {
+        if let Action::Change(Change::Cancel { of, .. }) = &self.action { Some(of.as_str()) } else { None }
+    }
+
+    /// What an exchange buys.
+    #[must_use]
+    pub fn purchase(&self) -> Option<&Purchase> {
+        if let Action::Change(Change::Exchange(purchase)) = &self.action { Some(purchase) } else { None }
+    }
+}
+
+impl Purchase {
+    fn parse(fields: &Fields, amount: Amount, pay_priority: PayPriority) -> Result<Self, FieldError> {
+        let product_name = fields.required("product_name", ProductText::parse)?;
+        let product_info = fields.required("product_info", ProductInfo::parse)?;
+        let product_desc = fields.required("product_desc", ProductText::parse)?;
+        let item_id = ItemId::of(product_name.as_str(), product_info.as_str(), product_desc.as_str());
+        Ok(Self { amount, pay_priority, product_name, product_info, product_desc, item_id })
+    }
+}
+
+/// Refuses free texts that make the string to sign ambiguous: nothing is escaped in it, so one signature could fit
+/// two requests.
+fn check_texts(form: &WalletForm) -> Result<(), FieldError> {
+    const FREE_TEXTS: [&str; 4] = ["extension", "product_desc", "product_info", "product_name"];
+    let mut texts = FREE_TEXTS.iter().filter_map(|name| Some((*name, form.fields.text(name)?)));
+    if form.call == WalletCall::Exchange {
+        // Only a text that names a player needs the full check.
+        if texts.any(|(_, text)| text.contains("&open_id=")) && is_ambiguous(&string_to_sign(form)) {
+            let expected =
+                "texts that cannot be taken for other signed fields (&open_id=, &os=, &product_desc=)";
+            let extension = form.fields.text("extension").unwrap_or_default();
+            return Err(FieldError::malformed("extension", expected, extension));
+        }
+        return Ok(());
+    }
+    // The other calls have no older clients, so their rule is simple. It also keeps the calls apart: no signature of one
+    // call fits another.
+    let names_a_field = |text: &str| {
+        text.match_indices('&').any(|(at, _)| {
+            let name = text[at + 1..].split_once('=').map(|(name, _)| name);
+            name.is_some_and(|name| WalletCall::ALL.iter().any(|call| call.signs(name)))
+        })
+    };
+    match texts.find(|(name, text)| form.call.signs(name) && names_a_field(text)) {
+        Some((name, text)) => Err(FieldError::malformed(
+            name,
+            "a text without & in front of the name of a signed field and =",
+            text,
+        )),
+        None => Ok(()),
+    }
+}
+
+fn parse_extension(text: &str) -> Result<String, Expected> {
+    if text.len() <= EXTENSION_BYTES_MAX {
+        Ok(text.to_owned())
+    } else {
+        Err(Expected::new("at most 4096 bytes"))
+    }
+}
+
+fn parse_close(text: &str) -> Result<bool, Expected> {
+    match text {
+        "0" => Ok(false),
+        "1" => Ok(true),
+        _ => Err(Expected::new("0, 1 or empty")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ts_is_13_digits_of_milliseconds_or_10_of_seconds() {
+        assert_eq!(Timestamp::parse("1700000000123").unwrap().unix_millis(), 1_700_000_000_123);
+        assert_eq!(Timestamp::parse("1700000000").unwrap().unix_millis(), 1_700_000_000_000);
+        for bad in
+            ["", "170000000", "17000000001", "170000000012", "17000000001234", "-700000000", "0000000001"]
+        {
+            assert!(Timestamp::parse(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn the_window_of_ts_includes_its_ends() {
+        let window = TsWindow { ahead_max: Duration::from_mins(5), behind_max: Duration::from_hours(48) };
+        let now = 1_700_000_000_000;
+        let at = |millis: i64| Timestamp::parse(&millis.to_string()).unwrap();
+        assert!(window.accepts(at(now + 300_000), now) && !window.accepts(at(now + 300_001), now));
+        assert!(window.accepts(at(now - 172_800_000), now) && !window.accepts(at(now - 172_800_001), now));
+    }
+}

@@ -1,0 +1,103 @@
+//! Changes of wallets by operators: credits, debits and cancels. The same pure decision and the same statements as those
+//! of the writers, in the transaction of the operator's log line.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "each session of a writer prepares the same statements, which checks them against the schema"
+)]
+
+use domain::ids::AppNo;
+use domain::wallet::{Balances, REPLAY_HOURS, WalletOutcome, WalletRequest};
+use sqlx::postgres::PgRow;
+use sqlx::{AssertSqlSafe, PgConnection};
+use time::OffsetDateTime;
+
+use super::batch::Batch;
+use super::columns::{Columns, Items};
+use super::known::{Known, LockedRows};
+use super::{rows, statements};
+use crate::engine::Engine;
+use crate::writer::{SessionFault, planning};
+use crate::{Result, StoreError};
+
+/// What became of changes.
+pub(crate) struct Changed {
+    /// For each change its outcome, and both purses before it where it was made.
+    pub(crate) outcomes: Vec<(WalletOutcome, Option<Balances>)>,
+    /// The moment of their ledger entries.
+    pub(crate) at: OffsetDateTime,
+}
+
+/// Makes the statements of a transaction use the keys. A plan that was made for smaller tables would read all of a table
+/// for each request.
+pub(crate) async fn plan_by_keys(connection: &mut PgConnection, engine: Engine) -> Result<()> {
+    let settings = format!("DISCARD PLANS; {}", planning(engine, "LOCAL "));
+    sqlx::raw_sql(AssertSqlSafe(settings)).execute(connection).await?;
+    Ok(())
+}
+
+/// Carries out changes of one app, in their order. `connection` is in a transaction.
+///
+/// # Errors
+/// `Again` when another transaction has just used a reference.
+pub(crate) async fn change(
+    connection: &mut PgConnection,
+    engine: Engine,
+    app_no: i32,
+    requests: &[WalletRequest],
+) -> Result<Changed> {
+    plan_by_keys(connection, engine).await?;
+    let batch = Batch::new(requests.iter().map(|request| (AppNo(app_no), request)).collect());
+    let (wallets, numbers) = (&batch.wallets, &batch.numbers);
+    let locked =
+        sqlx::query(AssertSqlSafe(statements::lock(engine))).bind(&wallets.app_nos).bind(&wallets.names);
+    let locked = locked.fetch_all(&mut *connection).await?;
+    let at = sqlx::query_scalar(statements::NOW).fetch_one(&mut *connection).await?;
+    // A later statement than the lock: it sees the commit of the transaction that held the lock before.
+    let recorded = sqlx::query(AssertSqlSafe(statements::records(engine)))
+        .bind(REPLAY_HOURS)
+        .bind(&numbers.app_nos)
+        .bind(&numbers.names)
+        .fetch_all(&mut *connection)
+        .await?;
+    let mut existing = Vec::new();
+    if locked.len() < wallets.names.len() {
+        let query = sqlx::query(AssertSqlSafe(statements::existing(engine)))
+            .bind(&wallets.app_nos)
+            .bind(&wallets.names);
+        existing = query.fetch_all(&mut *connection).await?;
+    }
+    let rows = LockedRows {
+        wallets: rows::wallets::<PgRow>(&locked).map_err(store_error)?,
+        existing: rows::existing::<PgRow>(&existing).map_err(store_error)?,
+        records: rows::records::<PgRow>(&recorded).map_err(store_error)?,
+        at,
+    };
+    let known = Known::of_locked(&batch, rows).map_err(store_error)?;
+    let decisions = batch.decide(&known.rows, known.at());
+    if !decisions.rows.is_empty() {
+        let columns = Columns::new(&batch, &decisions, known.at, Items::default());
+        let write = columns.bind(sqlx::query(AssertSqlSafe(statements::write(engine, false))));
+        write.execute(connection).await.map_err(|error| {
+            match error.as_database_error().and_then(sqlx::error::DatabaseError::code) {
+                Some(code) => store_error(SessionFault::from_code(&code, error.to_string())),
+                None => error.into(),
+            }
+        })?;
+    }
+    let mut before = vec![None; requests.len()];
+    for row in &decisions.rows {
+        let after = row.change.after;
+        let purses = (after.free() - row.change.free_change, after.charge() - row.change.charge_change);
+        before[row.request] = Balances::new(purses.0, purses.1).ok();
+    }
+    Ok(Changed { outcomes: decisions.outcomes()?.into_iter().zip(before).collect(), at: known.at })
+}
+
+fn store_error(fault: SessionFault) -> StoreError {
+    match fault {
+        SessionFault::Again | SessionFault::Blocked => StoreError::Again,
+        SessionFault::Lost(cause) => StoreError::Unavailable(cause),
+        SessionFault::Other(error) => error,
+    }
+}

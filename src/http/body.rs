@@ -1,0 +1,122 @@
+//! Bodies of requests, read within a limit of bytes and of time (contract 2.7).
+
+use std::error::Error;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, HttpBody as _};
+use axum::http::StatusCode;
+use bytes::BytesMut;
+use domain::text;
+use futures_util::{Stream, StreamExt as _, stream};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use tokio::time::{Instant, timeout_at};
+
+use crate::config::Http;
+use crate::http::refusal::{Code, Refusal};
+
+/// How long a refusal waits for a body that it need not have.
+const START_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a sender may take before it is held to a pace.
+const PACE_GRACE: Duration = Duration::from_secs(5);
+/// What a body whose length is not announced is expected to bring, as far as its pace goes.
+pub const PACE_BYTES: usize = 1024 * 1024;
+
+/// Reads a body of at most `http.body_bytes_max` bytes within `http.body_timeout`.
+///
+/// # Errors
+/// 413, 408, or a body that ends early.
+pub async fn read_body(limits: &Http, body: Body) -> Result<Bytes, Refusal> {
+    read_body_of(limits, body, limits.body_bytes_max).await
+}
+
+/// Reads a body of at most `bytes_max` bytes within `http.body_timeout`.
+///
+/// # Errors
+/// 413, 408, or a body that ends early.
+pub async fn read_body_of(limits: &Http, body: Body, bytes_max: usize) -> Result<Bytes, Refusal> {
+    let reading = Limited::new(body, bytes_max).collect();
+    let read = tokio::time::timeout(limits.body_timeout, reading).await;
+    match read.map_err(|_| too_slow(limits.body_timeout))? {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(too_large(bytes_max)),
+        Err(_) => Err(Refusal::new(Code::IllegalParameter, "body: expected a complete body")),
+    }
+}
+
+/// The start of a body that is refused anyway, so that the refusal can name what stands in it. It has at
+/// most `http.body_bytes_max` bytes, and less when the body ends, stalls or breaks.
+pub async fn read_start(limits: &Http, body: Body) -> Bytes {
+    let mut start = BytesMut::new();
+    let reading = async {
+        let mut data = body.into_data_stream();
+        while let Some(Ok(chunk)) = data.next().await {
+            let room = limits.body_bytes_max - start.len();
+            start.extend_from_slice(&chunk[..chunk.len().min(room)]);
+            if start.len() == limits.body_bytes_max {
+                break;
+            }
+        }
+    };
+    // What has come until then is enough to look at.
+    let _ = tokio::time::timeout(limits.body_timeout.min(START_TIMEOUT), reading).await;
+    start.freeze()
+}
+
+/// How many bytes a body announces. `None` where it announces no length.
+#[must_use]
+pub fn announced_bytes(body: &Body) -> Option<usize> {
+    body.size_hint().exact().map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
+}
+
+/// The data of a body as it comes, for as long as the sender keeps up the pace at which `expected`
+/// bytes arrive within `time`: what takes up memory for long must bring something for it. Ends with
+/// [`TooSlow`], and in any case after `time`.
+pub fn paced(body: Body, expected: usize, time: Duration) -> impl Stream<Item = Result<Bytes, BoxedError>> {
+    let grace = PACE_GRACE.min(time);
+    let start = Instant::now();
+    stream::try_unfold((body.into_data_stream(), 0), move |(mut data, received)| async move {
+        let (part, whole) = (u32::try_from(received), u32::try_from(expected.max(1)));
+        let (part, whole) = (part.unwrap_or(u32::MAX), whole.unwrap_or(u32::MAX));
+        let earned = time.saturating_sub(grace).mul_f64(f64::from(part.min(whole)) / f64::from(whole));
+        match timeout_at(start + grace + earned, data.next()).await {
+            Err(_) => Err(TooSlow(time).into()),
+            Ok(None) => Ok(None),
+            Ok(Some(Err(error))) => Err(error.into()),
+            Ok(Some(Ok(chunk))) => {
+                let received = received + chunk.len();
+                Ok(Some((chunk, (data, received))))
+            }
+        }
+    })
+}
+
+/// A fault of a body on its way.
+pub type BoxedError = Box<dyn Error + Send + Sync>;
+
+/// A body that does not come within this time, or not at the pace for it.
+#[derive(Debug, thiserror::Error)]
+#[error("the body comes too slowly")]
+pub struct TooSlow(pub Duration);
+
+/// 408 with the limit.
+#[must_use]
+pub fn too_slow(limit: Duration) -> Refusal {
+    let seconds = limit.as_secs_f64();
+    Refusal::transport(StatusCode::REQUEST_TIMEOUT, text!("body: expected within {seconds} s", seconds))
+}
+
+/// 408 of a large body, which must bring 1 MiB within this limit.
+#[must_use]
+pub fn too_slow_for_pace(limit: Duration) -> Refusal {
+    let seconds = limit.as_secs_f64();
+    Refusal::transport(StatusCode::REQUEST_TIMEOUT, text!("body: expected 1 MiB within {seconds} s", seconds))
+}
+
+/// 413 with the limit.
+#[must_use]
+pub fn too_large(bytes_max: usize) -> Refusal {
+    Refusal::transport(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        text!("body: expected at most {bytes_max} bytes", bytes_max),
+    )
+}

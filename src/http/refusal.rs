@@ -1,0 +1,296 @@
+//! The refusal of a request, and its HTTP response. A handler returns a [`Refusal`]; the router
+//! renders it with the names of its endpoint.
+
+use std::any::Any;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+pub use domain::code::Code;
+use domain::fields::{FieldError, UnreadableFields};
+use domain::text;
+use domain::text::{Language, Text};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::http::language;
+
+domain::word_enum! {
+    /// The HTTP statuses of refusals (contract 2.3).
+    #[derive(Default)]
+    pub enum ErrorStatus {
+        /// Always 200.
+        #[default]
+        Platform = "platform",
+        /// The status of the code table.
+        Rest = "rest",
+    }
+}
+
+/// The names that an endpoint's JSON answers have (contract 2.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Envelope {
+    /// `code` and `msg`.
+    Exchange,
+    /// `result` and `error_msg`.
+    Open,
+}
+
+/// What a caller is told instead of success. It becomes a response only in the router, which
+/// knows the envelope.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Refusal {
+    /// Row of the code table.
+    pub code: Code,
+    /// Field at fault, what was expected and what came; never a secret.
+    pub message: Text,
+    /// Status that the transport asks for (contract 2.2); `None` for a business answer.
+    pub transport: Option<StatusCode>,
+    /// What `Retry-After` says.
+    pub retry_after: Option<Duration>,
+    /// `data` beside a refusal: what helps the caller.
+    pub data: Option<Advice>,
+    /// Cause for the log; never sent.
+    pub cause: Option<String>,
+}
+
+impl Refusal {
+    /// A business refusal.
+    #[must_use]
+    pub fn new(code: Code, message: impl Into<Text>) -> Self {
+        Self { code, message: message.into(), transport: None, retry_after: None, data: None, cause: None }
+    }
+
+    /// A refusal by the transport, with its status: 404, 405, 408 or 413.
+    #[must_use]
+    pub fn transport(status: StatusCode, message: impl Into<Text>) -> Self {
+        Self { transport: Some(status), ..Self::new(Code::IllegalParameter, message) }
+    }
+
+    /// 405 with the methods that the path has.
+    #[must_use]
+    pub fn wrong_method(methods: &[&str]) -> Self {
+        let methods = methods.join(" or ");
+        Self::transport(StatusCode::METHOD_NOT_ALLOWED, text!("method: expected {methods}", methods))
+    }
+
+    /// 503: too much to do, or the database is away. Safe to repeat.
+    #[must_use]
+    pub fn unavailable(message: impl Into<Text>, cause: impl Into<String>) -> Self {
+        Self {
+            transport: Some(StatusCode::SERVICE_UNAVAILABLE),
+            retry_after: Some(Duration::from_secs(1)),
+            cause: Some(cause.into()),
+            ..Self::new(Code::SystemError, message)
+        }
+    }
+
+    /// 500: a fault of ours.
+    #[must_use]
+    pub fn internal(cause: impl Into<String>) -> Self {
+        Self {
+            transport: Some(StatusCode::INTERNAL_SERVER_ERROR),
+            cause: Some(cause.into()),
+            ..Self::new(Code::SystemError, "system error")
+        }
+    }
+
+    /// 10000305 with the limit, to be tried again after `wait`.
+    #[must_use]
+    pub fn rate_limited(limit: impl Into<Text>, wait: Duration) -> Self {
+        Self { retry_after: Some(wait), ..Self::new(Code::RateLimited, limit) }
+    }
+
+    /// A field that was refused: `code` where its value is at fault, 10000200 where it is absent
+    /// or of a type that no field has.
+    #[must_use]
+    pub fn field(code: Code, error: &FieldError) -> Self {
+        Self::new(if error.is_malformed() { code } else { Code::IllegalParameter }, error.text())
+    }
+
+    /// The status of the answer under a setting of `http.error_status` (contract 2.2 and 2.3).
+    #[must_use]
+    pub fn status(&self, error_status: ErrorStatus) -> StatusCode {
+        self.transport.unwrap_or_else(|| match error_status {
+            ErrorStatus::Platform => StatusCode::OK,
+            ErrorStatus::Rest => {
+                StatusCode::from_u16(self.code.row().rest_status).unwrap_or(StatusCode::UNPROCESSABLE_ENTITY)
+            }
+        })
+    }
+
+    fn of_exchange(&self, language: Language) -> ExchangeRefusal<'_> {
+        let msg = language::of(language, &self.message);
+        ExchangeRefusal { code: self.code.number(), msg, data: self.data.as_ref() }
+    }
+
+    fn of_others(&self, language: Language) -> OpenRefusal<'_> {
+        let error_msg = language::of(language, &self.message);
+        OpenRefusal { result: self.code.number(), error_msg, data: self.data.as_ref() }
+    }
+
+    /// The body of the refusal in the envelope of its endpoint, in English.
+    #[must_use]
+    pub fn body(&self, envelope: Envelope) -> serde_json::Value {
+        match envelope {
+            Envelope::Exchange => serde_json::json!(self.of_exchange(Language::En)),
+            Envelope::Open => serde_json::json!(self.of_others(Language::En)),
+        }
+    }
+
+    /// Puts the refusal into the envelope of its endpoint.
+    pub(crate) fn render(
+        &self,
+        envelope: Envelope,
+        error_status: ErrorStatus,
+        language: Language,
+    ) -> Response {
+        let status = self.status(error_status);
+        let mut response = match envelope {
+            Envelope::Exchange => json_response(status, &self.of_exchange(language)),
+            Envelope::Open => json_response(status, &self.of_others(language)),
+        };
+        if let Some(wait) = self.retry_after {
+            // Whole seconds, rounded up: a client that waits as told must not come too early.
+            let seconds = u64::try_from(wait.as_millis().div_ceil(1000).max(1)).unwrap_or(u64::MAX);
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        }
+        response
+    }
+}
+
+impl From<FieldError> for Refusal {
+    fn from(error: FieldError) -> Self {
+        Self::field(Code::IllegalParameter, &error)
+    }
+}
+
+impl From<UnreadableFields> for Refusal {
+    fn from(error: UnreadableFields) -> Self {
+        Self::new(Code::IllegalParameter, error.text())
+    }
+}
+
+/// A refusal of the exchange (contract 3).
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ExchangeRefusal<'a> {
+    /// The code of the refusal.
+    code: u32,
+    /// The field at fault, what was expected and what came.
+    #[schemars(length(min = 1))]
+    msg: String,
+    /// Of a wrong signature, for a sandbox app; and of an insufficient balance, for every app.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "ExchangeAdvice")]
+    data: Option<&'a Advice>,
+}
+
+/// A refusal of the other endpoints (contract 2.1).
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct OpenRefusal<'a> {
+    /// The code of the refusal.
+    result: u32,
+    /// The field at fault, what was expected and what came.
+    #[schemars(length(min = 1))]
+    error_msg: String,
+    /// Only a sandbox app gets it, and only when its URL cannot be fetched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "FetchAdvice")]
+    data: Option<&'a Advice>,
+}
+
+/// What a caller is told beside a refusal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Advice {
+    /// About a signature (contract 3.7).
+    Signature(SignatureAdvice),
+    /// About a fetch (contract 5.3.17).
+    Fetch(FetchAdvice),
+    /// About a deduction that the balance does not cover.
+    Balances(BalancesAdvice),
+}
+
+/// The advice beside refusals of the calls of the wallet.
+#[derive(JsonSchema)]
+#[schemars(inline, untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum ExchangeAdvice {
+    Signature(SignatureAdvice),
+    Balances(BalancesAdvice),
+}
+
+/// Both purses, which do not cover what was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BalancesAdvice {
+    /// Gifted currency.
+    pub free_balance: i64,
+    /// Charged currency.
+    pub charge_balance: i64,
+}
+
+/// Why a URL was not fetched, for a sandbox app.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct FetchAdvice {
+    /// A name of contract 5.3.17.
+    pub cause: &'static str,
+}
+
+/// What the server signed, for a sandbox app whose signature is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct SignatureAdvice {
+    /// Length of the string in bytes.
+    pub bytes: usize,
+    /// The well-known mistake that explains what came, if one does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub mistake: Option<&'static str>,
+    /// The string that the server signed.
+    pub string_to_sign: String,
+}
+
+/// The refusal travels as an extension of an empty response; the router renders it.
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// What a panic says.
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or_default()
+}
+
+/// One JSON object with the headers that every answer has (contract 2.1).
+pub(crate) fn json_response(status: StatusCode, body: &impl Serialize) -> Response {
+    let bytes = serde_json::to_vec(body).unwrap_or_default();
+    let mut response = Response::new(Body::from(bytes));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json; charset=utf-8"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_are_asked_for_or_always_200() {
+        for code in Code::ALL {
+            let status = |setting| {
+                Refusal::new(code, "m").render(Envelope::Open, setting, Language::En).status().as_u16()
+            };
+            let both = (status(ErrorStatus::Platform), status(ErrorStatus::Rest));
+            assert_eq!(both, (200, code.row().rest_status), "{code:?}");
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! What a change is made to: a player's wallet, and the exchange that is given back.
+
+use domain::fields::{FieldError, Fields};
+use domain::ids::{AppId, OpenId};
+use domain::text;
+use domain::wallet::Refused;
+use store::{ExchangeRecord, Wallet};
+
+use super::super::error::ConsoleError;
+use super::super::exchange::{exchange_path, find_exchange};
+use super::super::i18n::said;
+use super::super::page::{Section, Shown as _};
+use super::super::player::{empty_wallet, find_player, player_path};
+use super::super::request::address;
+use super::Kind;
+use super::form::refusal;
+use crate::state::AppState;
+
+/// What a change is made to.
+pub(super) struct Target {
+    pub(super) app_id: AppId,
+    pub(super) open_id: OpenId,
+    /// Empty for a player whom the app does not know.
+    pub(super) wallet: Wallet,
+    pub(super) made: Made,
+}
+
+/// How the wallet is changed.
+pub(super) enum Made {
+    Credit {
+        /// Whether the app knows the player.
+        is_known: bool,
+    },
+    Debit,
+    /// By giving back this exchange.
+    GiveBack(Box<ExchangeRecord>),
+}
+
+/// A field of the form for coins.
+pub(super) struct AmountField {
+    pub(super) name: &'static str,
+    pub(super) label: &'static str,
+    pub(super) value: String,
+    pub(super) hint: String,
+    pub(super) is_required: bool,
+}
+
+impl Target {
+    /// The target of an address: an app, and a player or an exchange of it.
+    pub(super) async fn find(
+        kind: Kind,
+        state: &AppState,
+        names: &(String, String),
+    ) -> Result<Self, ConsoleError> {
+        let ((app_id, open_id, wallet), made) = match kind {
+            Kind::Credit => return Self::to_credit(state, names).await,
+            Kind::Debit => (find_player(state, names).await?, Made::Debit),
+            Kind::GiveBack => {
+                let exchange = find_exchange(state, names, false).await?;
+                let player = (exchange.app_id.clone(), exchange.open_id.clone());
+                (find_player(state, &player).await?, Made::GiveBack(Box::new(exchange)))
+            }
+        };
+        Ok(Self { app_id, open_id, wallet, made })
+    }
+
+    /// A credit may make a player known, who has an empty wallet until then.
+    async fn to_credit(state: &AppState, (app_id, open_id): &(String, String)) -> Result<Self, ConsoleError> {
+        let no_app = || ConsoleError::no_such_app(app_id);
+        let app = AppId::parse(app_id).map_err(|_| no_app())?;
+        let player = OpenId::parse(open_id)
+            .map_err(|expected| FieldError::malformed("open_id", expected.0, open_id))?;
+        let known = state.store.wallet(&app, &player).await?;
+        if known.is_none() && state.store.find_app(&app).await?.is_none() {
+            return Err(no_app());
+        }
+        let made = Made::Credit { is_known: known.is_some() };
+        let wallet = known.unwrap_or_else(|| empty_wallet(&app, &player));
+        Ok(Self { app_id: app, open_id: player, wallet, made })
+    }
+
+    /// The exchange that is given back.
+    pub(super) fn exchange(&self) -> Option<&ExchangeRecord> {
+        match &self.made {
+            Made::GiveBack(exchange) => Some(exchange),
+            Made::Credit { .. } | Made::Debit => None,
+        }
+    }
+
+    /// Whether the form offers to make the player known.
+    pub(super) fn is_unknown(&self) -> bool {
+        matches!(self.made, Made::Credit { is_known: false })
+    }
+
+    /// The player or the exchange.
+    pub(super) fn name(&self) -> &str {
+        self.exchange().map_or(self.open_id.as_str(), |exchange| &exchange.biz_no)
+    }
+
+    /// The address of the page to leave to. An unknown player has none, and is searched for.
+    pub(super) fn page(&self) -> String {
+        if !self.is_unknown() {
+            return self.path();
+        }
+        let player = [("app_id", self.app_id.as_str()), ("open_id", self.open_id.as_str())];
+        address(Section::PLAYERS.path, &Fields::default(), &player)
+    }
+
+    /// The path of the page of the player or the exchange. The addresses of its change begin with it.
+    pub(super) fn path(&self) -> String {
+        match self.exchange() {
+            Some(exchange) => exchange_path(&exchange.app_id, &exchange.biz_no),
+            None => player_path(&self.wallet.app_id, &self.wallet.open_id),
+        }
+    }
+
+    /// The fields of the form for coins.
+    ///
+    /// # Errors
+    /// The exchange was given back already.
+    pub(super) fn amount_fields(&self) -> Result<Vec<AmountField>, ConsoleError> {
+        let purse = |name, label, hint: String| AmountField {
+            name,
+            label,
+            value: String::new(),
+            hint,
+            is_required: false,
+        };
+        Ok(match &self.made {
+            Made::Credit { .. } => {
+                let hint = said(&text!("A whole number. Empty means 0."));
+                vec![
+                    purse("gifted", "Gifted coins to add", hint.clone()),
+                    purse("charged", "Charged coins to add", hint),
+                ]
+            }
+            Made::Debit => {
+                let hint = |balance: i64| {
+                    said(&text!("A whole number up to {balance}. Empty means 0.", balance = balance.shown()))
+                };
+                vec![
+                    purse("gifted", "Gifted coins to take", hint(self.wallet.free_balance)),
+                    purse("charged", "Charged coins to take", hint(self.wallet.charge_balance)),
+                ]
+            }
+            Made::GiveBack(exchange) if exchange.remaining == 0 => {
+                return Err(refusal(Refused::MoreThanLeft { remaining: 0 }, self));
+            }
+            Made::GiveBack(exchange) => vec![AmountField {
+                name: "amount",
+                label: "Coins to give back",
+                value: exchange.remaining.to_string(),
+                hint: said(&text!(
+                    "A whole number from 1 to {remaining}.",
+                    remaining = exchange.remaining.shown()
+                )),
+                is_required: true,
+            }],
+        })
+    }
+}
