@@ -16,22 +16,29 @@ use crate::StoreError;
 #[derive(Debug)]
 pub(super) struct Batch<'a> {
     pub(super) requests: Vec<(AppNo, &'a WalletRequest)>,
+    /// Where the keys of each request stand.
+    pub(super) places: Vec<Place>,
     /// `(app_no, open_id)`.
     pub(super) wallets: DistinctKeys<'a>,
-    /// `(app_no, reference)`: that of each request, and behind them the exchanges that cancels name.
+    /// `(app_no, reference)`: those of the requests, and of the exchanges that cancels name.
     pub(super) numbers: DistinctKeys<'a>,
-    /// For each key of `numbers` with its repetitions, the request that it belongs to.
-    pub(super) owners: Vec<usize>,
+}
+
+/// Where the keys of a request stand in [`Batch::wallets`] and [`Batch::numbers`].
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    pub(super) wallet: usize,
+    pub(super) number: usize,
+    /// The exchange that a cancel names.
+    pub(super) target: Option<usize>,
 }
 
 /// Keys in ascending order of their bytes, each once. Every process locks and inserts in this order.
 /// So two of them never wait for each other.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct DistinctKeys<'a> {
     pub(super) app_nos: Vec<i32>,
     pub(super) names: Vec<&'a str>,
-    /// For each key with its repetitions, its position.
-    pub(super) position_of: Vec<usize>,
 }
 
 /// A wallet as the transaction reads it.
@@ -160,18 +167,27 @@ impl Decisions {
 
 impl<'a> Batch<'a> {
     pub(super) fn new(requests: Vec<(AppNo, &'a WalletRequest)>) -> Self {
-        let wallet_keys = requests.iter().map(|(app, asked)| (app.0, asked.open_id.as_str()));
-        let wallets = DistinctKeys::new(&wallet_keys.collect::<Vec<_>>());
-        let mut numbers: Vec<_> =
-            requests.iter().map(|(app, asked)| (app.0, asked.reference.as_str())).collect();
-        let mut owners: Vec<_> = (0..requests.len()).collect();
-        for (position, (app, asked)) in requests.iter().enumerate() {
-            if let Some(of) = asked.target() {
-                numbers.push((app.0, of));
-                owners.push(position);
-            }
-        }
-        Self { wallets, numbers: DistinctKeys::new(&numbers), owners, requests }
+        let open_ids = requests.iter().map(|(app, asked)| (app.0, asked.open_id.as_str()));
+        let references = requests.iter().map(|(app, asked)| (app.0, asked.reference.as_str()));
+        let targets = requests.iter().filter_map(|(app, asked)| Some((app.0, asked.target()?)));
+        let (wallets, wallet_of) = DistinctKeys::new(&open_ids.collect::<Vec<_>>());
+        let (numbers, number_of) = DistinctKeys::new(&references.chain(targets).collect::<Vec<_>>());
+        let (number_of, targets) = number_of.split_at(requests.len());
+        let mut targets = targets.iter().copied();
+        let places = requests.iter().zip(wallet_of).zip(number_of);
+        let places = places.map(|(((_, asked), wallet), number)| Place {
+            wallet,
+            number: *number,
+            target: asked.target().and_then(|_| targets.next()),
+        });
+        Self { places: places.collect(), wallets, numbers, requests }
+    }
+
+    /// The wallet of each request beside each of its numbers, as they are read together.
+    pub(super) fn lookups(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.places.iter().flat_map(|place| {
+            [Some(place.number), place.target].into_iter().flatten().map(|number| (place.wallet, number))
+        })
     }
 
     /// The positions of queries in the batch.
@@ -204,11 +220,11 @@ impl<'a> Batch<'a> {
 }
 
 impl<'a> DistinctKeys<'a> {
-    fn new(keys: &[(i32, &'a str)]) -> Self {
+    /// The keys, and where each of those given stands.
+    fn new(keys: &[(i32, &'a str)]) -> (Self, Vec<usize>) {
         let mut order: Vec<usize> = (0..keys.len()).collect();
         order.sort_unstable_by_key(|position| keys[*position]);
-        let mut distinct = Self { app_nos: Vec::new(), names: Vec::new(), position_of: vec![0; keys.len()] };
-        let mut last = None;
+        let (mut distinct, mut place_of, mut last) = (Self::default(), vec![0; keys.len()], None);
         for position in order {
             if last != Some(keys[position]) {
                 let (app_no, name) = keys[position];
@@ -216,9 +232,9 @@ impl<'a> DistinctKeys<'a> {
                 distinct.names.push(name);
                 last = Some(keys[position]);
             }
-            distinct.position_of[position] = distinct.names.len() - 1;
+            place_of[position] = distinct.names.len() - 1;
         }
-        distinct
+        (distinct, place_of)
     }
 }
 
@@ -238,8 +254,8 @@ impl<'b> Books<'b, '_> {
     /// reference: `ts`, wallet, reference.
     fn decide(&mut self, position: usize) -> Verdict {
         let request = self.batch.requests[position].1;
-        let wallet = self.wallets[self.batch.wallets.position_of[position]];
-        let number = self.batch.numbers.position_of[position];
+        let Place { wallet, number, .. } = self.batch.places[position];
+        let wallet = self.wallets[wallet];
         match &request.action {
             Action::Change(change) => match &self.records[number] {
                 Some(record) => Verdict::Answer(record.answer(wallet.wallet_no(), request, change)),
@@ -320,7 +336,7 @@ impl<'b> Books<'b, '_> {
         };
         wallet.chain_hash = entry.chain_hash(&wallet.chain_hash);
         let receipt = record.receipt(request);
-        self.wallets[self.batch.wallets.position_of[position]] = WalletState::Open(wallet);
+        self.wallets[self.batch.places[position].wallet] = WalletState::Open(wallet);
         self.write(position, record, Some((wallet.entry_count, wallet.chain_hash)), change, remaining);
         Verdict::Answer(WalletOutcome::Done(receipt))
     }
@@ -341,7 +357,7 @@ impl<'b> Books<'b, '_> {
     /// Shows what a known number was used for.
     fn show(&self, position: usize, record: &Record<'_>) -> Verdict {
         let request = self.batch.requests[position].1;
-        let wallet = self.wallets[self.batch.wallets.position_of[position]];
+        let wallet = self.wallets[self.batch.places[position].wallet];
         if wallet.wallet_no() != Some(record.wallet_no) {
             return refused(Refused::UnknownNumber);
         }
@@ -379,9 +395,10 @@ impl<'b> Books<'b, '_> {
         position: usize,
         wallet_no: WalletNo,
     ) -> Result<(Paid, &mut Record<'b>), Refused> {
-        let target = self.batch.owners.iter().rposition(|owner| *owner == position);
-        let target = target.map(|place| self.batch.numbers.position_of[place]);
-        let record = target.and_then(|target| self.records[target].as_mut()).ok_or(Refused::UnknownNumber)?;
+        let record = self.batch.places[position]
+            .target
+            .and_then(|target| self.records[target].as_mut())
+            .ok_or(Refused::UnknownNumber)?;
         match record.pay_priority {
             Some(pay_priority) if record.wallet_no == wallet_no && record.kind == ReferenceKind::Exchange => {
                 let (free, charge) = (-record.free_change, -record.charge_change);
@@ -430,7 +447,7 @@ impl<'b> Books<'b, '_> {
         change: PurseChange,
         remaining: Option<i64>,
     ) {
-        let number = self.batch.numbers.position_of[position];
+        let number = self.batch.places[position].number;
         let (wallet_no, kind) = (record.wallet_no, record.kind);
         self.new_rows[number] = Some(NewRow { request: position, wallet_no, kind, entry, change, remaining });
         self.records[number] = Some(record);

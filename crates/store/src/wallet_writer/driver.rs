@@ -70,11 +70,9 @@ impl DatabaseClient for PostgresClient {
     }
 
     async fn read(&self, batch: &Batch<'_>, discards_plans: bool) -> Result<Known, SessionFault> {
-        let owners = || batch.owners.iter().map(|owner| batch.requests[*owner]);
-        let app_nos: Vec<i32> = owners().map(|(app_no, _)| app_no.0).collect();
-        let open_ids: Vec<&str> = owners().map(|(_, request)| request.open_id.as_str()).collect();
-        let positions = batch.numbers.position_of.iter();
-        let numbers: Vec<&str> = positions.map(|position| batch.numbers.names[*position]).collect();
+        let app_nos: Vec<i32> = batch.lookups().map(|(wallet, _)| batch.wallets.app_nos[wallet]).collect();
+        let open_ids: Vec<&str> = batch.lookups().map(|(wallet, _)| batch.wallets.names[wallet]).collect();
+        let numbers: Vec<&str> = batch.lookups().map(|(_, number)| batch.numbers.names[number]).collect();
         let (discarded, rows) = join(
             async { if discards_plans { execute(&self.client, "DISCARD PLANS").await } else { Ok(()) } },
             self.client.query(&self.statements.read, &[&REPLAY_HOURS, &app_nos, &open_ids, &numbers]),

@@ -51,17 +51,17 @@ fn position(row: &impl Columns) -> Option<usize> {
 
 /// From the rows of [`super::statements::PreparedStatements::read`], one for each number of a request.
 pub(super) fn known(batch: &Batch<'_>, rows: &[Row]) -> Result<Known, SessionFault> {
-    let mut known = Known::nothing(batch);
+    let (mut known, lookups) = (Known::nothing(batch), batch.lookups().collect::<Vec<_>>());
     for row in rows {
-        let position = position(row).filter(|position| *position < batch.owners.len());
-        let position = position.ok_or_else(|| damaged("wallets"))?;
+        let lookup = position(row).and_then(|position| lookups.get(position));
+        let (place_of_wallet, place_of_number) = *lookup.ok_or_else(|| damaged("wallets"))?;
         if row.try_get::<_, Option<i64>>(1).map_err(|_| damaged("wallets"))?.is_some() {
             let wallet = wallet(row).ok_or_else(|| damaged("wallets"))?;
-            known.rows.wallets[batch.wallets.position_of[batch.owners[position]]] = wallet;
+            known.rows.wallets[place_of_wallet] = wallet;
         }
         if row.try_get::<_, Option<i64>>(6).map_err(|_| damaged("ledger_entries"))?.is_some() {
             let record = record(row, 6).ok_or_else(|| damaged("ledger_entries"))?;
-            known.rows.records[batch.numbers.position_of[position]] = Some(record);
+            known.rows.records[place_of_number] = Some(record);
         }
         known.at = row.try_get(21).map_err(|_| damaged("wallets"))?;
     }

@@ -184,8 +184,7 @@ impl DatabaseClient for SimulatedClient {
     async fn read(&self, batch: &Batch<'_>, _discards_plans: bool) -> Result<Known, SessionFault> {
         let wallets = wallet_ids(batch);
         let numbers = number_ids(batch);
-        let looked_up = batch.owners.iter().zip(&batch.numbers.position_of);
-        let looked_up = looked_up.map(|(owner, number)| (batch.wallets.position_of[*owner], *number));
+        let looked_up = batch.lookups();
         let looked_up: Vec<(usize, usize)> = looked_up.collect();
         let keys = looked_up.iter().map(|(wallet, number)| (wallets[*wallet], numbers[*number])).collect();
         let reply = self.ask(Statement::Read(keys)).await?;
@@ -232,7 +231,7 @@ impl DatabaseClient for SimulatedClient {
 
     async fn details(&self, batch: &Batch<'_>) -> Result<Vec<(usize, ExchangeDetail)>, SessionFault> {
         let numbers = number_ids(batch);
-        let asked = batch.queries().map(|position| numbers[batch.numbers.position_of[position]]).collect();
+        let asked = batch.queries().map(|position| numbers[batch.places[position].number]).collect();
         let reply = self.ask(Statement::Details(asked)).await?;
         let Reply::Details(rows) = reply else { return Err(unexpected(&reply)) };
         let summary = |(number, amount, at): (usize, i64, u64)| CancelSummary {
