@@ -139,16 +139,22 @@ impl AppState {
     /// How the fields of an exchange that arrives now are read.
     #[must_use]
     pub fn reading(&self) -> Reading {
-        let settings = &self.config.exchange;
-        Reading {
-            pay_priority_default: settings.pay_priority_default,
-            ts_window: TsWindow { ahead_max: settings.ts_ahead_max, behind_max: settings.ts_behind_max },
-            now_millis: self.clock.unix_millis(),
-        }
+        self.config.reading(self.clock.unix_millis())
     }
 }
 
 impl Config {
+    /// How the fields of a call of the wallet that arrives at this moment are read (contract 3.1 and 3.3).
+    #[must_use]
+    pub fn reading(&self, now_millis: i64) -> Reading {
+        let settings = &self.exchange;
+        Reading {
+            pay_priority_default: settings.pay_priority_default,
+            ts_window: TsWindow { ahead_max: settings.ts_ahead_max, behind_max: settings.ts_behind_max },
+            now_millis,
+        }
+    }
+
     /// How strangers' URLs are fetched, and events are sent to receivers (contract 5.2).
     #[must_use]
     pub fn fetch_settings(&self) -> FetchSettings {

@@ -6,13 +6,14 @@
 
 mod document;
 mod examples;
-mod input;
 pub mod operation;
-mod schema;
 pub mod viewer;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use domain::examples::{ACCESS_TOKEN, APP_ID, IMG_ID, JS_CODE, NOW_MILLIS, OPEN_ID, PAY_KEY, UNION_ID};
+pub(crate) use domain::input::{Asked, Input, schema};
+pub use domain::input::{Field, Place, Schema, plain};
 use serde_json::{Map, Value, json};
 
 pub use self::document::Document;
@@ -21,27 +22,7 @@ use self::document::{
     Ordered, RequestBody, ResponseObject,
 };
 pub(crate) use self::examples::refusals;
-pub(crate) use self::input::{Asked, Input};
-pub use self::operation::{Content, Described, Example, Field, Operation, Place, Success, plain};
-pub use self::schema::Schema;
-pub(crate) use self::schema::schema;
-
-/// App id of all examples.
-pub const APP_ID: &str = "demo";
-/// Player of all examples.
-pub const OPEN_ID: &str = "player-1";
-/// What stands for a person in all examples.
-pub const UNION_ID: &str = "person-1";
-/// Login code of all examples. It is not valid.
-pub const JS_CODE: &str = "5b0f7a1c93d24e6880f1a2b3c4d5e6f75b0f7a1c93d24e6880f1a2b3c4d5e6f7";
-/// Access token of all examples. It is not valid.
-pub const ACCESS_TOKEN: &str = "440db387e44d0ba1c4b1f4e2b2b6b3f7d3f9fd1d9d7dbe1b2f8e1f0c9a5b7c3d";
-/// Pay key of all examples.
-pub const PAY_KEY: &str = "B7Y0c6E5bCKMEQOsvCExziNhq16ObGqh";
-/// The moment of all examples, in milliseconds.
-pub const NOW_MILLIS: i64 = 1_800_000_000_000;
-/// Image of all examples.
-pub const IMG_ID: &str = "3485da3dd58eb2ab68d81857411d8c4a7c0577a3785b0685";
+pub use self::operation::{Content, Described, Example, Operation, Success};
 
 /// An API as its document shows it.
 #[derive(Debug)]

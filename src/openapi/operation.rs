@@ -1,14 +1,12 @@
 //! What a face says of a call: its fields, its answers with examples, and its refusals.
 //! `R` is what the face answers instead of success.
 
-use std::borrow::Cow;
-
+use domain::input::{Field, Place, Schema, schema};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::Refused;
-use super::schema::{Schema, inline_schema, schema};
 
 /// A call: one method of one route.
 #[derive(Debug, Clone)]
@@ -34,42 +32,6 @@ pub struct Described<T: 'static, R> {
     pub route: &'static T,
     /// What is said of it.
     pub operation: Operation<R>,
-}
-
-/// Where a field stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Place {
-    /// A segment of the path.
-    Path,
-    /// The query.
-    Query,
-    /// A header.
-    Header,
-    /// The body.
-    Body,
-}
-
-/// What is said of a field.
-pub type Words = Cow<'static, str>;
-
-/// A named value: a parameter, or a member of a body.
-#[derive(Debug, Clone, Serialize)]
-pub struct Field {
-    /// Its name on the wire.
-    pub name: &'static str,
-    /// Where it stands.
-    #[serde(rename = "in")]
-    pub place: Place,
-    /// Whether it must be there.
-    pub required: bool,
-    /// What it means, and what the schema cannot say.
-    pub description: Words,
-    /// Its JSON Schema, without references.
-    pub schema: Value,
-    /// A value of the example; none where the example leaves it out.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub example: Option<Value>,
 }
 
 /// What a success looks like.
@@ -227,42 +189,4 @@ impl Success {
         self.headers.push((name, meaning, value.into()));
         self
     }
-}
-
-impl Field {
-    /// A field that must be there, of this type.
-    pub(crate) fn required<T: JsonSchema>(
-        name: &'static str,
-        example: impl Into<Value>,
-        description: impl Into<Words>,
-    ) -> Self {
-        let example = Some(example.into());
-        Self { required: true, example, ..Self::optional::<T>(name, description) }
-    }
-
-    /// A field of this type that may be absent.
-    pub(crate) fn optional<T: JsonSchema>(name: &'static str, description: impl Into<Words>) -> Self {
-        let (description, schema) = (description.into(), inline_schema::<T>());
-        Self { name, place: Place::Body, required: false, description, schema, example: None }
-    }
-
-    /// The field with a value in the example.
-    pub(crate) fn example(self, value: impl Into<Value>) -> Self {
-        Self { example: Some(value.into()), ..self }
-    }
-
-    /// The field with one more demand, or another in its place; null takes one away.
-    pub(crate) fn demand(mut self, keyword: &str, value: impl Into<Value>) -> Self {
-        self.schema[keyword] = value.into();
-        if let Some(schema) = self.schema.as_object_mut() {
-            schema.retain(|_, demand| !demand.is_null());
-        }
-        self
-    }
-}
-
-/// A value as it stands in a path, a query or a form.
-#[must_use]
-pub fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

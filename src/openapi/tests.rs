@@ -83,7 +83,7 @@ fn a_reader_describes_the_fields_that_it_reads() {
     let came = domain::fields::Fields::from_urlencoded(b"name=bob&number=4").unwrap();
     let mut input = Input::of(&came);
     assert_eq!(read(&mut input).unwrap(), (Some(4), "bob".to_owned()));
-    assert_eq!(input.names, ["number", "name"]);
+    assert_eq!(input.names(), ["number", "name"]);
     let wrong = domain::fields::Fields::from_urlencoded(b"name=bob&number=6").unwrap();
     let error = read(&mut Input::of(&wrong)).unwrap_err();
     assert_eq!(error.to_string(), "number: expected an integer from 1 to 5, got \"6\"");

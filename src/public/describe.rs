@@ -7,9 +7,6 @@ use schemars::JsonSchema;
 use crate::http::refusal::{Code, Refusal};
 use crate::openapi::{ACCESS_TOKEN, APP_ID, Field};
 
-/// Order number of the examples.
-pub(super) const BIZ_NO: &str = "20270115080000001";
-
 /// Any text that is not empty.
 #[derive(JsonSchema)]
 #[schemars(inline)]

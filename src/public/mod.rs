@@ -5,7 +5,6 @@ pub mod auth;
 mod describe;
 pub mod docs;
 mod document;
-pub mod exchange;
 pub mod extract;
 pub mod image;
 pub mod image_upload;
@@ -16,7 +15,6 @@ pub mod routes;
 pub mod sandbox;
 pub mod token;
 pub mod wallet;
-pub mod wallet_calls;
 
 pub use document::{Described, calls, document};
 use store::StoreError;

@@ -3,7 +3,8 @@
 use axum::routing::{MethodFilter, MethodRouter, on};
 use domain::endpoint::Endpoint;
 
-use super::{exchange, image, image_upload, login, order_report, sandbox, token, wallet_calls};
+use super::wallet::{balance, cancel, exchange, present, query};
+use super::{image, image_upload, login, order_report, sandbox, token};
 use crate::config::Config;
 use crate::http::refusal::{Envelope, Refusal};
 use crate::openapi::Operation;
@@ -72,13 +73,13 @@ pub static ROUTES: [Route; 18] = [
     route!(POST "/api/{payment_segment}/minigame/pay", "exchange" in "Exchange",
         SignedForm, Exchange, Exchange, exchange::exchange, exchange::describe),
     route!(POST "/api/{payment_segment}/minigame/balance", "getBalance" in "Exchange",
-        SignedForm, Balance, Exchange, wallet_calls::balance, wallet_calls::describe_balance),
+        SignedForm, Balance, Exchange, balance::balance, balance::describe),
     route!(POST "/api/{payment_segment}/minigame/present", "present" in "Exchange",
-        SignedForm, Present, Exchange, wallet_calls::present, wallet_calls::describe_present),
+        SignedForm, Present, Exchange, present::present, present::describe),
     route!(POST "/api/{payment_segment}/minigame/cancel", "cancel" in "Exchange",
-        SignedForm, Cancel, Exchange, wallet_calls::cancel, wallet_calls::describe_cancel),
+        SignedForm, Cancel, Exchange, cancel::cancel, cancel::describe),
     route!(POST "/api/{payment_segment}/minigame/query", "queryNumber" in "Exchange",
-        SignedForm, Query, Exchange, wallet_calls::query, wallet_calls::describe_query),
+        SignedForm, Query, Exchange, query::query, query::describe),
     route!(POST "/openapi/mp/developer/order/v1/report", "reportOrder" in "Orders",
         QueryToken, OrderReport, Open, order_report::report, order_report::describe),
     route!(POST "/openapi/mp/developer/file/img/uploadWithFile", "uploadWithFile" in "Images",

@@ -7,6 +7,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::response::Response;
 use domain::endpoint::Endpoint;
+use domain::examples::BIZ_NO;
 use domain::fields::{FieldError, Fields};
 use domain::ids::BizNo;
 use domain::sandbox::{DELAY_MAX, Fault, FaultKind, FaultState, FaultTarget, SandboxApp, TIMES_MAX};
@@ -16,7 +17,7 @@ use serde::Serialize;
 use tokio::time::timeout;
 
 use super::auth;
-use super::describe::{BIZ_NO, credentials, wrong_value};
+use super::describe::{credentials, wrong_value};
 use super::extract::{query_with, succeeded, success};
 use crate::config::Config;
 use crate::http::body::read_body;

@@ -1,5 +1,7 @@
 //! Moments as people type them.
 
+use std::time::Duration;
+
 use time::format_description::well_known::Rfc3339;
 use time::{OffsetDateTime, PrimitiveDateTime};
 
@@ -78,6 +80,16 @@ pub fn distance(client_millis: i64, now_millis: i64) -> Text {
         text!("{seconds} s behind this server's clock", seconds)
     } else {
         text!("{seconds} s ahead of this server's clock", seconds)
+    }
+}
+
+/// A duration in the largest unit that holds it whole: 48h, 5m, 90s.
+#[must_use]
+pub fn in_words(duration: Duration) -> String {
+    match duration.as_secs() {
+        seconds if seconds % 3600 == 0 => format!("{}h", seconds / 3600),
+        seconds if seconds % 60 == 0 => format!("{}m", seconds / 60),
+        seconds => format!("{seconds}s"),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use super::fields::{Expected, FieldError, Fields, parse_integer};
 use crate::text;
@@ -11,6 +12,8 @@ use crate::text::Text;
 pub const BYTES_MAX: usize = 16 * 1024;
 /// Most items in one exchange.
 pub const ITEMS_MAX: usize = 100;
+/// Items of the example.
+pub const EXAMPLE: &str = r#"[{"product_id":1001,"product_num":1,"product_type":0}]"#;
 /// `product_type` of a time-limited item, which must say when it is valid.
 const TIME_LIMITED: i64 = 1;
 
@@ -48,6 +51,23 @@ pub struct Item {
     pub product_start_time: Option<i64>,
     /// Until when, likewise.
     pub product_period: Option<i64>,
+}
+
+/// The JSON Schema of the items (contract 3.5).
+#[must_use]
+pub fn items_schema() -> Value {
+    let item = schemars::schema_for!(Item).to_value();
+    let mut properties = item["properties"].clone();
+    for (name, minimum) in
+        [("product_id", 0), ("product_num", 1), ("product_start_time", 0), ("product_period", 0)]
+    {
+        properties[name]["type"] = "integer".into();
+        properties[name]["minimum"] = minimum.into();
+    }
+    properties["product_type"]["enum"] = json!([0, 1, 2]);
+    let required = ["product_id", "product_num", "product_type"];
+    let item = json!({ "type": "object", "required": required, "properties": properties });
+    json!({ "type": "array", "minItems": 1, "maxItems": ITEMS_MAX, "items": item })
 }
 
 /// The items in a text that a [`ProductInfo`] is made of, in their order.

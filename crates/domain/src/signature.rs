@@ -27,7 +27,7 @@ pub fn canonical_string<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) ->
 /// The string that the fields of a call must be signed with.
 #[must_use]
 pub fn string_to_sign(form: &WalletForm) -> String {
-    let names = form.call.signed_fields().sorted;
+    let names = &form.call.signed_fields().sorted;
     join(names.iter().filter_map(|name| Some((*name, form.fields.text(name)?))))
 }
 

@@ -138,7 +138,7 @@ impl Call {
         let mut input = Input::of(&self.fields);
         let outcome = read(&mut input);
         let names = match outcome {
-            Ok(_) => input.names,
+            Ok(_) => input.names().to_vec(),
             // The reader has stopped at this field, and the others are known as well.
             Err(_) => Input::describe(read).iter().map(|field| field.name).collect(),
         };

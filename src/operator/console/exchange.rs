@@ -20,7 +20,7 @@ use super::player::player_path;
 use super::refused::{self, code_in_words};
 use super::request::{Answer, ConsoleRequest, address};
 use super::route::Route;
-use crate::public::wallet::Receipt;
+use crate::public::wallet::exchange::BalancesAfter;
 use crate::state::AppState;
 
 pub(super) const ROUTES: &[Route] =
@@ -99,7 +99,7 @@ async fn exchange(Path((app_id, biz_no)): Path<(String, String)>, visit: Console
             },
         )
     });
-    let receipt = balances.map(|(free_balance, charge_balance)| Receipt {
+    let receipt = balances.map(|(free_balance, charge_balance)| BalancesAfter {
         biz_no: record.biz_no.clone(),
         free_balance,
         charge_balance,

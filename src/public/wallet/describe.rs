@@ -1,33 +1,36 @@
-//! What the descriptions of the calls of the wallet share.
+//! Descriptions of the calls of the wallet: what all of them share in the API's document.
 
 use domain::app::Scope;
-use domain::ids::{AppId, BizNo, OpenId, Os, ProductText, UserIp, ZoneId};
+use domain::ids::AppId;
 use domain::signature::{Mistake, PayKey, canonical_string};
-use domain::wallet::{AMOUNT_MAX, EXTENSION_BYTES_MAX, Timestamp, WalletCall};
+use domain::wallet::{Timestamp, WalletCall, WalletRequest};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::answer::Answer;
-use super::{example, in_words, ts_outside_window};
+use super::{Answer, example, ts_outside_window};
 use crate::config::Config;
 use crate::http::refusal::{Advice, Refusal, SignatureAdvice};
 use crate::openapi::{
-    self, ACCESS_TOKEN, APP_ID, Example, Field, NOW_MILLIS, OPEN_ID, Operation, PAY_KEY, Success, plain,
+    self, ACCESS_TOKEN, APP_ID, Example, Field, Input, NOW_MILLIS, Operation, PAY_KEY, Success, plain,
 };
 use crate::public::auth;
-use crate::public::describe::{ANY_KIND, BIZ_NO, SomeText};
+use crate::public::describe::{ANY_KIND, SomeText};
 
-/// Number of the exchange that the example of a cancel gives back.
-pub(in crate::public) const PAY_BIZ_NO: &str = "20270115070000001";
+pub(super) const SIGNATURE: &str =
+    "**Signature.** As for the exchange, over the fields of this call that are not empty.";
+pub(super) const IDEMPOTENCY: &str = "\
+    **Idempotency.** As for the exchange. For 48 hours the same content under the same `biz_no` gets the first answer, \
+    byte for byte, and `Idempotent-Replayed: true`. After 48 hours every repeat is refused.";
 
-/// What the API's document says of a call with these fields.
-pub(in crate::public) fn describe(
+/// The description of a call, with the fields that it reads.
+pub(super) fn call(
     call: WalletCall,
     config: &Config,
-    fields: Vec<Field>,
     summary: &'static str,
     description: impl Into<String>,
 ) -> Operation<Refusal> {
+    let reading = config.reading(NOW_MILLIS);
+    let fields = Input::describe(|input| WalletRequest::read(call, input, &reading));
     let string_to_sign = string_to_sign(call, &fields);
     let sign = PayKey::new(PAY_KEY.to_owned()).sign(&string_to_sign);
     let sign =
@@ -57,63 +60,19 @@ pub(in crate::public) fn describe(
 }
 
 /// The refusal of an app that lacks the scope of a call.
-pub(in crate::public) fn scope_missing(scope: Scope) -> Example<Refusal> {
+pub(super) fn scope_missing(scope: Scope) -> Example<Refusal> {
     Example::new("scope_missing", "The app lacks the scope.", auth::scope_missing(scope))
 }
 
 /// The refusals that changes share.
-pub(in crate::public) fn refusals_of_changes() -> [Example<Refusal>; 3] {
+pub(super) fn refusals_of_changes() -> [Example<Refusal>; 3] {
     [example::biz_no_conflict(), example::biz_no_expired(), example::biz_no_closed()]
 }
 
 /// The answer of a repeat.
-pub(in crate::public) fn replayed<T: JsonSchema + Serialize>(summary: &'static str, receipt: &T) -> Success {
+pub(super) fn replayed<T: JsonSchema + Serialize>(summary: &'static str, receipt: &T) -> Success {
     let words = "It is there, and `true`, when the answer is that of an earlier try.";
     Success::json("replayed", summary, &Answer::new(receipt)).header("Idempotent-Replayed", words, "true")
-}
-
-/// A field that several calls have.
-///
-/// # Panics
-/// On another field.
-pub(in crate::public) fn field(name: &'static str, config: &Config) -> Field {
-    match name {
-        "open_id" => Field::required::<OpenId>(name, OPEN_ID, "The player; the app must know it."),
-        "zone_id" => {
-            Field::required::<ZoneId>(name, "zone1_role1", format!("Zone and role: {}.", ZoneId::EXPECTED))
-        }
-        "os" => Field::required::<Os>(name, "android", "The player's platform, such as `android`, `ios`."),
-        "ts" => {
-            let (ahead, behind) =
-                (in_words(config.exchange.ts_ahead_max), in_words(config.exchange.ts_behind_max));
-            let words = format!(
-                "When the request was made: 13 digits of milliseconds or 10 of seconds, at most {ahead} ahead of and {behind} behind now."
-            );
-            Field::required::<String>(name, NOW_MILLIS.to_string(), words)
-                .demand("pattern", Timestamp::PATTERN)
-        }
-        "user_ip" => Field::required::<UserIp>(
-            name,
-            "203.0.113.7",
-            format!("The player's address, {}.", UserIp::EXPECTED),
-        ),
-        "amount" => {
-            let amount = Field::required::<i64>(name, 60, "What is deducted.");
-            amount.demand("minimum", 1).demand("maximum", AMOUNT_MAX)
-        }
-        "biz_no" => {
-            Field::required::<BizNo>(name, BIZ_NO, format!("Your order number, {}.", BizNo::EXPECTED))
-        }
-        "product_desc" => {
-            let words = format!("Remark, {}.", ProductText::EXPECTED);
-            Field::optional::<String>(name, words)
-        }
-        "extension" => {
-            let words = format!("Any text of at most {EXTENSION_BYTES_MAX} bytes.");
-            Field::optional::<String>(name, words).demand("maxLength", EXTENSION_BYTES_MAX)
-        }
-        name => panic!("no call shares the field {name}"),
-    }
 }
 
 /// What the example is signed with.

@@ -325,7 +325,7 @@ proptest! {
             return Ok(());
         }
         for call in WalletCall::ALL {
-            for values in splits(&string, call.signed_fields().sorted) {
+            for values in splits(&string, &call.signed_fields().sorted) {
                 let other = form_of(call, values.into_iter());
                 let is_same = call == sent
                     && (call == WalletCall::Exchange || other.signed().all(|(name, value)| form.fields.text(name) == Some(value)));

@@ -1,8 +1,15 @@
 //! The calls that a game server signs (contract 3 and 10), and the fields of each.
 
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use super::purses::PayPriority;
+use super::request::{Reading, TsWindow, WalletRequest};
 use crate::app_settings::Scope;
 use crate::endpoint::Endpoint;
+use crate::examples::NOW_MILLIS;
 use crate::fields::Fields;
+use crate::input::Input;
 use crate::ledger::ReferenceKind;
 
 /// A call of the wallet. It signs its fields with the pay key.
@@ -20,116 +27,36 @@ pub enum WalletCall {
     Query,
 }
 
-/// The fields of a call that are signed when they are not empty.
+/// The fields of a call that are signed when they are not empty: those that it reads, and `app_id`.
 #[derive(Debug)]
 pub struct SignedFields {
     /// In the order of the contract's table.
-    pub names: &'static [&'static str],
+    pub names: Vec<&'static str>,
     /// In ASCII order, as they are joined.
-    pub(crate) sorted: &'static [&'static str],
+    pub sorted: Vec<&'static str>,
     /// Those that may be empty or absent.
-    optional: &'static [&'static str],
+    optional: Vec<&'static str>,
 }
 
-static EXCHANGE: SignedFields = SignedFields {
-    names: &[
-        "open_id",
-        "app_id",
-        "zone_id",
-        "os",
-        "ts",
-        "user_ip",
-        "amount",
-        "pay_priority",
-        "biz_no",
-        "product_name",
-        "product_info",
-        "product_desc",
-        "extension",
-    ],
-    sorted: &[
-        "amount",
-        "app_id",
-        "biz_no",
-        "extension",
-        "open_id",
-        "os",
-        "pay_priority",
-        "product_desc",
-        "product_info",
-        "product_name",
-        "ts",
-        "user_ip",
-        "zone_id",
-    ],
-    optional: &["pay_priority", "extension"],
-};
-static PRESENT: SignedFields = SignedFields {
-    names: &[
-        "app_id",
-        "open_id",
-        "zone_id",
-        "os",
-        "ts",
-        "user_ip",
-        "amount",
-        "biz_no",
-        "product_desc",
-        "extension",
-    ],
-    sorted: &[
-        "amount",
-        "app_id",
-        "biz_no",
-        "extension",
-        "open_id",
-        "os",
-        "product_desc",
-        "ts",
-        "user_ip",
-        "zone_id",
-    ],
-    optional: &["product_desc", "extension"],
-};
-static CANCEL: SignedFields = SignedFields {
-    names: &[
-        "app_id",
-        "open_id",
-        "zone_id",
-        "os",
-        "ts",
-        "user_ip",
-        "biz_no",
-        "pay_biz_no",
-        "amount",
-        "product_desc",
-        "extension",
-    ],
-    sorted: &[
-        "amount",
-        "app_id",
-        "biz_no",
-        "extension",
-        "open_id",
-        "os",
-        "pay_biz_no",
-        "product_desc",
-        "ts",
-        "user_ip",
-        "zone_id",
-    ],
-    optional: &["product_desc", "extension"],
-};
-static BALANCE: SignedFields = SignedFields {
-    names: &["app_id", "open_id", "zone_id", "os", "ts", "user_ip", "extension"],
-    sorted: &["app_id", "extension", "open_id", "os", "ts", "user_ip", "zone_id"],
-    optional: &["extension"],
-};
-static QUERY: SignedFields = SignedFields {
-    names: &["app_id", "open_id", "biz_no", "ts", "close"],
-    sorted: &["app_id", "biz_no", "close", "open_id", "ts"],
-    optional: &["close"],
-};
+impl SignedFields {
+    fn of(call: WalletCall) -> Self {
+        let reading = Reading {
+            pay_priority_default: PayPriority::ChargedFirst,
+            ts_window: TsWindow { ahead_max: Duration::ZERO, behind_max: Duration::ZERO },
+            now_millis: NOW_MILLIS,
+        };
+        let fields = Input::describe(|input| WalletRequest::read(call, input, &reading));
+        let mut names: Vec<_> = fields.iter().map(|field| field.name).collect();
+        // The table of the exchange names the player before the app.
+        names.insert(usize::from(call == WalletCall::Exchange), "app_id");
+        let mut sorted = names.clone();
+        sorted.sort_unstable();
+        let optional = fields.iter().filter(|field| !field.required).map(|field| field.name).collect();
+        Self { names, sorted, optional }
+    }
+}
+
+static SIGNED_FIELDS: LazyLock<[SignedFields; 5]> = LazyLock::new(|| WalletCall::ALL.map(SignedFields::of));
 
 impl WalletCall {
     /// Every call.
@@ -197,13 +124,7 @@ impl WalletCall {
     /// The fields that it signs.
     #[must_use]
     pub fn signed_fields(self) -> &'static SignedFields {
-        match self {
-            Self::Exchange => &EXCHANGE,
-            Self::Present => &PRESENT,
-            Self::Cancel => &CANCEL,
-            Self::Balance => &BALANCE,
-            Self::Query => &QUERY,
-        }
+        &SIGNED_FIELDS[self as usize]
     }
 
     /// True for a field that it signs.
@@ -257,14 +178,32 @@ mod tests {
         }
     }
 
+    /// Contract 3.2 and 10.2. The names are an oracle of their own: those of the code come from the readers of the fields.
     #[test]
-    fn the_two_orders_of_the_signed_fields_have_the_same_names() {
-        for call in WalletCall::ALL {
-            let SignedFields { names, sorted, optional } = call.signed_fields();
-            let mut expected = names.to_vec();
-            expected.sort_unstable();
-            assert_eq!(&expected, sorted, "{call:?}");
-            assert!(optional.iter().all(|name| names.contains(name)), "{call:?}");
+    fn the_signed_fields_are_those_of_the_contract() {
+        for (call, names, optional) in [
+            (
+                WalletCall::Exchange,
+                "open_id app_id zone_id os ts user_ip amount pay_priority biz_no product_name product_info product_desc \
+                 extension",
+                "pay_priority extension",
+            ),
+            (
+                WalletCall::Present,
+                "app_id open_id zone_id os ts user_ip amount biz_no product_desc extension",
+                "product_desc extension",
+            ),
+            (
+                WalletCall::Cancel,
+                "app_id open_id zone_id os ts user_ip biz_no pay_biz_no amount product_desc extension",
+                "product_desc extension",
+            ),
+            (WalletCall::Balance, "app_id open_id zone_id os ts user_ip extension", "extension"),
+            (WalletCall::Query, "app_id open_id biz_no ts close", "close"),
+        ] {
+            let known = call.signed_fields();
+            let words = |text: &'static str| text.split_ascii_whitespace().collect::<Vec<_>>();
+            assert_eq!((&known.names, &known.optional), (&words(names), &words(optional)), "{call:?}");
         }
     }
 }

@@ -1,17 +1,20 @@
 //! The wallet of a player: its two purses, what games and operators ask of it, and what becomes of that (contract 3, 8.3
 //! and 10).
 //!
-//! - `call`: the five calls that a game server signs, and the fields of each.
+//! - `call`: the five calls that a game server signs.
+//! - `fields`: the fields of each call, read, bounded and described in one line each.
 //! - `request`: a call, or an operator's change, with checked fields.
 //! - `purses`: the arithmetic of gifted and charged currency.
 //! - `outcome`: receipts and refusals.
 
 mod call;
+mod fields;
 mod outcome;
 mod purses;
 mod request;
 
 pub use call::{SignedFields, WalletCall, WalletForm};
+pub use fields::EXTENSION_BYTES_MAX;
 pub use outcome::{
     CancelSummary, GivenBack, NumberChange, NumberKind, NumberState, REPLAY_HOURS, Receipt, Refused, Repeat,
     WalletOutcome,
@@ -20,6 +23,4 @@ pub use purses::{
     AMOUNT_MAX, Amount, BalanceOutOfRange, Balances, InsufficientBalance, NotGivenBack, Paid, PayPriority,
     PurseChange, check_credit,
 };
-pub use request::{
-    Action, Change, EXTENSION_BYTES_MAX, Purchase, Reading, Sender, Timestamp, TsWindow, WalletRequest,
-};
+pub use request::{Action, Change, Purchase, Reading, Sender, Timestamp, TsWindow, WalletRequest};

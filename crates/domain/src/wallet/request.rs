@@ -4,14 +4,12 @@ use std::time::Duration;
 
 use super::call::{WalletCall, WalletForm};
 use super::purses::{Amount, PayPriority};
-use crate::fields::{Expected, FieldError, Fields, is_canonical_integer};
+use crate::fields::{Expected, FieldError, is_canonical_integer};
 use crate::ids::{BizNo, CreditRef, ItemId, OpenId, Os, ProductText, UserIp, ZoneId};
+use crate::input::Input;
 use crate::ledger::{REF_MARK, ReferenceKind};
 use crate::product_info::ProductInfo;
 use crate::signature::{is_ambiguous, string_to_sign};
-
-/// Largest `extension`, in bytes.
-pub const EXTENSION_BYTES_MAX: usize = 4096;
 
 /// A request to a wallet with checked fields. The caller beside it says who asks for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -180,70 +178,23 @@ pub struct Reading {
     pub now_millis: i64,
 }
 
+impl Reading {
+    /// Whether a request made at `ts` is inside the window (contract 3.3).
+    #[must_use]
+    pub fn is_fresh(&self, ts: Timestamp) -> bool {
+        self.ts_window.accepts(ts, self.now_millis)
+    }
+}
+
 impl WalletRequest {
-    /// Reads the fields of a call that decide, in the order of its table.
+    /// Reads the form of a call: each field, and then what all of them are together.
     ///
     /// # Errors
     /// The first field that is absent or not acceptable.
     pub fn parse(form: &WalletForm, reading: &Reading) -> Result<Self, FieldError> {
-        let fields = &form.fields;
-        let open_id = fields.required("open_id", OpenId::parse)?;
-        if form.call == WalletCall::Query {
-            let reference = fields.required("biz_no", BizNo::parse)?.to_string();
-            let ts = fields.required("ts", Timestamp::parse)?;
-            let closes = fields.optional("close", parse_close)?.unwrap_or(false);
-            let is_fresh = reading.ts_window.accepts(ts, reading.now_millis);
-            let action = Action::Query { closes };
-            return Ok(Self {
-                open_id,
-                reference,
-                action,
-                ts: Some(ts),
-                is_fresh,
-                sender: None,
-                remark: None,
-            });
-        }
-        let zone_id = fields.required("zone_id", ZoneId::parse)?;
-        let os = fields.required("os", Os::parse)?;
-        let ts = fields.required("ts", Timestamp::parse)?;
-        let user_ip = fields.required("user_ip", UserIp::parse)?;
-        let is_fresh = reading.ts_window.accepts(ts, reading.now_millis);
-        let (reference, action) = match form.call {
-            WalletCall::Exchange => {
-                let amount = fields.required("amount", Amount::parse)?;
-                let pay_priority = fields.optional("pay_priority", PayPriority::parse)?;
-                let pay_priority = pay_priority.unwrap_or(reading.pay_priority_default);
-                let biz_no = fields.required("biz_no", BizNo::parse)?;
-                (
-                    biz_no.to_string(),
-                    Action::Change(Change::Exchange(Purchase::parse(fields, amount, pay_priority)?)),
-                )
-            }
-            WalletCall::Present => {
-                let amount = fields.required("amount", Amount::parse)?;
-                let biz_no = fields.required("biz_no", BizNo::parse)?;
-                (biz_no.to_string(), Action::Change(Change::Present(amount)))
-            }
-            WalletCall::Cancel => {
-                let biz_no = fields.required("biz_no", BizNo::parse)?;
-                let of = fields.required("pay_biz_no", BizNo::parse)?;
-                let amount = fields.required("amount", Amount::parse)?;
-                (biz_no.to_string(), Action::Change(Change::Cancel { of, amount }))
-            }
-            WalletCall::Balance | WalletCall::Query => (String::new(), Action::Balance),
-        };
-        let remark = match form.call {
-            WalletCall::Present | WalletCall::Cancel => {
-                let remark = fields.optional("product_desc", ProductText::parse)?;
-                Some(remark.map_or_else(String::new, |text| text.to_string()))
-            }
-            WalletCall::Exchange | WalletCall::Balance | WalletCall::Query => None,
-        };
-        let extension = fields.optional("extension", parse_extension)?.unwrap_or_default();
+        let request = Self::read(form.call, &mut Input::of(&form.fields), reading)?;
         check_texts(form)?;
-        let sender = Some(Sender { zone_id, os, user_ip, extension });
-        Ok(Self { open_id, reference, action, ts: Some(ts), is_fresh, sender, remark })
+        Ok(request)
     }
 
     /// A request of an operator under a ref.
@@ -270,16 +221,6 @@ impl WalletRequest {
     #[must_use]
     pub fn purchase(&self) -> Option<&Purchase> {
         if let Action::Change(Change::Exchange(purchase)) = &self.action { Some(purchase) } else { None }
-    }
-}
-
-impl Purchase {
-    fn parse(fields: &Fields, amount: Amount, pay_priority: PayPriority) -> Result<Self, FieldError> {
-        let product_name = fields.required("product_name", ProductText::parse)?;
-        let product_info = fields.required("product_info", ProductInfo::parse)?;
-        let product_desc = fields.required("product_desc", ProductText::parse)?;
-        let item_id = ItemId::of(product_name.as_str(), product_info.as_str(), product_desc.as_str());
-        Ok(Self { amount, pay_priority, product_name, product_info, product_desc, item_id })
     }
 }
 
@@ -313,22 +254,6 @@ fn check_texts(form: &WalletForm) -> Result<(), FieldError> {
             text,
         )),
         None => Ok(()),
-    }
-}
-
-fn parse_extension(text: &str) -> Result<String, Expected> {
-    if text.len() <= EXTENSION_BYTES_MAX {
-        Ok(text.to_owned())
-    } else {
-        Err(Expected::new("at most 4096 bytes"))
-    }
-}
-
-fn parse_close(text: &str) -> Result<bool, Expected> {
-    match text {
-        "0" => Ok(false),
-        "1" => Ok(true),
-        _ => Err(Expected::new("0, 1 or empty")),
     }
 }
 

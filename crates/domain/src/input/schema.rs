@@ -25,7 +25,8 @@ fn generator(inline: bool) -> SchemaGenerator {
 }
 
 /// The schema of a type that is answered.
-pub(crate) fn schema<T: JsonSchema>() -> Schema {
+#[must_use]
+pub fn schema<T: JsonSchema>() -> Schema {
     let mut generator = generator(false);
     let mut root = generator.subschema_for::<T>().to_value();
     tidy(&mut root);

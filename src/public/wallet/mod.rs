@@ -1,37 +1,39 @@
-//! The calls of the wallet (contract 3 and 10): how each is read and carried out, and what it refuses.
+//! The calls of the wallet (contract 3 and 10), one file a call: its refusals, its handler, its answer and its
+//! description. Here is how each is carried out, and what all of them refuse.
 
-mod answer;
+pub mod balance;
+pub mod cancel;
 mod describe;
-
-use std::time::Duration;
+pub mod exchange;
+pub mod present;
+pub mod query;
 
 use axum::extract::Request;
-use axum::http::{Extensions, HeaderName, HeaderValue};
+use axum::http::{Extensions, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use domain::caller::Signed;
+use domain::examples::BIZ_NO;
 use domain::fields::{FieldError, Fields, Place};
 use domain::ids::{AppId, BizNo, OpenId};
 use domain::moment;
 use domain::sandbox::SandboxApp;
 use domain::text;
 use domain::wallet::{
-    Action, Balances, Change, Reading, Refused, Timestamp, WalletCall, WalletForm, WalletOutcome,
+    Action, Change, Reading, Receipt, Refused, Timestamp, WalletCall, WalletForm, WalletOutcome,
     WalletRequest,
 };
+use schemars::JsonSchema;
+use serde::Serialize;
 use store::{RefusedChange, Store, StoreError};
 use tokio::time::Instant;
 
-pub(crate) use self::answer::Receipt;
-pub(super) use self::answer::{Answer, CancelReceipt, NumberAnswer, Purses};
-use self::answer::{answer, receipt_answer};
-pub(super) use self::describe::{PAY_BIZ_NO, describe, field, refusals_of_changes, replayed, scope_missing};
 use super::auth::{self, CallRefused};
-use super::describe::{BIZ_NO, wrong_value};
+use super::describe::wrong_value;
 use super::extract::query_fields;
 use super::sandbox;
 use crate::config;
 use crate::http::body::read_body;
-use crate::http::refusal::{Advice, BalancesAdvice, Code, Refusal};
+use crate::http::refusal::{Code, Refusal, json_response};
 use crate::http::request_id::RequestId;
 use crate::openapi::refusals;
 use crate::state::AppState;
@@ -88,17 +90,17 @@ async fn answer_signed(
     let told = Told::of(request.value());
     let sandbox = SandboxApp::of(request.app());
     match state.store.submit(request, deadline).await? {
-        WalletOutcome::Done(receipt) => Ok(receipt_answer(receipt)),
+        WalletOutcome::Done(receipt) => Ok(receipt_answered(receipt)),
         WalletOutcome::Replayed(receipt) => {
             if sandbox::makes_numbers_old(state, sandbox.as_ref()).await {
                 return Err(biz_no_expired(receipt.reference));
             }
-            let mut response = receipt_answer(receipt);
+            let mut response = receipt_answered(receipt);
             response.headers_mut().insert(IDEMPOTENT_REPLAYED.clone(), HeaderValue::from_static("true"));
             Ok(response)
         }
-        WalletOutcome::Balance(balances) => Ok(answer(&Purses::from(balances))),
-        WalletOutcome::Number(number) => Ok(answer(&NumberAnswer::from(*number))),
+        WalletOutcome::Balance(balances) => Ok(balance::answered(balances)),
+        WalletOutcome::Number(number) => Ok(query::answered(*number)),
         WalletOutcome::Refused(why) => Err(told.refusal(why, &state.config.exchange, reading.now_millis)),
     }
 }
@@ -142,15 +144,44 @@ impl Told {
             (Refused::Closed, _) => biz_no_closed(self.reference),
             (Refused::TsOutsideWindow, _) => ts_outside_window(settings, self.ts, now_millis),
             (Refused::UnknownWallet, _) => illegal_open_id(),
-            (Refused::InsufficientBalance(balances), _) => not_covered(balances),
+            (Refused::InsufficientBalance(balances), _) => exchange::not_covered(balances),
             (Refused::MoreThanLeft { remaining }, of) => {
-                more_than_left(self.amount, remaining, of.unwrap_or_default())
+                cancel::more_than_left(self.amount, remaining, of.unwrap_or_default())
             }
-            (Refused::UnknownNumber, Some(of)) => unknown_exchange(of),
-            (Refused::UnknownNumber, None) => unknown_number(self.reference),
+            (Refused::UnknownNumber, Some(of)) => cancel::unknown_exchange(of),
+            (Refused::UnknownNumber, None) => query::unknown_number(self.reference),
             (Refused::PurseFull, _) => purse_full(),
         }
     }
+}
+
+/// The answer of a change: its receipt.
+fn receipt_answered(mut receipt: Receipt) -> Response {
+    match receipt.given_back.take() {
+        None => exchange::answered(receipt),
+        Some(given_back) => cancel::answered(receipt, given_back),
+    }
+}
+
+/// A success (contract 3.4).
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "{T}Answer")]
+struct Answer<'a, T> {
+    #[schemars(extend("enum" = [1]))]
+    code: u8,
+    #[schemars(extend("enum" = ["SUCCESS"]))]
+    msg: &'static str,
+    data: &'a T,
+}
+
+impl<'a, T> Answer<'a, T> {
+    fn new(data: &'a T) -> Self {
+        Self { code: 1, msg: "SUCCESS", data }
+    }
+}
+
+fn answer(data: &impl Serialize) -> Response {
+    json_response(StatusCode::OK, &Answer::new(data))
 }
 
 refusals! { Refusal:
@@ -169,29 +200,11 @@ refusals! { Refusal:
         Code::NumberClosed,
         text!("biz_no: {biz_no} was closed by a query; a new request needs a new number", biz_no),
     );
-    /// Both purses together do not cover the amount; nothing was deducted.
-    insufficient_balance() => not_covered(Balances::new(0, 59).unwrap_or_default());
     /// The app has no wallet for this player.
     illegal_open_id() =>
         Refusal::new(Code::IllegalOpenId, text!(
             "open_id: expected a player of this app; a login makes a player known, and so does the operator's `minitill user add`"
         ));
-    /// Less is left of the exchange.
-    more_than_left(amount = 60, remaining = 30, of = PAY_BIZ_NO) => Refusal::new(
-        Code::MoreThanLeft,
-        text!(
-            "amount: {remaining} is left to give back of {of}; {amount} was asked for",
-            remaining,
-            of,
-            amount
-        ),
-    );
-    /// The player has no exchange of this number.
-    unknown_exchange(of = PAY_BIZ_NO) =>
-        Refusal::new(Code::UnknownNumber, text!("pay_biz_no: this player has no exchange {of}", of));
-    /// The player has no such number.
-    unknown_number(biz_no = BIZ_NO) =>
-        Refusal::new(Code::UnknownNumber, text!("biz_no: this player has no number {biz_no}", biz_no));
     /// A purse would hold more than it can.
     purse_full() =>
         Refusal::new(Code::LimitReached, text!("amount: a purse holds at most {max}", max = i64::MAX));
@@ -206,31 +219,16 @@ refusals! { Refusal:
     overloaded() => Refusal::from(StoreError::Overloaded);
 }
 
-fn not_covered(balances: Balances) -> Refusal {
-    let data = BalancesAdvice { free_balance: balances.free(), charge_balance: balances.charge() };
-    let data = Some(Advice::Balances(data));
-    Refusal { data, ..Refusal::new(Code::InsufficientBalance, "amount: the balance does not cover it") }
-}
-
 fn ts_outside_window(settings: &config::Exchange, ts: Option<Timestamp>, now_millis: i64) -> Refusal {
     let ts = ts.map_or(now_millis, Timestamp::unix_millis);
     let text = text!(
         "ts: expected at most {ahead} ahead of and {behind} behind now, which is {now}; it is {distance}",
-        ahead = in_words(settings.ts_ahead_max),
-        behind = in_words(settings.ts_behind_max),
+        ahead = moment::in_words(settings.ts_ahead_max),
+        behind = moment::in_words(settings.ts_behind_max),
         now = now_millis,
         distance = moment::distance(ts, now_millis)
     );
     Refusal::new(Code::TsOutsideWindow, text)
-}
-
-/// A duration in the largest unit that holds it whole: 48h, 5m, 90s.
-fn in_words(duration: Duration) -> String {
-    match duration.as_secs() {
-        seconds if seconds % 3600 == 0 => format!("{}h", seconds / 3600),
-        seconds if seconds % 60 == 0 => format!("{}m", seconds / 60),
-        seconds => format!("{seconds}s"),
-    }
 }
 
 /// The refusal of a field of a call. One field has a code of its own (contract 7.1).

@@ -1,94 +1,45 @@
-//! What the calls of the wallet answer (contract 3.4 and 10).
+//! `POST /api/{payment_segment}/minigame/query`: a game server asks what became of a `biz_no`, and can close an unknown
+//! one (contract 10.5).
 
-use axum::http::StatusCode;
+use axum::extract::{Request, State};
 use axum::response::Response;
+use domain::examples::BIZ_NO;
 use domain::ids::BizNo;
 use domain::ledger::REF_MARK;
-use domain::wallet::{self, Balances, GivenBack, NumberChange, NumberKind, NumberState};
+use domain::text;
+use domain::wallet::{CancelSummary, NumberChange, NumberKind, NumberState, WalletCall};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::http::refusal::json_response;
+use super::describe::{self, SIGNATURE};
+use super::{Answer, answer};
+use crate::config::Config;
+use crate::http::refusal::{Code, Refusal};
+use crate::openapi::{NOW_MILLIS, Operation, Success, refusals};
+use crate::state::AppState;
 
-/// A success (contract 3.4).
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "{T}Answer")]
-pub(in crate::public) struct Answer<'a, T> {
-    #[schemars(extend("enum" = [1]))]
-    code: u8,
-    #[schemars(extend("enum" = ["SUCCESS"]))]
-    msg: &'static str,
-    data: &'a T,
+/// Number of a cancel that a query shows.
+const CANCEL_BIZ_NO: &str = "20270115080000002";
+
+refusals! { Refusal:
+    /// The player has no such number.
+    unknown_number(biz_no = BIZ_NO) =>
+        Refusal::new(Code::UnknownNumber, text!("biz_no: this player has no number {biz_no}", biz_no));
 }
 
-impl<'a, T> Answer<'a, T> {
-    pub(in crate::public) fn new(data: &'a T) -> Self {
-        Self { code: 1, msg: "SUCCESS", data }
-    }
-}
-
-/// `data` of an exchange and of a present: the balances right after it, for ever the same.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Exchange")]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Receipt {
-    /// The order number.
-    #[schemars(with = "BizNo")]
-    pub(crate) biz_no: String,
-    /// Gifted currency.
-    #[schemars(range(min = 0))]
-    pub(crate) free_balance: i64,
-    /// Charged currency.
-    #[schemars(range(min = 0))]
-    pub(crate) charge_balance: i64,
-}
-
-/// `data` of a cancel, for ever the same.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Cancel")]
-#[serde(rename_all = "camelCase")]
-pub(in crate::public) struct CancelReceipt {
-    /// The number of the cancel.
-    #[schemars(with = "BizNo")]
-    pub(in crate::public) biz_no: String,
-    /// The number of the exchange.
-    #[schemars(with = "BizNo")]
-    pub(in crate::public) pay_biz_no: String,
-    /// Gifted currency that was given back.
-    #[schemars(range(min = 0))]
-    pub(in crate::public) free_refunded: i64,
-    /// Charged currency that was given back.
-    #[schemars(range(min = 0))]
-    pub(in crate::public) charge_refunded: i64,
-    /// What can still be given back of the exchange.
-    #[schemars(range(min = 0))]
-    pub(in crate::public) remaining: i64,
-    /// Gifted currency after it.
-    #[schemars(range(min = 0))]
-    pub(in crate::public) free_balance: i64,
-    /// Charged currency after it.
-    #[schemars(range(min = 0))]
-    pub(in crate::public) charge_balance: i64,
-}
-
-/// `data` of a balance.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Balance")]
-#[serde(rename_all = "camelCase")]
-pub(in crate::public) struct Purses {
-    /// Gifted currency.
-    #[schemars(range(min = 0))]
-    pub(in crate::public) free_balance: i64,
-    /// Charged currency.
-    #[schemars(range(min = 0))]
-    pub(in crate::public) charge_balance: i64,
+/// Shows what became of a number, and can close an unknown one.
+///
+/// # Errors
+/// The codes of contract 7 that are marked query or all.
+pub async fn query(State(state): State<AppState>, request: Request) -> Result<Response, Refusal> {
+    super::carry_out(&state, WalletCall::Query, request).await
 }
 
 /// `data` of a query. A closed number has `bizNo`, `kind`, `status` and `createTime` alone.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Query")]
 #[serde(rename_all = "camelCase")]
-pub(in crate::public) struct NumberAnswer {
+struct NumberAnswer {
     /// The number.
     #[schemars(with = "BizNo")]
     biz_no: String,
@@ -153,12 +104,6 @@ struct CancelAnswer {
     create_time: i64,
 }
 
-impl From<Balances> for Purses {
-    fn from(balances: Balances) -> Self {
-        Self { free_balance: balances.free(), charge_balance: balances.charge() }
-    }
-}
-
 impl From<NumberState> for NumberAnswer {
     fn from(NumberState { reference, created_at, change }: NumberState) -> Self {
         let (kind, status) = match &change {
@@ -211,23 +156,37 @@ impl From<NumberChange> for ChangeAnswer {
     }
 }
 
-pub(super) fn receipt_answer(receipt: wallet::Receipt) -> Response {
-    let (free_balance, charge_balance) = (receipt.balances.free(), receipt.balances.charge());
-    let biz_no = receipt.reference;
-    match receipt.given_back {
-        None => answer(&Receipt { biz_no, free_balance, charge_balance }),
-        Some(GivenBack { of, free, charge, remaining }) => answer(&CancelReceipt {
-            biz_no,
-            pay_biz_no: of,
-            free_refunded: free,
-            charge_refunded: charge,
-            remaining,
-            free_balance,
-            charge_balance,
-        }),
-    }
+pub(super) fn answered(number: NumberState) -> Response {
+    answer(&NumberAnswer::from(number))
 }
 
-pub(super) fn answer(data: &impl Serialize) -> Response {
-    json_response(StatusCode::OK, &Answer::new(data))
+/// The description of the query in the API's document.
+pub(in crate::public) fn describe(config: &Config) -> Operation<Refusal> {
+    let description = format!(
+        "Shows what became of a number of this player, of any kind and age. A change that is being written is waited \
+         for.\n\n**After a time-out.** With `close=1` an unknown number is closed for ever, and whatever comes late under it \
+         is refused with 10000608. So a game can give up safely. On a known number `close` changes nothing.\n\n{SIGNATURE}"
+    );
+    let number = |kind| NumberState { reference: BIZ_NO.to_owned(), created_at: NOW_MILLIS, change: kind };
+    let cancel = CancelSummary { reference: CANCEL_BIZ_NO.to_owned(), amount: 30, created_at: NOW_MILLIS };
+    let exchange = NumberChange {
+        kind: NumberKind::Exchange {
+            product_name: "Double-up card".to_owned(),
+            remaining: 30,
+            cancels: vec![cancel],
+            has_more_cancels: false,
+        },
+        free_change: -40,
+        charge_change: -20,
+        zone_id: "zone1_role1".to_owned(),
+    };
+    let (known, closed) = (NumberAnswer::from(number(Some(exchange))), NumberAnswer::from(number(None)));
+    describe::call(WalletCall::Query, config, "Ask what became of a number", description)
+        .answers(Success::json("known", "An exchange of 60 coins; 30 were given back.", &Answer::new(&known)))
+        .answers(Success::json(
+            "closed",
+            "Nothing has used the number, and `close` was 1.",
+            &Answer::new(&closed),
+        ))
+        .refuses([example::unknown_number()])
 }

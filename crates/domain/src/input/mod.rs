@@ -1,51 +1,71 @@
-//! The fields of a request, each once: the function that reads them also describes them.
+//! The fields of a request, each once: the function that reads them also describes them, for the documents of both
+//! APIs and for the signature.
+
+mod field;
+mod schema;
 
 use std::fmt::Debug;
 
-use domain::fields::{Expected, FieldError, Fields};
 use schemars::JsonSchema;
 use serde_json::Value;
 
-use super::operation::{Field, Words, plain};
+pub use self::field::{Field, Place, Words, plain};
+pub use self::schema::{Schema, schema};
+use crate::fields::{Expected, FieldError, Fields};
 
 type Parsed<T> = Result<T, Expected>;
 type Read<T> = Result<T, FieldError>;
 
-/// What a reader of fields works on: the fields of a request, or no request at all.
+/// Names of fields that one request usually has.
+const NAMES_USUAL: usize = 16;
+
+/// What a reader of fields works on: the fields of a request, or no request at all. Without a request nothing is parsed
+/// but the examples, and each field is described.
 #[derive(Debug)]
-pub(crate) struct Input<'a> {
+pub struct Input<'a> {
     request: Option<&'a Fields>,
-    /// The names that were asked for.
-    pub(crate) names: Vec<&'static str>,
-    /// The fields that were asked for where there is no request.
+    names: Vec<&'static str>,
     described: Vec<Field>,
 }
 
 impl<'a> Input<'a> {
     /// The fields of a request.
-    pub(crate) fn of(fields: &'a Fields) -> Self {
-        Self { request: Some(fields), names: Vec::new(), described: Vec::new() }
+    #[must_use]
+    pub fn of(fields: &'a Fields) -> Self {
+        Self { request: Some(fields), names: Vec::with_capacity(NAMES_USUAL), described: Vec::new() }
     }
 
     /// The fields that a reader reads, as it describes them.
     ///
     /// # Panics
     /// When the reader refuses its own examples.
-    pub(crate) fn describe<T, E: Debug>(read: impl FnOnce(&mut Self) -> Result<T, E>) -> Vec<Field> {
+    pub fn describe<T, E: Debug>(read: impl FnOnce(&mut Self) -> Result<T, E>) -> Vec<Field> {
         let mut input = Self { request: None, names: Vec::new(), described: Vec::new() };
         read(&mut input).map(drop).expect("a reader takes its examples");
         input.described
     }
 
+    /// The names that were asked for.
+    #[must_use]
+    pub fn names(&self) -> &[&'static str] {
+        &self.names
+    }
+
     /// The field of this name, and what it means. It is read by a method of [`Asked`].
-    pub(crate) fn field(&mut self, name: &'static str, description: impl Into<Words>) -> Asked<'_, 'a> {
+    pub fn field(&mut self, name: &'static str, description: impl Into<Words>) -> Asked<'_, 'a> {
         Asked { input: self, name, description: description.into(), example: None, demands: Vec::new() }
+    }
+
+    /// The same of a field whose meaning is put together. It costs nothing when a request is read.
+    pub fn field_with(&mut self, name: &'static str, description: impl FnOnce() -> String) -> Asked<'_, 'a> {
+        let description = if self.request.is_none() { description().into() } else { Words::default() };
+        self.field(name, description)
     }
 }
 
 /// A field that is about to be read.
 #[derive(Debug)]
-pub(crate) struct Asked<'i, 'a> {
+pub struct Asked<'i, 'a> {
     input: &'i mut Input<'a>,
     name: &'static str,
     description: Words,
@@ -55,13 +75,29 @@ pub(crate) struct Asked<'i, 'a> {
 
 impl<'a> Asked<'_, 'a> {
     /// The field with a value in the example.
-    pub(crate) fn example(self, value: impl Into<Value>) -> Self {
-        Self { example: Some(value.into()), ..self }
+    #[must_use]
+    pub fn example(mut self, value: impl Into<Value>) -> Self {
+        if self.input.request.is_none() {
+            self.example = Some(value.into());
+        }
+        self
     }
 
     /// The field with one more demand of its schema, or another in its place; null takes one away.
-    pub(crate) fn demand(mut self, keyword: &'static str, value: impl Into<Value>) -> Self {
-        self.demands.push((keyword, value.into()));
+    #[must_use]
+    pub fn demand(mut self, keyword: &'static str, value: impl Into<Value>) -> Self {
+        if self.input.request.is_none() {
+            self.demands.push((keyword, value.into()));
+        }
+        self
+    }
+
+    /// The same of a demand that is put together. It costs nothing when a request is read.
+    #[must_use]
+    pub fn demand_with(mut self, keyword: &'static str, value: impl FnOnce() -> Value) -> Self {
+        if self.input.request.is_none() {
+            self.demands.push((keyword, value()));
+        }
         self
     }
 
@@ -69,7 +105,7 @@ impl<'a> Asked<'_, 'a> {
     ///
     /// # Errors
     /// A value of a wrong type, or one that `parse` refuses.
-    pub(crate) fn optional<T: JsonSchema>(self, parse: impl FnOnce(&str) -> Parsed<T>) -> Read<Option<T>> {
+    pub fn optional<T: JsonSchema>(self, parse: impl FnOnce(&str) -> Parsed<T>) -> Read<Option<T>> {
         self.optional_as::<T, T>(parse)
     }
 
@@ -77,7 +113,7 @@ impl<'a> Asked<'_, 'a> {
     ///
     /// # Errors
     /// As [`Asked::optional`].
-    pub(crate) fn or_empty<T: JsonSchema>(self, parse: impl FnOnce(&str) -> Parsed<T>) -> Read<Option<T>> {
+    pub fn or_empty<T: JsonSchema>(self, parse: impl FnOnce(&str) -> Parsed<T>) -> Read<Option<T>> {
         self.demand("minLength", Value::Null).optional(parse)
     }
 
@@ -85,10 +121,7 @@ impl<'a> Asked<'_, 'a> {
     ///
     /// # Errors
     /// As [`Asked::optional`].
-    pub(crate) fn optional_as<S: JsonSchema, T>(
-        self,
-        parse: impl FnOnce(&str) -> Parsed<T>,
-    ) -> Read<Option<T>> {
+    pub fn optional_as<S: JsonSchema, T>(self, parse: impl FnOnce(&str) -> Parsed<T>) -> Read<Option<T>> {
         let name = self.name;
         self.came::<S>(false).map_or(Ok(None), |fields| fields.optional(name, parse))
     }
@@ -97,7 +130,7 @@ impl<'a> Asked<'_, 'a> {
     ///
     /// # Errors
     /// Absent or empty, a value of a wrong type, or one that `parse` refuses.
-    pub(crate) fn required<T: JsonSchema>(
+    pub fn required<T: JsonSchema>(
         self,
         example: impl Into<Value>,
         parse: impl FnOnce(&str) -> Parsed<T>,
@@ -109,24 +142,27 @@ impl<'a> Asked<'_, 'a> {
     ///
     /// # Errors
     /// As [`Asked::required`].
-    pub(crate) fn required_as<S: JsonSchema, T>(
+    pub fn required_as<S: JsonSchema, T>(
         self,
         example: impl Into<Value>,
         parse: impl FnOnce(&str) -> Parsed<T>,
     ) -> Read<T> {
-        let (name, example) = (self.name, example.into());
-        let text = plain(&example);
-        match self.example(example).came::<S>(true) {
-            Some(fields) => fields.required(name, parse),
-            None => parse(&text).map_err(|expected| FieldError::malformed(name, expected.0, &text)),
+        let name = self.name;
+        if let Some(fields) = self.input.request {
+            self.input.names.push(name);
+            return fields.required(name, parse);
         }
+        let example = example.into();
+        let text = plain(&example);
+        self.example(example).came::<S>(true);
+        parse(&text).map_err(|expected| FieldError::malformed(name, expected.0, &text))
     }
 
     /// Reads an integer within limits that may be absent.
     ///
     /// # Errors
     /// A value of a wrong type, or outside the limits.
-    pub(crate) fn integer(self, min: i64, max: i64) -> Read<Option<i64>> {
+    pub fn integer(self, min: i64, max: i64) -> Read<Option<i64>> {
         let (name, asked) = (self.name, self.demand("minimum", min));
         let asked = if max < i64::MAX { asked.demand("maximum", max) } else { asked };
         asked.came::<i64>(false).map_or(Ok(None), |fields| fields.integer(name, min, max))
@@ -136,7 +172,7 @@ impl<'a> Asked<'_, 'a> {
     ///
     /// # Errors
     /// Absent, a value of a wrong type, or outside the limits.
-    pub(crate) fn required_integer(self, example: i64, min: i64, max: i64) -> Read<i64> {
+    pub fn required_integer(self, example: i64, min: i64, max: i64) -> Read<i64> {
         let (name, asked) = (self.name, self.demand("minimum", min).demand("maximum", max));
         match asked.example(example).came::<i64>(true) {
             Some(fields) => fields.integer(name, min, max)?.ok_or_else(|| fields.absent(name)),
@@ -148,7 +184,7 @@ impl<'a> Asked<'_, 'a> {
     ///
     /// # Errors
     /// A value of a wrong type.
-    pub(crate) fn flag(self) -> Read<Option<bool>> {
+    pub fn flag(self) -> Read<Option<bool>> {
         let name = self.name;
         self.came::<bool>(false).map_or(Ok(None), |fields| fields.flag(name))
     }

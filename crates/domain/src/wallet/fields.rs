@@ -1,0 +1,233 @@
+//! The fields of the calls of the wallet (contract 3.1 and 10). One line reads, bounds and documents a field, and what is
+//! read here is signed: the names of [`super::SignedFields`] come from these lines.
+
+use serde_json::json;
+
+use super::call::WalletCall;
+use super::purses::{AMOUNT_MAX, Amount, PayPriority};
+use super::request::{Action, Change, Purchase, Reading, Sender, Timestamp, WalletRequest};
+use crate::examples::{BIZ_NO, OPEN_ID, PAY_BIZ_NO, TS};
+use crate::fields::{Expected, FieldError};
+use crate::ids::{BizNo, ItemId, OpenId, Os, ProductText, UserIp, ZoneId};
+use crate::input::Input;
+use crate::moment;
+use crate::product_info::{self, ProductInfo};
+
+type Read<T> = Result<T, FieldError>;
+
+/// Largest `extension`, in bytes.
+pub const EXTENSION_BYTES_MAX: usize = 4096;
+
+impl WalletRequest {
+    /// Reads the fields of a call in the order of its table. Without a request it describes them.
+    ///
+    /// # Errors
+    /// The first field that is absent or not acceptable.
+    pub fn read(call: WalletCall, input: &mut Input<'_>, reading: &Reading) -> Read<Self> {
+        match call {
+            WalletCall::Exchange => exchange(input, reading),
+            WalletCall::Present => present(input, reading),
+            WalletCall::Cancel => cancel(input, reading),
+            WalletCall::Balance => balance(input, reading),
+            WalletCall::Query => query(input, reading),
+        }
+    }
+}
+
+/// Contract 3.1.
+fn exchange(input: &mut Input<'_>, reading: &Reading) -> Read<WalletRequest> {
+    let sent = Sent::read(input, reading)?;
+    let amount = amount(input, "What is deducted.", 60)?;
+    let pay_priority = pay_priority(input, reading)?;
+    let biz_no = biz_no(input, || format!("Your order number, {}.", BizNo::EXPECTED))?;
+    let product_name = input
+        .field_with("product_name", || format!("Name of the item or bundle, {}.", ProductText::EXPECTED));
+    let product_name = product_name.required("Double-up card", ProductText::parse)?;
+    let product_info = product_info(input)?;
+    let product_desc = input.field("product_desc", "Remark, as long as the name.");
+    let product_desc = product_desc.required("For one match", ProductText::parse)?;
+    let extension = extension(
+        input,
+        " With it, no text may read like other signed fields (`&open_id=`, `&os=`, `&product_desc=`).",
+    )?;
+    let item_id = ItemId::of(product_name.as_str(), product_info.as_str(), product_desc.as_str());
+    let purchase = Purchase { amount, pay_priority, product_name, product_info, product_desc, item_id };
+    Ok(sent.change(biz_no, Change::Exchange(purchase), None, extension))
+}
+
+/// Contract 10.1 and 10.3.
+fn present(input: &mut Input<'_>, reading: &Reading) -> Read<WalletRequest> {
+    let sent = Sent::read(input, reading)?;
+    let amount = amount(input, "What is given.", 10)?;
+    let words = "Your number of the present. Exchanges, presents and cancels share the numbers.";
+    let biz_no = biz_no(input, || words.to_owned())?;
+    let remark = remark(input)?;
+    let extension = extension(input, "")?;
+    Ok(sent.change(biz_no, Change::Present(amount), Some(remark), extension))
+}
+
+/// Contract 10.1 and 10.4.
+fn cancel(input: &mut Input<'_>, reading: &Reading) -> Read<WalletRequest> {
+    let sent = Sent::read(input, reading)?;
+    let words = "Your number of the cancel. Exchanges, presents and cancels share the numbers.";
+    let biz_no = biz_no(input, || words.to_owned())?;
+    let of = input.field("pay_biz_no", "The number of the exchange.").required(PAY_BIZ_NO, BizNo::parse)?;
+    let amount = amount(input, "What is given back.", 30)?;
+    let remark = remark(input)?;
+    let extension = extension(input, "")?;
+    Ok(sent.change(biz_no, Change::Cancel { of, amount }, Some(remark), extension))
+}
+
+/// Contract 10.1 and 10.6.
+fn balance(input: &mut Input<'_>, reading: &Reading) -> Read<WalletRequest> {
+    let sent = Sent::read(input, reading)?;
+    let extension = extension(input, "")?;
+    Ok(sent.request(String::new(), Action::Balance, None, extension))
+}
+
+/// Contract 10.1 and 10.5. It names no zone, platform or address.
+fn query(input: &mut Input<'_>, reading: &Reading) -> Read<WalletRequest> {
+    let open_id = open_id(input)?;
+    let biz_no = biz_no(input, || "The number of an exchange, a present or a cancel.".to_owned())?;
+    let ts = ts(input, reading)?;
+    let words = "`1`: if nothing has used the number, it is closed for ever. Empty, absent or `0`: nothing is changed.";
+    let close = input.field("close", words).demand_with("enum", || json!(["", "0", "1"]));
+    let closes = close.optional_as::<String, _>(parse_close)?.unwrap_or(false);
+    Ok(WalletRequest {
+        open_id,
+        reference: biz_no.to_string(),
+        action: Action::Query { closes },
+        ts: Some(ts),
+        is_fresh: reading.is_fresh(ts),
+        sender: None,
+        remark: None,
+    })
+}
+
+/// What every call but the query begins with.
+struct Sent {
+    open_id: OpenId,
+    zone_id: ZoneId,
+    os: Os,
+    ts: Timestamp,
+    is_fresh: bool,
+    user_ip: UserIp,
+}
+
+impl Sent {
+    fn read(input: &mut Input<'_>, reading: &Reading) -> Read<Self> {
+        let open_id = open_id(input)?;
+        let zone_id = input.field_with("zone_id", || format!("Zone and role: {}.", ZoneId::EXPECTED));
+        let zone_id = zone_id.required("zone1_role1", ZoneId::parse)?;
+        let os = input.field("os", "The player's platform, such as `android`, `ios`.");
+        let os = os.required("android", Os::parse)?;
+        let ts = ts(input, reading)?;
+        let user_ip = input.field_with("user_ip", || format!("The player's address, {}.", UserIp::EXPECTED));
+        let user_ip = user_ip.required("203.0.113.7", UserIp::parse)?;
+        Ok(Self { open_id, zone_id, os, ts, is_fresh: reading.is_fresh(ts), user_ip })
+    }
+
+    fn change(
+        self,
+        biz_no: BizNo,
+        change: Change,
+        remark: Option<String>,
+        extension: String,
+    ) -> WalletRequest {
+        self.request(biz_no.to_string(), Action::Change(change), remark, extension)
+    }
+
+    fn request(
+        self,
+        reference: String,
+        action: Action,
+        remark: Option<String>,
+        extension: String,
+    ) -> WalletRequest {
+        let Self { open_id, zone_id, os, ts, is_fresh, user_ip } = self;
+        let sender = Some(Sender { zone_id, os, user_ip, extension });
+        WalletRequest { open_id, reference, action, ts: Some(ts), is_fresh, sender, remark }
+    }
+}
+
+fn open_id(input: &mut Input<'_>) -> Read<OpenId> {
+    input.field("open_id", "The player; the app must know it.").required(OPEN_ID, OpenId::parse)
+}
+
+fn ts(input: &mut Input<'_>, reading: &Reading) -> Read<Timestamp> {
+    let ts = input.field_with("ts", || {
+        let window = reading.ts_window;
+        let (ahead, behind) = (moment::in_words(window.ahead_max), moment::in_words(window.behind_max));
+        format!(
+            "When the request was made: 13 digits of milliseconds or 10 of seconds, at most {ahead} ahead of and {behind} behind now."
+        )
+    });
+    ts.demand("pattern", Timestamp::PATTERN).required_as::<String, _>(TS, Timestamp::parse)
+}
+
+fn amount(input: &mut Input<'_>, words: &'static str, example: i64) -> Read<Amount> {
+    let amount = input.field("amount", words).demand("minimum", 1).demand("maximum", AMOUNT_MAX);
+    amount.required_as::<i64, _>(example, Amount::parse)
+}
+
+/// Empty or absent, it is the default of the settings (contract 3.1).
+fn pay_priority(input: &mut Input<'_>, reading: &Reading) -> Read<PayPriority> {
+    let default = reading.pay_priority_default;
+    let priority = input.field_with("pay_priority", || {
+        let default = default.code();
+        format!(
+            "`0`: charged currency first, `1`: gifted currency first; the other purse pays the rest. Empty or absent: {default}."
+        )
+    });
+    let priority = priority.demand_with("enum", || json!(["", "0", "1"])).example("1");
+    Ok(priority.optional_as::<String, _>(PayPriority::parse)?.unwrap_or(default))
+}
+
+fn biz_no(input: &mut Input<'_>, words: impl FnOnce() -> String) -> Read<BizNo> {
+    input.field_with("biz_no", words).required(BIZ_NO, BizNo::parse)
+}
+
+/// Contract 3.5.
+fn product_info(input: &mut Input<'_>) -> Read<ProductInfo> {
+    let (bytes, items) = (product_info::BYTES_MAX, product_info::ITEMS_MAX);
+    input
+        .field_with("product_info", || {
+            format!("JSON text of at most {bytes} bytes: an array of 1 to {items} items.")
+        })
+        .demand("minLength", 1)
+        .demand("maxLength", bytes)
+        .demand("contentMediaType", "application/json")
+        .demand_with("contentSchema", product_info::items_schema)
+        .required_as::<String, _>(product_info::EXAMPLE, ProductInfo::parse)
+}
+
+/// The remark of a present or a cancel; empty when absent.
+fn remark(input: &mut Input<'_>) -> Read<String> {
+    let remark = input.field_with("product_desc", || format!("Remark, {}.", ProductText::EXPECTED));
+    let remark = remark.optional_as::<String, _>(ProductText::parse)?;
+    Ok(remark.map_or_else(String::new, |text| text.to_string()))
+}
+
+/// Empty when absent. `more` says what else holds for it.
+fn extension(input: &mut Input<'_>, more: &'static str) -> Read<String> {
+    let extension =
+        input.field_with("extension", || format!("Any text of at most {EXTENSION_BYTES_MAX} bytes.{more}"));
+    let extension = extension.demand("maxLength", EXTENSION_BYTES_MAX);
+    Ok(extension.optional_as::<String, _>(parse_extension)?.unwrap_or_default())
+}
+
+fn parse_extension(text: &str) -> Result<String, Expected> {
+    if text.len() <= EXTENSION_BYTES_MAX {
+        Ok(text.to_owned())
+    } else {
+        Err(Expected::new("at most 4096 bytes"))
+    }
+}
+
+fn parse_close(text: &str) -> Result<bool, Expected> {
+    match text {
+        "0" => Ok(false),
+        "1" => Ok(true),
+        _ => Err(Expected::new("0, 1 or empty")),
+    }
+}
