@@ -23,7 +23,7 @@ RUN find crates xtask ! -type d ! -name Cargo.toml -delete && find crates xtask 
 FROM rust AS build
 # The crates of others. This layer is built anew only when a Cargo.toml or Cargo.lock changes.
 COPY --from=manifests /src .
-RUN cargo build --release --locked --package minitill
+RUN cargo build --profile dist --locked --package minitill
 # Only what the compiler sees: a change of the documents or the tests builds nothing anew.
 COPY Cargo.lock *.toml ./
 COPY .cargo .cargo
@@ -36,9 +36,9 @@ COPY src src
 COPY xtask xtask
 # Cargo goes by the times of files, and the empty sources may be younger.
 RUN find src crates xtask -name '*.rs' -exec touch {} + \
-    && cargo build --release --locked --package minitill \
-    && install -D --strip target/release/minitill /out/usr/local/bin/minitill \
-    && target/release/minitill man /out/usr/local/share/man/man1
+    && cargo build --profile dist --locked --package minitill \
+    && install -D --strip target/dist/minitill /out/usr/local/bin/minitill \
+    && target/dist/minitill man /out/usr/local/share/man/man1
 
 # The few packages of Debian that the program needs at run time: the C library, and the certificates
 # for requests to others. Scanners find their versions where "distroless" images have them.

@@ -25,7 +25,7 @@ const TASKS: [Task; 10] = [
     ("generate", "[--check]", "write the OpenAPI documents, docs/cli.md and .sqlx again", generate),
     ("bench", "[NAME] [-- ARGUMENTS]", "the benchmarks: exchange, images, audit", bench),
     ("proofs", "[--short] [NAME... | all]", "the slow proofs; without a name, list them", proofs),
-    ("release", "[--program PROGRAM]", "the files of a release, in target/dist", release),
+    ("release", "[--program PROGRAM]", "the files of a release, in target/packages", release),
     ("ci", "[quick]", "all that must hold before a change lands, or the quick part of it", ci),
 ];
 
