@@ -25,7 +25,6 @@ use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, de};
 
 use super::look::{Colour, InstallationName};
-use crate::error::ErrorStatus;
 
 /// `[public]` and `[ops]`.
 #[derive(Debug, Clone, Deserialize)]
@@ -102,7 +101,6 @@ pub struct Console {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Http {
-    pub error_status: ErrorStatus,
     pub header_bytes_max: usize,
     #[serde(deserialize_with = "duration")]
     pub header_timeout: Duration,

@@ -2,7 +2,6 @@ use std::time::Duration;
 
 use super::WhenUnavailable;
 use super::*;
-use crate::error::ErrorStatus;
 
 fn load(variables: &[(&str, &str)]) -> Result<Config, String> {
     let owned = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
@@ -37,7 +36,6 @@ fn the_documented_defaults_are_the_defaults() {
     let config = load(&[]).unwrap();
     assert_eq!(config.public.listen, "127.0.0.1:8080".parse().unwrap());
     assert_eq!(config.ops.listen, "127.0.0.1:8081".parse().unwrap());
-    assert_eq!(config.http.error_status, ErrorStatus::Platform);
     assert_eq!(config.http.header_bytes_max, 32 * 1024);
     assert_eq!(config.http.body_timeout, Duration::from_secs(30));
     assert_eq!(config.http.connections_max, 10_000);
@@ -193,7 +191,7 @@ fn a_setting_that_does_not_fit_is_named() {
     assert!(fault("MINITILL_EXCHANGE__QUEUE_MAX", "many").contains("exchange.queue_max"));
     assert!(fault("MINITILL_EXCHANGE__QUEUE_MAX", "0").contains("exchange.queue_max: expected 1 or more"));
     assert!(fault("MINITILL_EXCHANGE__DEADLINE", "soon").contains("got \"soon\""));
-    assert!(fault("MINITILL_HTTP__ERROR_STATUS", "teapot").contains("teapot"));
+    assert!(fault("MINITILL_LOG__FORMAT", "teapot").contains("teapot"));
     let range = "expected an integer from 0 to 1000000; 0 is no limit, got 1000001";
     assert!(fault("MINITILL_LIMITS__UPLOADS_PER_SECOND", "1000001").contains(range));
 }

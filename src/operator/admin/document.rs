@@ -85,7 +85,7 @@ fn rendered(DescribedRoute { route, mut operation }: DescribedRoute) -> openapi:
         }
     }
     let operation = operation.rendered(|problem| Refused {
-        statuses: [problem.kind.status().as_u16(); 2],
+        status: problem.kind.status().as_u16(),
         code: problem.kind.name().to_owned(),
         body: json!(problem.body(EXAMPLE_REQUEST_ID)),
         waits: problem.kind == Kind::Unavailable,
@@ -94,7 +94,7 @@ fn rendered(DescribedRoute { route, mut operation }: DescribedRoute) -> openapi:
     openapi::Call { id: route.id, method: route.method, path: route.path, tag: route.tag, operation, refusal }
 }
 
-fn refusals_in_words(refusals: &[&Example<Refused>], _: u16) -> String {
+fn refusals_in_words(refusals: &[&Example<Refused>]) -> String {
     refusals.iter().map(|example| example.summary).collect::<Vec<_>>().join(" ")
 }
 
