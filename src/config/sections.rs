@@ -101,12 +101,8 @@ pub struct Console {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Http {
-    pub header_bytes_max: usize,
-    #[serde(deserialize_with = "duration")]
-    pub header_timeout: Duration,
     #[serde(deserialize_with = "duration")]
     pub body_timeout: Duration,
-    pub body_bytes_max: usize,
     #[serde(deserialize_with = "duration")]
     pub keep_alive_timeout: Duration,
     #[serde(deserialize_with = "duration")]
@@ -154,14 +150,6 @@ pub struct Exchange {
     pub deadline: Duration,
 }
 
-/// `[order]`.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Order {
-    #[serde(deserialize_with = "duration")]
-    pub clock_skew_max: Duration,
-}
-
 /// `[image]`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -169,7 +157,6 @@ pub struct Image {
     pub decodes_max: usize,
     pub memory_bytes_max: u32,
     pub memory_per_app_bytes_max: u32,
-    pub serving_memory_bytes_max: usize,
     pub store: PictureStore,
     pub folder: PathBuf,
     #[serde(deserialize_with = "duration")]
@@ -204,7 +191,6 @@ pub struct Fetch {
     pub connect_timeout: Duration,
     #[serde(deserialize_with = "duration")]
     pub timeout: Duration,
-    pub redirects_max: usize,
     pub concurrent_max: u32,
     pub concurrent_per_app_max: u32,
     pub allow_networks: Vec<IpNet>,

@@ -36,7 +36,6 @@ fn the_documented_defaults_are_the_defaults() {
     let config = load(&[]).unwrap();
     assert_eq!(config.public.listen, "127.0.0.1:8080".parse().unwrap());
     assert_eq!(config.ops.listen, "127.0.0.1:8081".parse().unwrap());
-    assert_eq!(config.http.header_bytes_max, 32 * 1024);
     assert_eq!(config.http.body_timeout, Duration::from_secs(30));
     assert_eq!(config.http.connections_max, 10_000);
     assert_eq!(config.exchange.queue_max, 10_000);
@@ -206,14 +205,12 @@ fn a_file_overrides_and_its_unknown_settings_are_named() {
         let owned = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         Config::load(Some(&path), owned).map_err(|error| error.to_string())
     };
-    let config = load(
-        "[order]\nclock_skew_max = \"1s\"\n[log]\nformat = \"json\"",
-        &[("MINITILL_LOG__FORMAT", "text")],
-    )
-    .unwrap();
-    assert_eq!((config.order.clock_skew_max, config.log.format), (Duration::from_secs(1), LogFormat::Text));
-    assert!(load("[order]\nskew = 1", &[]).unwrap_err().contains("unknown setting order.skew"));
-    assert!(load("[orders]\nskew = 1", &[]).unwrap_err().contains("unknown section [orders]"));
+    let config =
+        load("[image]\nunused_ttl = \"2h\"\n[log]\nformat = \"json\"", &[("MINITILL_LOG__FORMAT", "text")])
+            .unwrap();
+    assert_eq!((config.image.unused_ttl, config.log.format), (Duration::from_hours(2), LogFormat::Text));
+    assert!(load("[image]\nttl = 1", &[]).unwrap_err().contains("unknown setting image.ttl"));
+    assert!(load("[images]\nttl = 1", &[]).unwrap_err().contains("unknown section [images]"));
     std::fs::remove_dir_all(&directory).unwrap();
 }
 

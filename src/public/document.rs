@@ -12,7 +12,7 @@ use store::StoreError;
 use super::auth::example;
 use super::image_upload::UPLOAD_BODY_BYTES_MAX;
 use super::routes::{Authentication, ROUTES, Route};
-use crate::body::{too_large, too_slow};
+use crate::body::{BODY_BYTES_MAX, too_large, too_slow};
 use crate::config::Config;
 use crate::error::{Code, Envelope, ExchangeRefusal, OpenRefusal, Refusal};
 use crate::openapi::{self, Api, Call, Document, Example, Refused, schema};
@@ -104,7 +104,7 @@ fn general(route: &Route, config: &Config) -> Vec<Example<Refusal>> {
     }
     if route.method == "POST" {
         let is_upload = route.endpoint == Endpoint::UploadWithFile;
-        let bytes_max = if is_upload { UPLOAD_BODY_BYTES_MAX } else { config.http.body_bytes_max };
+        let bytes_max = if is_upload { UPLOAD_BODY_BYTES_MAX } else { BODY_BYTES_MAX };
         let slow = too_slow(config.http.body_timeout);
         refusals.extend([
             Example::new("body_too_slow", "The body did not come in time.", slow),
