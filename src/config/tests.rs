@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use regex_lite::Regex;
+
 use super::WhenUnavailable;
 use super::*;
 
@@ -346,12 +348,35 @@ fn documents() -> Vec<std::path::PathBuf> {
     found
 }
 
+/// The settings that a text names, as `section.key` or by their environment variables.
+fn settings_named_in(text: &str) -> Vec<String> {
+    let settings: toml::Table = toml::from_str(DEFAULTS).unwrap();
+    let sections = settings.keys().cloned().collect::<Vec<_>>().join("|");
+    let setting = Regex::new(&format!(r"`({sections})\.([a-z0-9_]+)")).unwrap();
+    let variable = Regex::new(r"MINITILL_([A-Z0-9]+(?:_[A-Z0-9]+)*)__([A-Z0-9_]+)").unwrap();
+    let found = setting.captures_iter(text).chain(variable.captures_iter(text));
+    // `image.rs` is a file.
+    found
+        .filter(|found| &found[2] != "rs")
+        .map(|found| format!("{}.{}", found[1].to_lowercase(), found[2].to_lowercase()))
+        .collect()
+}
+
+/// The settings of a file.
+fn settings_in(file: &str) -> Vec<String> {
+    let file: toml::Table = toml::from_str(file).unwrap();
+    let keys = |(section, keys): (&String, &toml::Value)| {
+        let keys = keys.as_table().unwrap().keys();
+        keys.map(|key| format!("{section}.{key}")).collect::<Vec<_>>()
+    };
+    file.iter().flat_map(keys).collect()
+}
+
 /// A setting that a document names is one of config/default.toml, and so is one that it names by its
 /// environment variable.
 #[test]
 fn every_setting_that_a_document_names_exists() {
     use domain::event::EventType;
-    use regex_lite::Regex;
 
     /// Names that look like settings: attributes of traces, and types of events.
     const OTHERS: [&str; 6] = [
@@ -362,25 +387,39 @@ fn every_setting_that_a_document_names_exists() {
         EventType::OrderChanged.as_str(),
         EventType::ImageBlocked.as_str(),
     ];
-    let settings: toml::Table = toml::from_str(DEFAULTS).unwrap();
-    let sections = settings.keys().cloned().collect::<Vec<_>>().join("|");
-    let setting = Regex::new(&format!(r"`({sections})\.([a-z0-9_]+)")).unwrap();
-    let variable = Regex::new(r"MINITILL_([A-Z0-9]+(?:_[A-Z0-9]+)*)__([A-Z0-9_]+)").unwrap();
+    let settings = settings_in(DEFAULTS);
     let (mut named, mut unknown) = (0, Vec::new());
     for path in documents() {
-        let text = std::fs::read_to_string(&path).unwrap();
-        for found in setting.captures_iter(&text).chain(variable.captures_iter(&text)) {
-            let (section, key) = (found[1].to_lowercase(), found[2].to_lowercase());
-            let name = format!("{section}.{key}");
-            if key == "rs" || OTHERS.contains(&name.as_str()) {
+        for name in settings_named_in(&std::fs::read_to_string(&path).unwrap()) {
+            if OTHERS.contains(&name.as_str()) {
                 continue;
             }
             named += 1;
-            if settings.get(&section).and_then(|section| section.get(&key)).is_none() {
+            if !settings.contains(&name) {
                 unknown.push(format!("{}: {name}", path.display()));
             }
         }
     }
     assert!(named > 60, "only {named} names were found");
     assert!(unknown.is_empty(), "config/default.toml has no such setting: {unknown:?}");
+}
+
+/// An operator finds each setting on a page of docs, by its name or in an example of a settings file. The contract
+/// has rules, and decisions are of the past.
+#[test]
+fn every_setting_is_named_on_a_page() {
+    let example = Regex::new(r"(?s)```toml\n(.*?)```").unwrap();
+    let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+    let others = ["contract.md", "operators-contract.md", "decisions"].map(|name| docs.join(name));
+    let is_page = |path: &std::path::PathBuf| {
+        path.starts_with(&docs) && !others.iter().any(|other| path.starts_with(other))
+    };
+    let mut named = Vec::new();
+    for path in documents().into_iter().filter(is_page) {
+        let page = std::fs::read_to_string(path).unwrap();
+        named.extend(settings_named_in(&page));
+        named.extend(example.captures_iter(&page).flat_map(|found| settings_in(&found[1])));
+    }
+    let unnamed: Vec<_> = settings_in(DEFAULTS).into_iter().filter(|name| !named.contains(name)).collect();
+    assert!(unnamed.is_empty(), "no page of docs says what these are for: {unnamed:?}");
 }
