@@ -153,10 +153,9 @@ impl AppState {
     /// How the fields of an exchange that arrives now are read.
     #[must_use]
     pub fn reading(&self) -> Reading {
-        let settings = &self.config.exchange;
         Reading {
-            pay_priority_default: settings.pay_priority_default,
-            ts_window: TsWindow { ahead_max: settings.ts_ahead_max, behind_max: settings.ts_behind_max },
+            pay_priority_default: self.config.exchange.pay_priority_default,
+            ts_window: TsWindow::ACCEPTED,
             now_millis: self.clock.unix_millis(),
         }
     }

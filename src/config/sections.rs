@@ -140,10 +140,6 @@ pub struct Secrets {
 pub struct Exchange {
     #[serde(deserialize_with = "pay_priority")]
     pub pay_priority_default: PayPriority,
-    #[serde(deserialize_with = "duration")]
-    pub ts_ahead_max: Duration,
-    #[serde(deserialize_with = "duration")]
-    pub ts_behind_max: Duration,
     pub writers: usize,
     pub queue_max: usize,
     #[serde(deserialize_with = "duration")]

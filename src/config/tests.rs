@@ -41,7 +41,6 @@ fn the_documented_defaults_are_the_defaults() {
     assert_eq!(config.http.body_timeout, Duration::from_secs(30));
     assert_eq!(config.http.connections_max, 10_000);
     assert_eq!(config.exchange.queue_max, 10_000);
-    assert_eq!(config.exchange.ts_behind_max, Duration::from_hours(48));
     assert_eq!(config.limits.reports_per_second.get(), 2000);
     assert_eq!(config.fetch.ports, [80, 443]);
     assert_eq!(config.database.url.get(), None);

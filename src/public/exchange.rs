@@ -38,7 +38,6 @@ pub(super) fn describe(config: &Config) -> Operation<Refusal> {
     let replayed = wallet::replayed(words, &receipt);
     wallet::describe(
         WalletCall::Exchange,
-        config,
         fields(config),
         "Exchange in-game currency for items",
         description(),
@@ -79,20 +78,20 @@ fn fields(config: &Config) -> Vec<Field> {
     let (bytes, items) = (product_info::BYTES_MAX, product_info::ITEMS_MAX);
     let info = format!("JSON text of at most {bytes} bytes: an array of 1 to {items} items.");
     let info = Field::required::<String>("product_info", PRODUCT_INFO, info).demand("minLength", 1);
-    let extension = field("extension", config);
+    let extension = field("extension");
     let words = format!(
         "{} With it, no text may read like other signed fields (`&open_id=`, `&os=`, `&product_desc=`).",
         extension.description
     );
     vec![
-        field("open_id", config),
-        field("zone_id", config),
-        field("os", config),
-        field("ts", config),
-        field("user_ip", config),
-        field("amount", config),
+        field("open_id"),
+        field("zone_id"),
+        field("os"),
+        field("ts"),
+        field("user_ip"),
+        field("amount"),
         priority.demand("enum", json!(["", "0", "1"])).example("1"),
-        field("biz_no", config),
+        field("biz_no"),
         Field::required::<ProductText>("product_name", "Double-up card", name),
         info.demand("maxLength", bytes)
             .demand("contentMediaType", "application/json")

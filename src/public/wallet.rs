@@ -9,7 +9,7 @@ use axum::extract::Request;
 use axum::http::{Extensions, HeaderName, HeaderValue};
 use axum::response::Response;
 use domain::caller::Signed;
-use domain::exchange::{Balances, Reading, Timestamp};
+use domain::exchange::{Balances, Reading, Timestamp, TsWindow};
 use domain::fields::{FieldError, Fields, Place};
 use domain::ids::{AppId, BizNo, OpenId};
 use domain::moment;
@@ -29,7 +29,6 @@ use super::describe::{BIZ_NO, wrong_value};
 use super::extract::query_fields;
 use super::sandbox;
 use crate::body::read_body;
-use crate::config;
 use crate::error::{Advice, BalancesAdvice, Code, Refusal};
 use crate::openapi::refusals;
 use crate::request_id::RequestId;
@@ -98,7 +97,7 @@ async fn answer_signed(
         }
         WalletOutcome::Balance(balances) => Ok(answer(&Purses::from(balances))),
         WalletOutcome::Number(number) => Ok(answer(&NumberAnswer::from(*number))),
-        WalletOutcome::Refused(why) => Err(told.refusal(why, &state.config.exchange, reading.now_millis)),
+        WalletOutcome::Refused(why) => Err(told.refusal(why, reading.now_millis)),
     }
 }
 
@@ -134,12 +133,12 @@ impl Told {
         Self { reference: request.reference.clone(), target, amount, ts: request.ts }
     }
 
-    fn refusal(self, why: Refused, settings: &config::Exchange, now_millis: i64) -> Refusal {
+    fn refusal(self, why: Refused, now_millis: i64) -> Refusal {
         match (why, self.target) {
             (Refused::Conflict, _) => biz_no_conflict(self.reference),
             (Refused::Expired, _) => biz_no_expired(self.reference),
             (Refused::Closed, _) => biz_no_closed(self.reference),
-            (Refused::TsOutsideWindow, _) => ts_outside_window(settings, self.ts, now_millis),
+            (Refused::TsOutsideWindow, _) => ts_outside_window(self.ts, now_millis),
             (Refused::UnknownWallet, _) => illegal_open_id(),
             (Refused::InsufficientBalance(balances), _) => not_covered(balances),
             (Refused::MoreThanLeft { remaining }, of) => {
@@ -211,12 +210,12 @@ fn not_covered(balances: Balances) -> Refusal {
     Refusal { data, ..Refusal::new(Code::InsufficientBalance, "amount: the balance does not cover it") }
 }
 
-fn ts_outside_window(settings: &config::Exchange, ts: Option<Timestamp>, now_millis: i64) -> Refusal {
+fn ts_outside_window(ts: Option<Timestamp>, now_millis: i64) -> Refusal {
     let ts = ts.map_or(now_millis, Timestamp::unix_millis);
     let text = text!(
         "ts: expected at most {ahead} ahead of and {behind} behind now, which is {now}; it is {distance}",
-        ahead = in_words(settings.ts_ahead_max),
-        behind = in_words(settings.ts_behind_max),
+        ahead = in_words(TsWindow::ACCEPTED.ahead_max),
+        behind = in_words(TsWindow::ACCEPTED.behind_max),
         now = now_millis,
         distance = moment::distance(ts, now_millis)
     );

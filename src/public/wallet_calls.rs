@@ -56,39 +56,42 @@ const SIGNATURE: &str =
     "**Signature.** As for the exchange, over the fields of this call that are not empty.";
 
 /// What the API's document says of the balance.
-pub(super) fn describe_balance(config: &Config) -> Operation<Refusal> {
+pub(super) fn describe_balance(_: &Config) -> Operation<Refusal> {
     let names = ["open_id", "zone_id", "os", "ts", "user_ip", "extension"];
-    let fields = names.map(|name| field(name, config)).to_vec();
+    let fields = names.map(field).to_vec();
     let description = format!(
         "Shows both purses as of one moment after the request came. It changes nothing.\n\n{SIGNATURE}"
     );
     let purses = Purses::from(Balances::new(40, 100).unwrap_or_default());
-    wallet::describe(WalletCall::Balance, config, fields, "Show both purses", description)
-        .answers(Success::json("balance", "40 gifted and 100 charged coins.", &Answer::new(&purses)))
+    wallet::describe(WalletCall::Balance, fields, "Show both purses", description).answers(Success::json(
+        "balance",
+        "40 gifted and 100 charged coins.",
+        &Answer::new(&purses),
+    ))
 }
 
 /// What the API's document says of the present.
-pub(super) fn describe_present(config: &Config) -> Operation<Refusal> {
-    let described = |name, words: &'static str| Field { description: words.into(), ..field(name, config) };
+pub(super) fn describe_present(_: &Config) -> Operation<Refusal> {
+    let described = |name, words: &'static str| Field { description: words.into(), ..field(name) };
     let number =
         described("biz_no", "Your number of the present. Exchanges, presents and cancels share the numbers.");
     let fields = vec![
-        field("open_id", config),
-        field("zone_id", config),
-        field("os", config),
-        field("ts", config),
-        field("user_ip", config),
+        field("open_id"),
+        field("zone_id"),
+        field("os"),
+        field("ts"),
+        field("user_ip"),
         described("amount", "What is given.").example(10),
         number,
-        field("product_desc", config),
-        field("extension", config),
+        field("product_desc"),
+        field("extension"),
     ];
     let description = format!(
         "Adds `amount` to the gifted purse, exactly once for each `biz_no`. The app needs the scope `present`.\n\n\
          {SIGNATURE}\n\n{IDEMPOTENCY}"
     );
     let receipt = Receipt { biz_no: BIZ_NO.to_owned(), free_balance: 50, charge_balance: 100 };
-    wallet::describe(WalletCall::Present, config, fields, "Give gifted currency", description)
+    wallet::describe(WalletCall::Present, fields, "Give gifted currency", description)
         .answers(Success::json("given", "10 gifted coins more.", &Answer::new(&receipt)))
         .answers(wallet::replayed(
             "The same request again: the first answer, and nothing is given.",
@@ -103,21 +106,21 @@ const IDEMPOTENCY: &str = "\
     byte for byte, and `Idempotent-Replayed: true`. After 48 hours every repeat is refused.";
 
 /// What the API's document says of the cancel.
-pub(super) fn describe_cancel(config: &Config) -> Operation<Refusal> {
-    let described = |name, words: &'static str| Field { description: words.into(), ..field(name, config) };
+pub(super) fn describe_cancel(_: &Config) -> Operation<Refusal> {
+    let described = |name, words: &'static str| Field { description: words.into(), ..field(name) };
     let number =
         described("biz_no", "Your number of the cancel. Exchanges, presents and cancels share the numbers.");
     let fields = vec![
-        field("open_id", config),
-        field("zone_id", config),
-        field("os", config),
-        field("ts", config),
-        field("user_ip", config),
+        field("open_id"),
+        field("zone_id"),
+        field("os"),
+        field("ts"),
+        field("user_ip"),
         number,
         Field::required::<BizNo>("pay_biz_no", PAY_BIZ_NO, "The number of the exchange."),
         described("amount", "What is given back.").example(30),
-        field("product_desc", config),
-        field("extension", config),
+        field("product_desc"),
+        field("extension"),
     ];
     let description = format!(
         "Gives back `amount` of an exchange, in parts and as often as something is left. After cancels of r in all, the \
@@ -134,7 +137,7 @@ pub(super) fn describe_cancel(config: &Config) -> Operation<Refusal> {
         charge_balance: 100,
     };
     let words = "30 of 60 coins that were 40 gifted and 20 charged, gifted first.";
-    wallet::describe(WalletCall::Cancel, config, fields, "Give back an exchange", description)
+    wallet::describe(WalletCall::Cancel, fields, "Give back an exchange", description)
         .answers(Success::json("given_back", words, &Answer::new(&receipt)))
         .answers(wallet::replayed(
             "The same request again: the first answer, and nothing is given back.",
@@ -150,13 +153,13 @@ pub(super) fn describe_cancel(config: &Config) -> Operation<Refusal> {
 }
 
 /// What the API's document says of the query.
-pub(super) fn describe_query(config: &Config) -> Operation<Refusal> {
-    let number = field("biz_no", config);
+pub(super) fn describe_query(_: &Config) -> Operation<Refusal> {
+    let number = field("biz_no");
     let words = "`1`: if nothing has used the number, it is closed for ever. Empty, absent or `0`: nothing is changed.";
     let fields = vec![
-        field("open_id", config),
+        field("open_id"),
         Field { description: "The number of an exchange, a present or a cancel.".into(), ..number },
-        field("ts", config),
+        field("ts"),
         Field::optional::<String>("close", words).demand("enum", json!(["", "0", "1"])),
     ];
     let description = format!(
@@ -178,7 +181,7 @@ pub(super) fn describe_query(config: &Config) -> Operation<Refusal> {
         zone_id: "zone1_role1".to_owned(),
     };
     let (known, closed) = (NumberAnswer::from(number(Some(exchange))), NumberAnswer::from(number(None)));
-    wallet::describe(WalletCall::Query, config, fields, "Ask what became of a number", description)
+    wallet::describe(WalletCall::Query, fields, "Ask what became of a number", description)
         .answers(Success::json("known", "An exchange of 60 coins; 30 were given back.", &Answer::new(&known)))
         .answers(Success::json(
             "closed",

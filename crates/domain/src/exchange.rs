@@ -260,6 +260,11 @@ pub struct TsWindow {
 }
 
 impl TsWindow {
+    /// Of every request (contract 3.3.12). A number is valid for 48 hours, so an older request is no try of it any more.
+    /// The minutes ahead are for game servers whose clock nobody sets.
+    pub const ACCEPTED: Self =
+        Self { ahead_max: Duration::from_mins(5), behind_max: Duration::from_hours(48) };
+
     /// Whether a request made at `ts` and arriving at `now_millis` is fresh.
     #[must_use]
     pub fn accepts(&self, ts: Timestamp, now_millis: i64) -> bool {
@@ -336,7 +341,7 @@ mod tests {
 
     #[test]
     fn the_window_of_ts_includes_its_ends() {
-        let window = TsWindow { ahead_max: Duration::from_mins(5), behind_max: Duration::from_hours(48) };
+        let window = TsWindow::ACCEPTED;
         let now = 1_700_000_000_000;
         let at = |millis: i64| Timestamp::parse(&millis.to_string()).unwrap();
         assert!(window.accepts(at(now + 300_000), now) && !window.accepts(at(now + 300_001), now));

@@ -1,7 +1,7 @@
 //! What the descriptions of the calls of the wallet share.
 
 use domain::app::Scope;
-use domain::exchange::{AMOUNT_MAX, Timestamp};
+use domain::exchange::{AMOUNT_MAX, Timestamp, TsWindow};
 use domain::ids::{AppId, BizNo, OpenId, Os, ProductText, UserIp, ZoneId};
 use domain::signature::{Mistake, PayKey, canonical_string};
 use domain::wallet::EXTENSION_BYTES_MAX;
@@ -11,7 +11,6 @@ use serde::Serialize;
 
 use super::answer::Answer;
 use super::{example, in_words, ts_outside_window};
-use crate::config::Config;
 use crate::error::{Advice, Refusal, SignatureAdvice};
 use crate::openapi::{
     self, ACCESS_TOKEN, APP_ID, Example, Field, NOW_MILLIS, OPEN_ID, Operation, PAY_KEY, Success, plain,
@@ -25,7 +24,6 @@ pub(in crate::public) const PAY_BIZ_NO: &str = "20270115070000001";
 /// What the API's document says of a call with these fields.
 pub(in crate::public) fn describe(
     call: WalletCall,
-    config: &Config,
     fields: Vec<Field>,
     summary: &'static str,
     description: impl Into<String>,
@@ -52,7 +50,7 @@ pub(in crate::public) fn describe(
             Example::new(
                 "ts_outside_window",
                 "`ts` is too old or too new, and the `biz_no` is new.",
-                ts_outside_window(&config.exchange, ts, NOW_MILLIS),
+                ts_outside_window(ts, NOW_MILLIS),
             ),
             example::overloaded(),
         ])
@@ -78,7 +76,7 @@ pub(in crate::public) fn replayed<T: JsonSchema + Serialize>(summary: &'static s
 ///
 /// # Panics
 /// On another field.
-pub(in crate::public) fn field(name: &'static str, config: &Config) -> Field {
+pub(in crate::public) fn field(name: &'static str) -> Field {
     match name {
         "open_id" => Field::required::<OpenId>(name, OPEN_ID, "The player; the app must know it."),
         "zone_id" => {
@@ -86,8 +84,8 @@ pub(in crate::public) fn field(name: &'static str, config: &Config) -> Field {
         }
         "os" => Field::required::<Os>(name, "android", "The player's platform, such as `android`, `ios`."),
         "ts" => {
-            let (ahead, behind) =
-                (in_words(config.exchange.ts_ahead_max), in_words(config.exchange.ts_behind_max));
+            let TsWindow { ahead_max, behind_max } = TsWindow::ACCEPTED;
+            let (ahead, behind) = (in_words(ahead_max), in_words(behind_max));
             let words = format!(
                 "When the request was made: 13 digits of milliseconds or 10 of seconds, at most {ahead} ahead of and {behind} behind now."
             );
