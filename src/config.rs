@@ -18,7 +18,7 @@ pub use oidc::{OIDC_CALLBACK_PATH, Oidc};
 pub use picture_stores::S3;
 pub use sections::{
     Console, Database, Exchange, Fetch, Http, Image, ImageJudge, Limits, Listener, Log, LogFormat, Notify,
-    Order, Secrets, Tracing, WhenUnavailable,
+    Secrets, Tracing, WhenUnavailable,
 };
 
 /// The documented defaults, which are the defaults.
@@ -63,7 +63,6 @@ pub struct Config {
     pub database: Database,
     pub secrets: Secrets,
     pub exchange: Exchange,
-    pub order: Order,
     pub image: Image,
     pub image_judge: ImageJudge,
     pub s3: S3,
@@ -139,8 +138,6 @@ impl Config {
         }
         let Self { http, exchange, image, fetch, image_judge: judge, .. } = self;
         for (name, value, least) in [
-            ("http.header_bytes_max", http.header_bytes_max, 8192),
-            ("http.body_bytes_max", http.body_bytes_max, 1024),
             ("http.connections_max", http.connections_max, 1),
             ("http.connections_per_address_max", http.connections_per_address_max, 1),
             ("database.connections", self.database.connections as usize, 1),

@@ -2,14 +2,15 @@
 
 use std::num::NonZero;
 use std::sync::Arc;
+use std::time::Duration;
 
 use domain::clock::Clock;
 use domain::ids::WEB_URL_BYTES_MAX;
-use domain::wallet::{Reading, TsWindow};
+use domain::wallet::Reading;
 use guarded_fetch::bulkhead::Bulkhead;
 use guarded_fetch::{FetchSettings, Fetcher, ServiceClient};
 use http_server::{OpenConnections, ServerLimits};
-use store::{PART_BYTES, Store, StoreSettings};
+use store::{Store, StoreSettings};
 use telemetry::traces::Tracer;
 use tokio::sync::{Semaphore, watch};
 
@@ -31,6 +32,18 @@ pub const KIB: u32 = 1024;
 /// Bytes of one request that a listener reads before it closes (contract 2.7.4). It is above the
 /// largest body, so that a client which sends a whole upload before it reads gets its refusal.
 const REQUEST_BYTES_MAX: u64 = 11_000_000;
+/// The largest head of a request (contract 2.7.1). It is many times the longest that a client of ours
+/// sends: a link of 2,048 bytes in the query, escaped, beside what proxies add.
+const HEADER_BYTES_MAX: usize = 32 * 1024;
+/// Time for the head of a request (contract 2.7.1). A head is a few packets, and whoever takes longer
+/// holds one of `http.connections_max`.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Large pieces of served pictures in memory at once, 16 MiB together (contract 5.7.10). A further reader gets
+/// the same picture in small ones.
+const LARGE_PIECES_MAX: usize = 64;
+/// How many redirects a fetch follows (contract 5.3.8): a short link, its long form and https. A longer
+/// chain is most likely a loop.
+pub(crate) const REDIRECTS_MAX: usize = 3;
 
 /// The state of a running server. Cheap to clone.
 #[derive(Clone)]
@@ -108,7 +121,7 @@ impl AppState {
                 config.image.memory_bytes_max / KIB,
                 config.image.memory_per_app_bytes_max / KIB,
             ),
-            large_pieces: Arc::new(Semaphore::new(config.image.serving_memory_bytes_max / PART_BYTES)),
+            large_pieces: Arc::new(Semaphore::new(LARGE_PIECES_MAX)),
             picture_work: PictureWork::new(store.clone(), decodes, config.http.body_timeout),
             // As with pictures: an address has as many before it as there are other addresses.
             password_checks: Bulkhead::new(password_checks, password_checks),
@@ -147,12 +160,7 @@ impl Config {
     /// How the fields of a call of the wallet that arrives at this moment are read (contract 3.1 and 3.3).
     #[must_use]
     pub fn reading(&self, now_millis: i64) -> Reading {
-        let settings = &self.exchange;
-        Reading {
-            pay_priority_default: settings.pay_priority_default,
-            ts_window: TsWindow { ahead_max: settings.ts_ahead_max, behind_max: settings.ts_behind_max },
-            now_millis,
-        }
+        Reading { pay_priority_default: self.exchange.pay_priority_default, now_millis }
     }
 
     /// How strangers' URLs are fetched, and events are sent to receivers (contract 5.2).
@@ -164,7 +172,7 @@ impl Config {
             ports: self.fetch.ports.clone(),
             connect_timeout: self.fetch.connect_timeout,
             timeout: self.fetch.timeout,
-            redirects_max: self.fetch.redirects_max,
+            redirects_max: REDIRECTS_MAX,
             bytes_max: pictures::BYTES_MAX,
             url_bytes_max: WEB_URL_BYTES_MAX,
             concurrent_max: self.fetch.concurrent_max,
@@ -177,8 +185,8 @@ impl Config {
     #[must_use]
     pub fn server_limits(&self) -> ServerLimits {
         ServerLimits {
-            header_bytes_max: self.http.header_bytes_max,
-            header_timeout: self.http.header_timeout,
+            header_bytes_max: HEADER_BYTES_MAX,
+            header_timeout: HEADER_TIMEOUT,
             keep_alive_timeout: self.http.keep_alive_timeout,
             write_timeout: self.http.write_timeout,
             request_bytes_max: REQUEST_BYTES_MAX,

@@ -25,7 +25,6 @@ use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, de};
 
 use super::branding::{Colour, InstallationName};
-use crate::http::refusal::ErrorStatus;
 
 /// `[public]` and `[ops]`.
 #[derive(Debug, Clone, Deserialize)]
@@ -102,13 +101,8 @@ pub struct Console {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Http {
-    pub error_status: ErrorStatus,
-    pub header_bytes_max: usize,
-    #[serde(deserialize_with = "duration")]
-    pub header_timeout: Duration,
     #[serde(deserialize_with = "duration")]
     pub body_timeout: Duration,
-    pub body_bytes_max: usize,
     #[serde(deserialize_with = "duration")]
     pub keep_alive_timeout: Duration,
     #[serde(deserialize_with = "duration")]
@@ -146,22 +140,10 @@ pub struct Secrets {
 pub struct Exchange {
     #[serde(deserialize_with = "pay_priority")]
     pub pay_priority_default: PayPriority,
-    #[serde(deserialize_with = "duration")]
-    pub ts_ahead_max: Duration,
-    #[serde(deserialize_with = "duration")]
-    pub ts_behind_max: Duration,
     pub writers: usize,
     pub queue_max: usize,
     #[serde(deserialize_with = "duration")]
     pub deadline: Duration,
-}
-
-/// `[order]`.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Order {
-    #[serde(deserialize_with = "duration")]
-    pub clock_skew_max: Duration,
 }
 
 /// `[image]`.
@@ -171,7 +153,6 @@ pub struct Image {
     pub decodes_max: usize,
     pub memory_bytes_max: u32,
     pub memory_per_app_bytes_max: u32,
-    pub serving_memory_bytes_max: usize,
     pub store: PictureStore,
     pub folder: PathBuf,
     #[serde(deserialize_with = "duration")]
@@ -206,7 +187,6 @@ pub struct Fetch {
     pub connect_timeout: Duration,
     #[serde(deserialize_with = "duration")]
     pub timeout: Duration,
-    pub redirects_max: usize,
     pub concurrent_max: u32,
     pub concurrent_per_app_max: u32,
     pub allow_networks: Vec<IpNet>,

@@ -1,8 +1,9 @@
 use std::time::Duration;
 
+use regex_lite::Regex;
+
 use super::WhenUnavailable;
 use super::*;
-use crate::http::refusal::ErrorStatus;
 
 fn load(variables: &[(&str, &str)]) -> Result<Config, String> {
     let owned = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
@@ -37,12 +38,9 @@ fn the_documented_defaults_are_the_defaults() {
     let config = load(&[]).unwrap();
     assert_eq!(config.public.listen, "127.0.0.1:8080".parse().unwrap());
     assert_eq!(config.ops.listen, "127.0.0.1:8081".parse().unwrap());
-    assert_eq!(config.http.error_status, ErrorStatus::Platform);
-    assert_eq!(config.http.header_bytes_max, 32 * 1024);
     assert_eq!(config.http.body_timeout, Duration::from_secs(30));
     assert_eq!(config.http.connections_max, 10_000);
     assert_eq!(config.exchange.queue_max, 10_000);
-    assert_eq!(config.exchange.ts_behind_max, Duration::from_hours(48));
     assert_eq!(config.limits.reports_per_second.get(), 2000);
     assert_eq!(config.fetch.ports, [80, 443]);
     assert_eq!(config.database.url.get(), None);
@@ -193,7 +191,7 @@ fn a_setting_that_does_not_fit_is_named() {
     assert!(fault("MINITILL_EXCHANGE__QUEUE_MAX", "many").contains("exchange.queue_max"));
     assert!(fault("MINITILL_EXCHANGE__QUEUE_MAX", "0").contains("exchange.queue_max: expected 1 or more"));
     assert!(fault("MINITILL_EXCHANGE__DEADLINE", "soon").contains("got \"soon\""));
-    assert!(fault("MINITILL_HTTP__ERROR_STATUS", "teapot").contains("teapot"));
+    assert!(fault("MINITILL_LOG__FORMAT", "teapot").contains("teapot"));
     let range = "expected an integer from 0 to 1000000; 0 is no limit, got 1000001";
     assert!(fault("MINITILL_LIMITS__UPLOADS_PER_SECOND", "1000001").contains(range));
 }
@@ -208,14 +206,12 @@ fn a_file_overrides_and_its_unknown_settings_are_named() {
         let owned = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         Config::load(Some(&path), owned).map_err(|error| error.to_string())
     };
-    let config = load(
-        "[order]\nclock_skew_max = \"1s\"\n[log]\nformat = \"json\"",
-        &[("MINITILL_LOG__FORMAT", "text")],
-    )
-    .unwrap();
-    assert_eq!((config.order.clock_skew_max, config.log.format), (Duration::from_secs(1), LogFormat::Text));
-    assert!(load("[order]\nskew = 1", &[]).unwrap_err().contains("unknown setting order.skew"));
-    assert!(load("[orders]\nskew = 1", &[]).unwrap_err().contains("unknown section [orders]"));
+    let config =
+        load("[image]\nunused_ttl = \"2h\"\n[log]\nformat = \"json\"", &[("MINITILL_LOG__FORMAT", "text")])
+            .unwrap();
+    assert_eq!((config.image.unused_ttl, config.log.format), (Duration::from_hours(2), LogFormat::Text));
+    assert!(load("[image]\nttl = 1", &[]).unwrap_err().contains("unknown setting image.ttl"));
+    assert!(load("[images]\nttl = 1", &[]).unwrap_err().contains("unknown section [images]"));
     std::fs::remove_dir_all(&directory).unwrap();
 }
 
@@ -351,12 +347,35 @@ fn documents() -> Vec<std::path::PathBuf> {
     found
 }
 
+/// The settings that a text names, as `section.key` or by their environment variables.
+fn settings_named_in(text: &str) -> Vec<String> {
+    let settings: toml::Table = toml::from_str(DEFAULTS).unwrap();
+    let sections = settings.keys().cloned().collect::<Vec<_>>().join("|");
+    let setting = Regex::new(&format!(r"`({sections})\.([a-z0-9_]+)")).unwrap();
+    let variable = Regex::new(r"MINITILL_([A-Z0-9]+(?:_[A-Z0-9]+)*)__([A-Z0-9_]+)").unwrap();
+    let found = setting.captures_iter(text).chain(variable.captures_iter(text));
+    // `image.rs` is a file.
+    found
+        .filter(|found| &found[2] != "rs")
+        .map(|found| format!("{}.{}", found[1].to_lowercase(), found[2].to_lowercase()))
+        .collect()
+}
+
+/// The settings of a file.
+fn settings_in(file: &str) -> Vec<String> {
+    let file: toml::Table = toml::from_str(file).unwrap();
+    let keys = |(section, keys): (&String, &toml::Value)| {
+        let keys = keys.as_table().unwrap().keys();
+        keys.map(|key| format!("{section}.{key}")).collect::<Vec<_>>()
+    };
+    file.iter().flat_map(keys).collect()
+}
+
 /// A setting that a document names is one of config/default.toml, and so is one that it names by its
 /// environment variable.
 #[test]
 fn every_setting_that_a_document_names_exists() {
     use domain::event::EventType;
-    use regex_lite::Regex;
 
     /// Names that look like settings: attributes of traces, and types of events.
     const OTHERS: [&str; 6] = [
@@ -367,25 +386,39 @@ fn every_setting_that_a_document_names_exists() {
         EventType::OrderChanged.as_str(),
         EventType::ImageBlocked.as_str(),
     ];
-    let settings: toml::Table = toml::from_str(DEFAULTS).unwrap();
-    let sections = settings.keys().cloned().collect::<Vec<_>>().join("|");
-    let setting = Regex::new(&format!(r"`({sections})\.([a-z0-9_]+)")).unwrap();
-    let variable = Regex::new(r"MINITILL_([A-Z0-9]+(?:_[A-Z0-9]+)*)__([A-Z0-9_]+)").unwrap();
+    let settings = settings_in(DEFAULTS);
     let (mut named, mut unknown) = (0, Vec::new());
     for path in documents() {
-        let text = std::fs::read_to_string(&path).unwrap();
-        for found in setting.captures_iter(&text).chain(variable.captures_iter(&text)) {
-            let (section, key) = (found[1].to_lowercase(), found[2].to_lowercase());
-            let name = format!("{section}.{key}");
-            if key == "rs" || OTHERS.contains(&name.as_str()) {
+        for name in settings_named_in(&std::fs::read_to_string(&path).unwrap()) {
+            if OTHERS.contains(&name.as_str()) {
                 continue;
             }
             named += 1;
-            if settings.get(&section).and_then(|section| section.get(&key)).is_none() {
+            if !settings.contains(&name) {
                 unknown.push(format!("{}: {name}", path.display()));
             }
         }
     }
     assert!(named > 60, "only {named} names were found");
     assert!(unknown.is_empty(), "config/default.toml has no such setting: {unknown:?}");
+}
+
+/// An operator finds each setting on a page of docs, by its name or in an example of a settings file. The contract
+/// has rules, and decisions are of the past.
+#[test]
+fn every_setting_is_named_on_a_page() {
+    let example = Regex::new(r"(?s)```toml\n(.*?)```").unwrap();
+    let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+    let others = ["contract.md", "operators-contract.md", "decisions"].map(|name| docs.join(name));
+    let is_page = |path: &std::path::PathBuf| {
+        path.starts_with(&docs) && !others.iter().any(|other| path.starts_with(other))
+    };
+    let mut named = Vec::new();
+    for path in documents().into_iter().filter(is_page) {
+        let page = std::fs::read_to_string(path).unwrap();
+        named.extend(settings_named_in(&page));
+        named.extend(example.captures_iter(&page).flat_map(|found| settings_in(&found[1])));
+    }
+    let unnamed: Vec<_> = settings_in(DEFAULTS).into_iter().filter(|name| !named.contains(name)).collect();
+    assert!(unnamed.is_empty(), "no page of docs says what these are for: {unnamed:?}");
 }

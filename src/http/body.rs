@@ -21,12 +21,16 @@ const PACE_GRACE: Duration = Duration::from_secs(5);
 /// What a body whose length is not announced is expected to bring, as far as its pace goes.
 pub const PACE_BYTES: usize = 1024 * 1024;
 
-/// Reads a body of at most `http.body_bytes_max` bytes within `http.body_timeout`.
+/// The largest body of a call that takes neither a file nor many lines (contract 2.7.1). It holds the longest
+/// exchange, with every byte of its values escaped.
+pub const BODY_BYTES_MAX: usize = 64 * 1024;
+
+/// Reads a body of at most [`BODY_BYTES_MAX`] within `http.body_timeout`.
 ///
 /// # Errors
 /// 413, 408, or a body that ends early.
 pub async fn read_body(limits: &Http, body: Body) -> Result<Bytes, Refusal> {
-    read_body_of(limits, body, limits.body_bytes_max).await
+    read_body_of(limits, body, BODY_BYTES_MAX).await
 }
 
 /// Reads a body of at most `bytes_max` bytes within `http.body_timeout`.
@@ -44,15 +48,15 @@ pub async fn read_body_of(limits: &Http, body: Body, bytes_max: usize) -> Result
 }
 
 /// The start of a body that is refused anyway, so that the refusal can name what stands in it. It has at
-/// most `http.body_bytes_max` bytes, and less when the body ends, stalls or breaks.
+/// most [`BODY_BYTES_MAX`], and less when the body ends, stalls or breaks.
 pub async fn read_start(limits: &Http, body: Body) -> Bytes {
     let mut start = BytesMut::new();
     let reading = async {
         let mut data = body.into_data_stream();
         while let Some(Ok(chunk)) = data.next().await {
-            let room = limits.body_bytes_max - start.len();
+            let room = BODY_BYTES_MAX - start.len();
             start.extend_from_slice(&chunk[..chunk.len().min(room)]);
-            if start.len() == limits.body_bytes_max {
+            if start.len() == BODY_BYTES_MAX {
                 break;
             }
         }

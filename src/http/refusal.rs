@@ -16,18 +16,6 @@ use serde::Serialize;
 
 use crate::http::language;
 
-domain::word_enum! {
-    /// The HTTP statuses of refusals (contract 2.3).
-    #[derive(Default)]
-    pub enum ErrorStatus {
-        /// Always 200.
-        #[default]
-        Platform = "platform",
-        /// The status of the code table.
-        Rest = "rest",
-    }
-}
-
 /// The names that an endpoint's JSON answers have (contract 2.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Envelope {
@@ -109,15 +97,10 @@ impl Refusal {
         Self::new(if error.is_malformed() { code } else { Code::IllegalParameter }, error.text())
     }
 
-    /// The status of the answer under a setting of `http.error_status` (contract 2.2 and 2.3).
+    /// The status of the answer (contract 2.1.1 and 2.2).
     #[must_use]
-    pub fn status(&self, error_status: ErrorStatus) -> StatusCode {
-        self.transport.unwrap_or_else(|| match error_status {
-            ErrorStatus::Platform => StatusCode::OK,
-            ErrorStatus::Rest => {
-                StatusCode::from_u16(self.code.row().rest_status).unwrap_or(StatusCode::UNPROCESSABLE_ENTITY)
-            }
-        })
+    pub fn status(&self) -> StatusCode {
+        self.transport.unwrap_or(StatusCode::OK)
     }
 
     fn of_exchange(&self, language: Language) -> ExchangeRefusal<'_> {
@@ -140,13 +123,8 @@ impl Refusal {
     }
 
     /// Puts the refusal into the envelope of its endpoint.
-    pub(crate) fn render(
-        &self,
-        envelope: Envelope,
-        error_status: ErrorStatus,
-        language: Language,
-    ) -> Response {
-        let status = self.status(error_status);
+    pub(crate) fn render(&self, envelope: Envelope, language: Language) -> Response {
+        let status = self.status();
         let mut response = match envelope {
             Envelope::Exchange => json_response(status, &self.of_exchange(language)),
             Envelope::Open => json_response(status, &self.of_others(language)),
@@ -277,20 +255,4 @@ pub(crate) fn json_response(status: StatusCode, body: &impl Serialize) -> Respon
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn statuses_are_asked_for_or_always_200() {
-        for code in Code::ALL {
-            let status = |setting| {
-                Refusal::new(code, "m").render(Envelope::Open, setting, Language::En).status().as_u16()
-            };
-            let both = (status(ErrorStatus::Platform), status(ErrorStatus::Rest));
-            assert_eq!(both, (200, code.row().rest_status), "{code:?}");
-        }
-    }
 }

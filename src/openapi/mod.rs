@@ -43,8 +43,8 @@ pub struct Api {
     pub tags: &'static [(&'static str, &'static str)],
     /// Content type of its refusals.
     pub refusal_type: &'static str,
-    /// What is said of the refusals that have this status.
-    pub refusals_in_words: fn(&[&Example<Refused>], u16) -> String,
+    /// What is said of the refusals of one status.
+    pub refusals_in_words: fn(&[&Example<Refused>]) -> String,
     /// Its calls, those of a path one after the other.
     pub calls: Vec<Call>,
     /// What it sends by itself.
@@ -82,8 +82,8 @@ pub struct Call {
 /// A refusal as it goes over the wire.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Refused {
-    /// Its status: one for each value of `http.error_status`.
-    pub statuses: [u16; 2],
+    /// Its status.
+    pub status: u16,
     /// Its code in short.
     pub code: String,
     /// The body.
@@ -145,7 +145,7 @@ impl Api {
     fn operation(&self, call: &Call, examples: &Examples) -> OperationObject {
         let operation = &call.operation;
         let statuses = operation.successes.iter().map(|success| success.status);
-        let statuses = statuses.chain(operation.refusals.iter().flat_map(|example| example.refusal.statuses));
+        let statuses = statuses.chain(operation.refusals.iter().map(|example| example.refusal.status));
         let statuses: BTreeSet<u16> = statuses.collect();
         let responses = statuses.into_iter().map(|status| (status, self.response(call, status, examples)));
         OperationObject {
@@ -199,7 +199,7 @@ impl Api {
         let operation = &call.operation;
         let successes = operation.successes.iter().filter(|success| success.status == status);
         let refusals: Vec<&Example<Refused>> =
-            operation.refusals.iter().filter(|example| example.refusal.statuses.contains(&status)).collect();
+            operation.refusals.iter().filter(|example| example.refusal.status == status).collect();
         let mut words: Vec<String> = successes.clone().map(|success| success.summary.to_owned()).collect();
         let mut headers = Map::new();
         headers.insert("X-Request-Id".to_owned(), header("The id that came, or a new one.", true));
@@ -230,7 +230,7 @@ impl Api {
             }
         }
         if !refusals.is_empty() {
-            words.push((self.refusals_in_words)(&refusals, status));
+            words.push((self.refusals_in_words)(&refusals));
         }
         for example in refusals.into_iter().filter(|_| call.method != "HEAD") {
             let reference = examples.reference(call.id, example.name);

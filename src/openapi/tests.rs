@@ -1,12 +1,15 @@
 use super::*;
 
-/// A call that answers `body` or is refused with `refusal`.
+/// A call that answers `body` or is refused with `refusal`, at either of two statuses.
 fn call(id: &'static str, body: &Value, refusal: &Value) -> Call {
     let content = Content::Json { schema: schema::<Vec<String>>(), example: body.clone() };
-    let refused = Refused { statuses: [200, 422], code: "7".to_owned(), body: refusal.clone(), waits: true };
+    let refused = |name, status| {
+        let refusal = Refused { status, code: "7".to_owned(), body: refusal.clone(), waits: true };
+        Example { name, summary: "It cannot be done.", refusal }
+    };
     let operation = Operation::new("Do it", "It is done.")
         .answers(Success::new("done", "It is done.", 200, content))
-        .refuses([Example { name: "refused", summary: "It cannot be done.", refusal: refused }]);
+        .refuses([refused("refused", 200), refused("unavailable", 503)]);
     Call { id, method: "POST", path: "/it", tag: "It", operation, refusal: schema::<u32>() }
 }
 
@@ -20,7 +23,7 @@ fn document(calls: Vec<Call>) -> Value {
         strict: false,
         tags: &[("It", "It")],
         refusal_type: JSON,
-        refusals_in_words: |refusals, status| format!("{} at {status}.", refusals.len()),
+        refusals_in_words: |refusals| format!("Refused: {}.", refusals[0].name),
         calls,
         webhooks: Vec::new(),
     };
@@ -33,7 +36,7 @@ fn an_example_that_reads_the_same_in_every_call_stands_once() {
     let document = document(vec![call("one", &done, &refused), call("other", &json!([]), &refused)]);
     let examples = document["components"]["examples"].as_object().unwrap();
     let names: Vec<&str> = examples.keys().map(String::as_str).collect();
-    assert_eq!(names, ["one.done", "other.done", "refused"]);
+    assert_eq!(names, ["one.done", "other.done", "refused", "unavailable"]);
     assert_eq!(examples["refused"], json!({ "summary": "It cannot be done.", "value": 7 }));
 }
 
@@ -42,9 +45,10 @@ fn a_status_shows_the_answers_that_can_have_it() {
     let document = document(vec![call("one", &json!([]), &json!(7))]);
     let responses = &document["paths"]["/it"]["post"]["responses"];
     let both = &responses["200"];
-    assert_eq!(both["description"], "It is done. 1 at 200.");
+    assert_eq!(both["description"], "It is done. Refused: refused.");
     assert_eq!(both["content"][JSON]["schema"]["anyOf"].as_array().unwrap().len(), 2);
-    let refused = &responses["422"];
+    let refused = &responses["503"];
+    assert_eq!(refused["description"], "Refused: unavailable.");
     assert_eq!(
         refused["content"][JSON]["schema"],
         json!({ "type": "integer", "format": "int64", "minimum": 0 })

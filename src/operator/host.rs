@@ -34,7 +34,7 @@ pub(super) async fn check(
     };
     match refused {
         None => next.run(request).await,
-        Some(refusal) => refusal.render(Envelope::Open, state.config.http.error_status, Language::En),
+        Some(refusal) => refusal.render(Envelope::Open, Language::En),
     }
 }
 

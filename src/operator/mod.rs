@@ -53,9 +53,9 @@ pub fn operator(state: AppState, tls: Option<TlsIdentity>) -> Router {
         .merge(console::router(&state))
         .merge(docs::routes())
         .merge(admin::routes())
-        .fallback(async |State(state): State<AppState>| {
+        .fallback(async || {
             let refusal = Refusal::transport(StatusCode::NOT_FOUND, "path: no such endpoint");
-            refusal.render(crate::http::refusal::Envelope::Open, state.config.http.error_status, Language::En)
+            refusal.render(crate::http::refusal::Envelope::Open, Language::En)
         })
         .layer(named)
         .layer(strict)
@@ -99,16 +99,12 @@ async fn metrics(State(state): State<AppState>, headers: HeaderMap) -> Result<Re
     if !may_read_metrics(&state, &headers) {
         let text = "authorization: expected Bearer and the setting ops.metrics_token";
         let refusal = Refusal::transport(StatusCode::UNAUTHORIZED, text);
-        let refused = refusal.render(
-            crate::http::refusal::Envelope::Open,
-            state.config.http.error_status,
-            Language::En,
-        );
+        let refused = refusal.render(crate::http::refusal::Envelope::Open, Language::En);
         return Err(([(header::WWW_AUTHENTICATE, "Bearer")], refused).into_response());
     }
     let text = state.metrics.text(&read_off(&state).await).map_err(|fault| {
         let refusal = Refusal::internal(fault.to_string());
-        refusal.render(crate::http::refusal::Envelope::Open, state.config.http.error_status, Language::En)
+        refusal.render(crate::http::refusal::Envelope::Open, Language::En)
     })?;
     Ok(([(header::CONTENT_TYPE, METRICS_TYPE)], text).into_response())
 }

@@ -13,9 +13,9 @@ use super::auth::example;
 use super::image_upload::UPLOAD_BODY_BYTES_MAX;
 use super::routes::{Authentication, ROUTES, Route};
 use crate::config::Config;
-use crate::http::body::{too_large, too_slow};
+use crate::http::body::{BODY_BYTES_MAX, too_large, too_slow};
 use crate::http::rate_limit::{LimitExceeded, Limited};
-use crate::http::refusal::{Code, Envelope, ErrorStatus, ExchangeRefusal, OpenRefusal, Refusal};
+use crate::http::refusal::{Code, Envelope, ExchangeRefusal, OpenRefusal, Refusal};
 use crate::openapi::{self, Api, Call, Document, Example, Refused, schema};
 
 /// A row of the route table with its description.
@@ -65,17 +65,14 @@ fn introduction() -> String {
         came. The transport has statuses of its own, in the same envelope: 404 for an unknown path, 405 with `Allow`, 408, \
         413, 500, and 503 with `Retry-After`. Two answers have no body: 400 for a request that is not HTTP, and 431 for a \
         head that is too large.\n\n\
-        **Statuses.** With the setting `http.error_status = \"platform\"` (the default) every business refusal has status \
-        200. With `\"rest\"` each code has the status of the table; the bodies are the same.\n\n\
         **Reading.** Runs of slashes in a path count as one. Unknown fields are ignored. A name that is given twice is \
         refused. Empty text counts as absent, and so does JSON `null`. A number may come as a decimal string, and an \
         identifier as an integer. Integers have no sign, leading zero or exponent. Text is UTF-8 without NUL.\n\n\
         **Ids.** `X-Request-Id` is echoed. Without one, the server makes an id. The log has the same id.\n\n\
-        | code | meaning | status with `rest` |\n|---|---|---|\n| 1 | success | 200 |\n"
+        | code | meaning |\n|---|---|\n| 1 | success |\n"
         .to_owned();
     for code in Code::ALL {
-        let status = Refusal::new(code, "").status(ErrorStatus::Rest).as_u16();
-        let _ = writeln!(text, "| {} | {} | {status} |", code.number(), code.row().meaning);
+        let _ = writeln!(text, "| {} | {} |", code.number(), code.row().meaning);
     }
     text
 }
@@ -107,7 +104,7 @@ fn general(route: &Route, config: &Config) -> Vec<Example<Refusal>> {
     }
     if route.method == "POST" {
         let is_upload = route.endpoint == Endpoint::UploadWithFile;
-        let bytes_max = if is_upload { UPLOAD_BODY_BYTES_MAX } else { config.http.body_bytes_max };
+        let bytes_max = if is_upload { UPLOAD_BODY_BYTES_MAX } else { BODY_BYTES_MAX };
         let slow = too_slow(config.http.body_timeout);
         refusals.extend([
             Example::new("body_too_slow", "The body did not come in time.", slow),
@@ -137,7 +134,7 @@ fn rendered(Described { route, operation }: Described) -> Call {
     refusal.root["$ref"] = format!("#/components/schemas/{name}").into();
     refusal.named.insert(name, own);
     let operation = operation.rendered(|refusal| Refused {
-        statuses: [ErrorStatus::Platform, ErrorStatus::Rest].map(|setting| refusal.status(setting).as_u16()),
+        status: refusal.status().as_u16(),
         code: refusal.code.number().to_string(),
         body: refusal.body(route.envelope),
         waits: refusal.retry_after.is_some(),
@@ -145,22 +142,10 @@ fn rendered(Described { route, operation }: Described) -> Call {
     Call { id: route.id, method: route.method, path: route.path, tag: route.tag, operation, refusal }
 }
 
-/// The codes of a status, with the value of the setting that it needs.
-fn refusals_in_words(refusals: &[&Example<Refused>], status: u16) -> String {
-    let of = |wanted: [bool; 2]| {
-        let with = refusals.iter().map(|example| &example.refusal);
-        let with = with.filter(|refused| refused.statuses.map(|known| known == status) == wanted);
-        let codes: BTreeSet<&str> = with.map(|refused| refused.code.as_str()).collect();
-        codes.into_iter().collect::<Vec<_>>().join(", ")
-    };
-    let settings = [
-        ([true, true], ""),
-        ([true, false], " with `http.error_status = \"platform\"`"),
-        ([false, true], " with `http.error_status = \"rest\"`"),
-    ];
-    let words = settings.map(|(wanted, setting)| (of(wanted), setting));
-    let words = words.iter().filter(|(codes, _)| !codes.is_empty());
-    words.map(|(codes, setting)| format!("Refused{setting}: {codes}.")).collect::<Vec<_>>().join(" ")
+/// The codes of a status.
+fn refusals_in_words(refusals: &[&Example<Refused>]) -> String {
+    let codes: BTreeSet<&str> = refusals.iter().map(|example| example.refusal.code.as_str()).collect();
+    format!("Refused: {}.", codes.into_iter().collect::<Vec<_>>().join(", "))
 }
 
 #[cfg(test)]

@@ -350,7 +350,7 @@ pub(super) fn describe_head(_: &Config) -> Operation<Refusal> {
 fn describe(summary: &'static str, content: Content) -> Operation<Refusal> {
     let description = "Whoever knows an id may see the picture: there are no credentials. The bytes behind an id never \
                        change, but the picture may be blocked: caches keep it as `Cache-Control` says. An unknown id and a blocked picture are both 404. Refusals \
-                       have their own status here, whatever `http.error_status` says.";
+                       have their own status here.";
     let img_id = Field::required::<ImgId>("img_id", IMG_ID, "The id that an upload answered.");
     let width = Field::optional::<i64>("w", "A small copy of at most this width, in pixels.");
     let tags = Field::optional::<String>("If-None-Match", "Entity tags that the caller has.");

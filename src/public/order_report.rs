@@ -39,7 +39,7 @@ pub async fn report(State(state): State<AppState>, request: Request) -> Result<R
     auth::require_scope(&caller, Scope::Epay)?;
     let fields = Fields::from_json(&read_body(&state.config.http, body).await?)?;
     let app = caller.app();
-    let report = read(&mut Input::of(&fields), &state.config, state.clock.unix_millis())?;
+    let report = read(&mut Input::of(&fields), state.clock.unix_millis())?;
     if app.settings.category == Category::LocalLife {
         fields.required("product_id", ProductId::parse)?;
         fields.required("product_catalog_code", parse_catalog_code)?;
@@ -96,11 +96,10 @@ refusals! { Refusal:
 }
 
 /// Reads the fields of a report that arrives at `now_millis`.
-fn read(body: &mut Input<'_>, config: &Config, now_millis: i64) -> Result<OrderReport, Refusal> {
+fn read(body: &mut Input<'_>, now_millis: i64) -> Result<OrderReport, Refusal> {
     let coded = |code: Code| move |error| Refusal::field(code, &error);
-    let skew_max = config.order.clock_skew_max;
-    let skew = humantime::format_duration(skew_max);
-    let create_time = |text: &str| OrderCreateTime::parse(text, now_millis, skew_max);
+    let skew = humantime::format_duration(OrderCreateTime::CLOCK_SKEW_MAX);
+    let create_time = |text: &str| OrderCreateTime::parse(text, now_millis);
     let payment = "Payment pre-order number; the order number itself where the two are not kept apart.";
     let path =
         "In-app path of the order's page: a page of the latest published package. A query string may follow.";
@@ -219,10 +218,10 @@ const DESCRIPTION: &str = "\
     goods and 10 and 11 are refused. No other change of status is refused.";
 
 /// What the API's document says of the order report.
-pub(super) fn describe(config: &Config) -> Operation<Refusal> {
+pub(super) fn describe(_: &Config) -> Operation<Refusal> {
     Operation::new("Report an order", DESCRIPTION)
         .with(Place::Query, credentials(true))
-        .body(&["application/json"], Input::describe(|body| read(body, config, NOW_MILLIS)))
+        .body(&["application/json"], Input::describe(|body| read(body, NOW_MILLIS)))
         .answers(Success::json("reported", "The order is as the report says.", &succeeded(Reported {})))
         .refuses([
             auth::example::scope_missing(),

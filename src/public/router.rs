@@ -44,7 +44,6 @@ pub fn with_routes(state: AppState, table: &[Route]) -> Router {
     let mut routes = Router::new();
     for of_path in table.chunk_by(|one, other| one.path == other.path) {
         let first = &of_path[0];
-        let rendering = (state.clone(), first.envelope);
         let allowed: Vec<_> = of_path.iter().map(|route| route.method).collect();
         let refuse = move || {
             let allowed = allowed.clone();
@@ -63,14 +62,14 @@ pub fn with_routes(state: AppState, table: &[Route]) -> Router {
         }
         let handler = handler.layer(
             ServiceBuilder::new()
-                .layer(middleware::from_fn_with_state(rendering, render))
+                .layer(middleware::from_fn_with_state(first.envelope, render))
                 .layer(CatchPanicLayer::custom(caught)),
         );
         routes = routes.route(first.path, handler);
     }
     if state.config.public.docs {
-        let rendering = (state.clone(), Envelope::Open);
-        routes = routes.merge(docs::own_routes().layer(middleware::from_fn_with_state(rendering, render)));
+        let rendering = middleware::from_fn_with_state(Envelope::Open, render);
+        routes = routes.merge(docs::own_routes().layer(rendering));
     }
     let routes = routes
         .fallback(unknown_path)
@@ -81,7 +80,7 @@ pub fn with_routes(state: AppState, table: &[Route]) -> Router {
 }
 
 /// 404 in the envelope that the other paths beside it have (contract 2.2.2).
-async fn unknown_path(State(state): State<AppState>, uri: Uri) -> Response {
+async fn unknown_path(uri: Uri) -> Response {
     let path = uri.path();
     let envelope = if path.starts_with("/api/") { Envelope::Exchange } else { Envelope::Open };
     let documents = match path {
@@ -92,7 +91,7 @@ async fn unknown_path(State(state): State<AppState>, uri: Uri) -> Response {
     };
     // Nobody is known here, so it is always English.
     let text = Text::same(format_args!("path: no such endpoint: \"{}\"{documents}", path::shown(path)));
-    rendered(Refusal::transport(StatusCode::NOT_FOUND, text), envelope, &state)
+    rendered(Refusal::transport(StatusCode::NOT_FOUND, text), envelope)
 }
 
 fn method_not_allowed(methods: &[&str]) -> Response {
@@ -104,14 +103,10 @@ fn method_not_allowed(methods: &[&str]) -> Response {
 }
 
 /// Puts a refusal into the envelope of its endpoint; what is no refusal passes.
-async fn render(
-    State((state, envelope)): State<(AppState, Envelope)>,
-    request: Request,
-    next: Next,
-) -> Response {
+async fn render(State(envelope): State<Envelope>, request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let Some(refusal) = response.extensions_mut().remove::<Refusal>() else { return response };
-    let mut rendered = rendered(refusal, envelope, &state);
+    let mut rendered = rendered(refusal, envelope);
     if let Some(allow) = response.headers_mut().remove(axum::http::header::ALLOW) {
         rendered.headers_mut().insert(axum::http::header::ALLOW, allow);
     }
@@ -119,8 +114,8 @@ async fn render(
 }
 
 /// The response of a refusal, with what the log is told of it.
-fn rendered(refusal: Refusal, envelope: Envelope, state: &AppState) -> Response {
-    let mut rendered = refusal.render(envelope, state.config.http.error_status, auth::language());
+fn rendered(refusal: Refusal, envelope: Envelope) -> Response {
+    let mut rendered = refusal.render(envelope, auth::language());
     rendered.extensions_mut().insert(Refused { code: refusal.code, cause: refusal.cause });
     rendered
 }
@@ -205,7 +200,7 @@ async fn spoilt(state: &AppState, app: &App, route: &Route, response: Response) 
     match sandbox::spoil(state, &app, route.endpoint).await {
         Spoilt::Whole => response,
         Spoilt::Lost => sandbox::lost(),
-        Spoilt::Refused(refusal) => rendered(refusal, route.envelope, state),
+        Spoilt::Refused(refusal) => rendered(refusal, route.envelope),
     }
 }
 

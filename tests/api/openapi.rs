@@ -1,12 +1,12 @@
 //! The document of the public API: every example in it is sent, and the answer must be the documented
-//! one, under both values of `http.error_status`.
+//! one.
 
 pub(crate) mod scenario;
 pub(crate) mod schema;
 
 use domain::event::EventType;
 use minitill::config::Config;
-use minitill::http::refusal::{ErrorStatus, Refusal};
+use minitill::http::refusal::Refusal;
 use minitill::openapi::{Content, Example, Success, viewer};
 use minitill::public::{Described, calls, document};
 use scenario::{IN_TURN, Scenario, in_turn};
@@ -88,24 +88,19 @@ pub(crate) fn assert_webhook(of: &str, format: usize, notification: &Value) {
     assert!(faults.is_empty(), "{of}: {faults:?}");
 }
 
-/// Every example under the default setting. Under the other one, those that need no till of their own.
 async fn try_every_example(id: &str) {
     let (document, call) = (documented(), call(id));
     for success in &call.operation.successes {
         try_success(&document, &call, success).await;
     }
     let (in_turn, alone) = in_turn(&IN_TURN, &call.operation.refusals);
-    for setting in [ErrorStatus::Platform, ErrorStatus::Rest] {
-        let shared = Scenario::prepare(&call, IN_TURN[0], setting, 0).await;
-        for example in &in_turn {
-            try_refusal(&document, &call, example, &shared).await;
-        }
+    let shared = Scenario::prepare(&call, IN_TURN[0], 0).await;
+    for example in in_turn {
+        try_refusal(&document, &call, example, &shared).await;
     }
     for example in alone {
-        let own = Scenario::prepare(&call, example.name, ErrorStatus::Platform, 0).await;
+        let own = Scenario::prepare(&call, example.name, 0).await;
         try_refusal(&document, &call, example, &own).await;
-        let rest = example.refusal.status(ErrorStatus::Rest).as_u16();
-        assert_shown(&document, &call, example, rest);
     }
 }
 
@@ -123,7 +118,7 @@ fn assert_shown(document: &Value, call: &Described, example: &Example<Refusal>, 
 async fn try_success(document: &Value, call: &Described, success: &Success) {
     for body in 0..call.operation.media_types.len().max(1) {
         let context = format!("{} {} with body {body}", call.route.id, success.name);
-        let prepared = Scenario::prepare(call, success.name, ErrorStatus::Platform, body).await;
+        let prepared = Scenario::prepare(call, success.name, body).await;
         let answer = prepared.about(success.name).await.send().await;
         assert_eq!(answer.status, success.status, "{context}: {}", answer.body);
         assert_described(document, call, &answer, &context);

@@ -6,7 +6,6 @@ use domain::app::AppLimits;
 use domain::app_command::AppCommand;
 use domain::per_second::PerSecond;
 use minitill::config::Config;
-use minitill::http::refusal::ErrorStatus;
 use sqlx::{ConnectOptions as _, Executor as _};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -128,19 +127,6 @@ async fn an_app_may_have_limits_of_its_own_and_0_is_none() {
     assert_eq!(burst(&till, &report(&app)).await, 7);
     assert_eq!(burst(&till, &upload(&app, "uploadWithFile")).await, 20);
     assert_eq!(burst(&till, &token(&app, &app.secret)).await, 2);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn where_statuses_are_asked_for_it_is_429() {
-    let till = TestTill::start_with(|config| {
-        config.http.error_status = ErrorStatus::Rest;
-        config.limits.reports_per_second = per_second(1);
-    })
-    .await;
-    let app = till.app("a1").await;
-    till.send(report(&app)).await;
-    let refused = till.send(report(&app)).await;
-    assert_eq!((refused.status, refused.code(), refused.header("retry-after")), (429, 10_000_305, Some("1")));
 }
 
 /// The numbers that contract 7 gives, out of the settings that are compiled in.

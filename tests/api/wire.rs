@@ -3,13 +3,12 @@
 
 use std::time::Duration;
 
-use minitill::http::refusal::ErrorStatus;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::game::{Game, PATH};
-use crate::support::{Answer, AppKind, PAGE, PANICKING_PATH, PICTURE, Request, TestTill, raw};
+use crate::support::{Answer, PAGE, PANICKING_PATH, PICTURE, Request, TestTill, raw};
 
 const REPORT: &str = "/openapi/mp/developer/order/v1/report";
 const UPLOAD: &str = "/openapi/mp/developer/file/img/uploadWithFile";
@@ -157,41 +156,6 @@ async fn a_request_id_is_echoed_or_made() {
     }
     let first = till.send(Request::get("/")).await;
     assert_ne!(first.header("x-request-id"), till.send(Request::get("/")).await.header("x-request-id"));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn statuses_are_asked_for_by_a_setting_and_bodies_do_not_change() {
-    let platform = TestTill::start().await;
-    let rest = TestTill::start_on(platform.database_url.clone(), |config| {
-        config.http.error_status = ErrorStatus::Rest;
-    })
-    .await;
-    let app = platform.app_like("a1", AppKind { scopes: &[], ..AppKind::default() }).await;
-    platform.player(&app, "o1", 0, 100).await;
-    let game = Game::new(&app, "o1", "b1", 10);
-    let with_token =
-        |path: &str| Request::post(&format!("{path}?app_id={}&access_token={}", app.id, app.token));
-    let used = Game::new(&app, "o1", "used", 10);
-    used.send(&platform).await;
-    let cases = [
-        (Request::get("/oauth2/access_token?app_id=a1"), 400),
-        (Request::get("/oauth2/access_token?app_id=a1&app_secret=x&grant_type=client_credentials"), 401),
-        (game.clone().with("access_token", "x").request(), 401),
-        (game.clone().with("sign", "x").request(), 401),
-        (with_token(REPORT).body("{}"), 403),
-        (used.with("amount", 11).request(), 409),
-        (game.clone().with("amount", 0).request(), 422),
-        (game.clone().with("amount", 1000).request(), 422),
-        (game.clone().with("open_id", "o2").request(), 422),
-        (game.with("ts", "1000000000").request(), 422),
-        (with_token(UPLOAD), 422),
-    ];
-    for (request, status) in cases {
-        let (usual, asked) = (platform.send(request.clone()).await, rest.send(request).await);
-        assert_eq!((usual.status, asked.status), (200, status), "{}", asked.body);
-        assert_eq!(usual.body, asked.body);
-    }
-    assert_eq!(rest.send(Request::get("/")).await.status, 404);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,4 @@
-//! Every reference to the contract names a section of docs/contract.md.
+//! Every reference to the contract names a section of one of its two pages.
 
 use std::collections::BTreeSet;
 
@@ -6,14 +6,20 @@ use regex_lite::Regex;
 
 use crate::sources::{read, texts};
 
-/// The numbers that docs/contract.md has: `## 3. Exchange`, `### 3.1 Fields`, `**3.1.2**`.
+/// The pages of the contract: the public wire, and what operators have. They share one numbering.
+const PAGES: [&str; 2] = ["docs/contract.md", "docs/operators-contract.md"];
+
+/// The numbers that the contract has: `## 3. Exchange`, `### 3.1 Fields`, `**3.1.2**`.
 fn sections() -> BTreeSet<String> {
     let heading = Regex::new(r"(?m)^(?:## (\d+)\.|### (\d+\.\d+)\s|\*\*(\d+\.\d+\.\d+)\*\*)").unwrap();
-    let text = read("docs/contract.md");
-    let numbers = heading
-        .captures_iter(&text)
-        .map(|found| found.iter().skip(1).flatten().next().unwrap().as_str().to_owned());
-    numbers.collect()
+    let mut numbers = BTreeSet::new();
+    for page in PAGES {
+        for found in heading.captures_iter(&read(page)) {
+            let number = found.iter().skip(1).flatten().next().unwrap().as_str().to_owned();
+            assert!(numbers.insert(number.clone()), "{page}: {number} stands in the contract twice");
+        }
+    }
+    numbers
 }
 
 #[test]
@@ -38,7 +44,7 @@ fn every_reference_to_the_contract_names_a_section_that_exists() {
         }
     }
     assert!(references > 200, "only {references} references were found");
-    assert!(broken.is_empty(), "docs/contract.md has no such section:\n{}", broken.join("\n"));
+    assert!(broken.is_empty(), "the contract has no such section:\n{}", broken.join("\n"));
 }
 
 #[test]

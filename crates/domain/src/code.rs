@@ -23,8 +23,8 @@ pub enum BizNoState {
 }
 
 macro_rules! codes {
-    ($($variant:ident = $number:literal, $rest:literal, $transport:expr, $biz_no:ident, $endpoints:expr, $meaning:literal;)+) => {
-        /// A code of the table. Two of them share a number where they differ in the HTTP status.
+    ($($variant:ident = $number:literal, $transport:expr, $biz_no:ident, $endpoints:expr, $meaning:literal;)+) => {
+        /// A code of the table. Two of them share a number where callers are to do different things.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Code {
             $(#[doc = concat!(stringify!($number), ": ", $meaning, ".")] $variant,)+
@@ -35,7 +35,6 @@ macro_rules! codes {
             pub const ALL: [Self; [$(Self::$variant),+].len()] = [$(Self::$variant),+];
             const ROWS: [Row; Self::ALL.len()] = [$(Row {
                 number: $number,
-                rest_status: $rest,
                 transport_statuses: &$transport,
                 biz_no: BizNoState::$biz_no,
                 endpoints: &$endpoints,
@@ -50,8 +49,6 @@ macro_rules! codes {
 pub struct Row {
     /// The number on the wire.
     pub number: u32,
-    /// The HTTP status of a refusal with `http.error_status = "rest"` (contract 2.3).
-    pub rest_status: u16,
     /// The statuses of the transport that the code comes with (contract 2.2 and 5.7).
     pub transport_statuses: &'static [u16],
     /// What an exchange with this code means for its `biz_no`.
@@ -82,56 +79,56 @@ const WITH_TOKEN: [Endpoint; 9] =
 /// The calls of the wallet, which check a signature.
 const SIGNED: [Endpoint; 5] = [Exchange, Present, Cancel, Balance, Query];
 
-// Name, number, HTTP status with `http.error_status = "rest"`, statuses of the transport that it
-// comes with, what it means for the biz_no, the endpoints that answer it, and its meaning.
+// Name, number, statuses of the transport that it comes with, what it means for the biz_no, the
+// endpoints that answer it, and its meaning.
 codes! {
-    TokenParameter = 100_200_100, 400, [], Unknown, [AccessToken, Login],
+    TokenParameter = 100_200_100, [], Unknown, [AccessToken, Login],
         "token request and login: a parameter is missing or wrong";
-    TokenCredentials = 100_200_101, 401, [], Unknown, [AccessToken, Login],
+    TokenCredentials = 100_200_101, [], Unknown, [AccessToken, Login],
         "token request and login: app_id or app_secret is wrong";
-    Unauthorised = 100_200_102, 401, [], Unknown, WITH_TOKEN,
+    Unauthorised = 100_200_102, [], Unknown, WITH_TOKEN,
         "authorisation error: credentials absent, unknown or expired";
-    Forbidden = 100_200_102, 403, [], Unknown, CALLED,
+    Forbidden = 100_200_102, [], Unknown, CALLED,
         "authorisation error: the app is suspended, lacks a scope or is no sandbox app";
-    LoginCode = 100_200_103, 422, [], Unknown, [Login],
+    LoginCode = 100_200_103, [], Unknown, [Login],
         "login: js_code is unknown, used or expired";
-    BadSignature = 100_200_114, 401, [], Unknown, SIGNED,
+    BadSignature = 100_200_114, [], Unknown, SIGNED,
         "the signature does not match";
-    IllegalParameter = 10_000_200, 422, [400, 404, 405, 408, 413], Unknown, Endpoint::ALL,
+    IllegalParameter = 10_000_200, [400, 404, 405, 408, 413], Unknown, Endpoint::ALL,
         "illegal parameter";
-    ImageBlocked = 10_000_303, 422, [], Unknown, [OrderReport, UploadWithFile, UploadWithUrl],
+    ImageBlocked = 10_000_303, [], Unknown, [OrderReport, UploadWithFile, UploadWithUrl],
         "image blocked by risk control";
-    RateLimited = 10_000_305, 429, [], Unknown, CALLED,
+    RateLimited = 10_000_305, [], Unknown, CALLED,
         "rate limited";
-    ImageNotFound = 10_000_417, 422, [404], Unknown, [OrderReport, Image],
+    ImageNotFound = 10_000_417, [404], Unknown, [OrderReport, Image],
         "uploaded image does not exist";
-    IllegalUrl = 10_000_419, 422, [], Unknown, [OrderReport, UploadWithUrl],
+    IllegalUrl = 10_000_419, [], Unknown, [OrderReport, UploadWithUrl],
         "illegal url";
-    IllegalOpenId = 10_000_423, 422, [], Free, [Exchange, Present, Cancel, Balance, Query, OrderReport],
+    IllegalOpenId = 10_000_423, [], Free, [Exchange, Present, Cancel, Balance, Query, OrderReport],
         "illegal open id";
-    SystemError = 10_000_500, 500, [500, 503], Unknown, Endpoint::ALL,
+    SystemError = 10_000_500, [500, 503], Unknown, Endpoint::ALL,
         "system error";
-    InsufficientBalance = 10_000_601, 422, [], Free, [Exchange],
+    InsufficientBalance = 10_000_601, [], Free, [Exchange],
         "insufficient balance";
-    BizNoConflict = 10_000_602, 409, [], PaidOther, [Exchange, Present, Cancel],
+    BizNoConflict = 10_000_602, [], PaidOther, [Exchange, Present, Cancel],
         "biz_no already used with other content";
-    BizNoExpired = 10_000_603, 422, [], Paid, [Exchange, Present, Cancel],
+    BizNoExpired = 10_000_603, [], Paid, [Exchange, Present, Cancel],
         "biz_no expired";
-    TsOutsideWindow = 10_000_604, 422, [], Free, SIGNED,
+    TsOutsideWindow = 10_000_604, [], Free, SIGNED,
         "ts outside the accepted window";
-    MoreThanLeft = 10_000_605, 422, [], Unknown, [Cancel],
+    MoreThanLeft = 10_000_605, [], Unknown, [Cancel],
         "more than is left to give back; the text tells how much is left";
-    UnknownNumber = 10_000_606, 422, [], Unknown, [Cancel, Query],
+    UnknownNumber = 10_000_606, [], Unknown, [Cancel, Query],
         "no such number of this player";
-    LimitReached = 10_000_607, 422, [], Unknown, [Present, Cancel],
+    LimitReached = 10_000_607, [], Unknown, [Present, Cancel],
         "over a limit; the text names it";
-    NumberClosed = 10_000_608, 422, [], Closed, [Exchange, Present, Cancel],
+    NumberClosed = 10_000_608, [], Closed, [Exchange, Present, Cancel],
         "the number was closed by a query";
-    IllegalPath = 10_001_007, 422, [], Unknown, [OrderReport],
+    IllegalPath = 10_001_007, [], Unknown, [OrderReport],
         "illegal path";
-    IllegalPoiId = 10_002_003, 422, [], Unknown, [OrderReport],
+    IllegalPoiId = 10_002_003, [], Unknown, [OrderReport],
         "illegal poi id";
-    OrderNotFound = 10_002_018, 422, [], Unknown, [OrderReport],
+    OrderNotFound = 10_002_018, [], Unknown, [OrderReport],
         "order not found";
 }
 

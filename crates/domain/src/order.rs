@@ -74,13 +74,17 @@ impl OrderStatus {
 pub struct OrderCreateTime(i64);
 
 impl OrderCreateTime {
+    /// How far ahead of this server's clock a developer server's may be (contract 4.2.3). Clocks that are set over
+    /// the network are never that far apart.
+    pub const CLOCK_SKEW_MAX: Duration = Duration::from_secs(5);
+
     /// Accepts milliseconds up to `now_millis`, plus the clock skew that is allowed.
     ///
     /// # Errors
     /// A time in the future; 10 digits or fewer, which are seconds; anything that is no integer.
-    pub fn parse(text: &str, now_millis: i64, clock_skew_max: Duration) -> Result<Self, Expected> {
+    pub fn parse(text: &str, now_millis: i64) -> Result<Self, Expected> {
         let value = parse_integer(text, 0, i64::MAX, "milliseconds since 1970")?;
-        let skew = i64::try_from(clock_skew_max.as_millis()).unwrap_or(i64::MAX);
+        let skew = i64::try_from(Self::CLOCK_SKEW_MAX.as_millis()).unwrap_or(i64::MAX);
         if value <= SECONDS_MAX {
             return Err(Expected::new("milliseconds (seconds given, milliseconds expected)"));
         }
@@ -254,8 +258,7 @@ mod tests {
             out_biz_order_no: OrderNo::parse("order_1").unwrap(),
             out_order_no: OrderNo::parse("pay_01").unwrap(),
             open_id: OpenId::parse("o1").unwrap(),
-            order_create_time: OrderCreateTime::parse("1700000000000", 1_700_000_000_000, Duration::ZERO)
-                .unwrap(),
+            order_create_time: OrderCreateTime::parse("1700000000000", 1_700_000_000_000).unwrap(),
             order_status: OrderStatus::parse(status).unwrap(),
             order_path: "pages/a".to_owned(),
             product_cover_img_id: ImgId::from_random([1; 24]),
@@ -278,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_create_time_is_in_milliseconds_and_not_after_now() {
-        let parse = |text: &str| OrderCreateTime::parse(text, 1_700_000_000_000, Duration::from_secs(5));
+        let parse = |text: &str| OrderCreateTime::parse(text, 1_700_000_000_000);
         assert!(parse("1700000000000").is_ok() && parse("1700000005000").is_ok());
         assert!(
             parse("1700000005001").unwrap_err().0.english().contains("5.0 s ahead of this server's clock")
@@ -320,7 +323,7 @@ mod tests {
         stolen.open_id = OpenId::parse("o2").unwrap();
         assert_eq!(Order::after(Some(&order), &stolen), Err(ReportConflict::OwnerChanged));
         let mut moved = report("1");
-        moved.order_create_time = OrderCreateTime::parse("1699999999999", i64::MAX, Duration::ZERO).unwrap();
+        moved.order_create_time = OrderCreateTime::parse("1699999999999", i64::MAX).unwrap();
         assert_eq!(Order::after(Some(&order), &moved), Ok(order));
     }
 

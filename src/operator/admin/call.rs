@@ -65,7 +65,7 @@ impl Call {
             let call = Self { key, path, fields: query, once: None, file, give_back_max }.of_own_app()?;
             return if has_type(&parts.headers, "text/csv") { Ok(call) } else { Err(messages::not_csv()) };
         }
-        let bytes_max = route.access.body_bytes_max(&state.config);
+        let bytes_max = route.access.body_bytes_max();
         let body = read_body_of(&state.config.http, body, bytes_max).await?;
         if !body.is_empty() {
             has_type(&parts.headers, "application/json").then_some(()).ok_or_else(messages::not_json)?;

@@ -85,7 +85,7 @@ fn rendered(DescribedRoute { route, mut operation }: DescribedRoute) -> openapi:
         }
     }
     let operation = operation.rendered(|problem| Refused {
-        statuses: [problem.kind.status().as_u16(); 2],
+        status: problem.kind.status().as_u16(),
         code: problem.kind.name().to_owned(),
         body: json!(problem.body(EXAMPLE_REQUEST_ID)),
         waits: problem.kind == Kind::Unavailable,
@@ -94,7 +94,7 @@ fn rendered(DescribedRoute { route, mut operation }: DescribedRoute) -> openapi:
     openapi::Call { id: route.id, method: route.method, path: route.path, tag: route.tag, operation, refusal }
 }
 
-fn refusals_in_words(refusals: &[&Example<Refused>], _: u16) -> String {
+fn refusals_in_words(refusals: &[&Example<Refused>]) -> String {
     refusals.iter().map(|example| example.summary).collect::<Vec<_>>().join(" ")
 }
 
@@ -108,7 +108,7 @@ fn general(route: &Route, operation: &Operation<Problem>, config: &Config) -> Ve
         problems.push(example::all_apps_only());
     }
     if route.access == Access::File {
-        let (bytes_max, timeout) = (route.access.body_bytes_max(config), config.http.body_timeout);
+        let (bytes_max, timeout) = (route.access.body_bytes_max(), config.http.body_timeout);
         problems.extend([
             Example::new("body_too_slow", "The body comes too slowly.", too_slow_for_pace(timeout)),
             Example::new("body_too_large", "The body is larger than accepted.", too_large(bytes_max)),
@@ -119,7 +119,7 @@ fn general(route: &Route, operation: &Operation<Problem>, config: &Config) -> Ve
         let colour = Fields::typed([("colour", FieldValue::Text("red".to_owned()))]);
         let unknown = colour.only(&known.collect::<Vec<_>>()).expect_err("the example has an unknown field");
         let unreadable = Fields::from_strict_json(b"[]").expect_err("the example is no JSON object");
-        let (bytes_max, timeout) = (route.access.body_bytes_max(config), config.http.body_timeout);
+        let (bytes_max, timeout) = (route.access.body_bytes_max(), config.http.body_timeout);
         problems.extend([
             Example::new("unreadable", "The body is not a JSON object.", unreadable),
             Example::new("unknown_field", "A field is not known.", unknown),

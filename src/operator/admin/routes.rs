@@ -17,7 +17,7 @@ use super::{
     apps, books, credits, events, exchanges, images, logins, operator_log, orders, receivers, reconcile,
     reports, tokens, wallets,
 };
-use crate::config::Config;
+use crate::http::body::BODY_BYTES_MAX;
 use crate::openapi::{Operation, Schema, schema};
 use crate::operator::Reach;
 use crate::operator::reconcile_upload::FILE_BYTES_MAX;
@@ -45,11 +45,11 @@ pub enum Access {
 
 impl Access {
     /// The largest body of a request, in bytes.
-    pub(super) fn body_bytes_max(self, config: &Config) -> usize {
+    pub(super) fn body_bytes_max(self) -> usize {
         match self {
             Self::Many => MANY_BYTES_MAX,
             Self::File => FILE_BYTES_MAX,
-            Self::Read | Self::Check | Self::Replace | Self::Once => config.http.body_bytes_max,
+            Self::Read | Self::Check | Self::Replace | Self::Once => BODY_BYTES_MAX,
         }
     }
 }

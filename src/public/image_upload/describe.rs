@@ -10,6 +10,7 @@ use crate::http::refusal::Refusal;
 use crate::openapi::{ACCESS_TOKEN, APP_ID, Example, Field, IMG_ID, Operation, Place, Success};
 use crate::public::describe::{ANY_KIND, SomeText, credentials};
 use crate::public::extract::succeeded;
+use crate::state::REDIRECTS_MAX;
 
 /// What the API's document says of the upload by file.
 pub(in crate::public) fn describe_with_file(config: &Config) -> Operation<Refusal> {
@@ -31,7 +32,7 @@ pub(in crate::public) fn describe_with_url(config: &Config) -> Operation<Refusal
         "The link leads, through at most {} redirects, to public addresses on port {}, and the picture comes within {}.\n\n\
          Each of the three fields is taken from the query, else from the body, a form, JSON or multipart. The request may \
          have no body. `url=` at the end of the query may stand there unencoded.",
-        config.fetch.redirects_max,
+        REDIRECTS_MAX,
         ports.join(" or "),
         humantime::format_duration(config.fetch.timeout)
     );

@@ -53,7 +53,7 @@ pub(super) fn call(
             Example::new(
                 "ts_outside_window",
                 "`ts` is too old or too new, and the `biz_no` is new.",
-                ts_outside_window(&config.exchange, ts, NOW_MILLIS),
+                ts_outside_window(ts, NOW_MILLIS),
             ),
             example::overloaded(),
         ])

@@ -19,8 +19,8 @@ use domain::moment;
 use domain::sandbox::SandboxApp;
 use domain::text;
 use domain::wallet::{
-    Action, Change, Reading, Receipt, Refused, Timestamp, WalletCall, WalletForm, WalletOutcome,
-    WalletRequest,
+    Action, Change, Reading, Receipt, Refused, TS_AHEAD_MAX, TS_BEHIND_MAX, Timestamp, WalletCall,
+    WalletForm, WalletOutcome, WalletRequest,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -31,7 +31,6 @@ use super::auth::{self, CallRefused};
 use super::describe::wrong_value;
 use super::extract::query_fields;
 use super::sandbox;
-use crate::config;
 use crate::http::body::read_body;
 use crate::http::refusal::{Code, Refusal, json_response};
 use crate::http::request_id::RequestId;
@@ -101,7 +100,7 @@ async fn answer_signed(
         }
         WalletOutcome::Balance(balances) => Ok(balance::answered(balances)),
         WalletOutcome::Number(number) => Ok(query::answered(*number)),
-        WalletOutcome::Refused(why) => Err(told.refusal(why, &state.config.exchange, reading.now_millis)),
+        WalletOutcome::Refused(why) => Err(told.refusal(why, reading.now_millis)),
     }
 }
 
@@ -137,12 +136,12 @@ impl Told {
         Self { reference: request.reference.clone(), target, amount, ts: request.ts }
     }
 
-    fn refusal(self, why: Refused, settings: &config::Exchange, now_millis: i64) -> Refusal {
+    fn refusal(self, why: Refused, now_millis: i64) -> Refusal {
         match (why, self.target) {
             (Refused::Conflict, _) => biz_no_conflict(self.reference),
             (Refused::Expired, _) => biz_no_expired(self.reference),
             (Refused::Closed, _) => biz_no_closed(self.reference),
-            (Refused::TsOutsideWindow, _) => ts_outside_window(settings, self.ts, now_millis),
+            (Refused::TsOutsideWindow, _) => ts_outside_window(self.ts, now_millis),
             (Refused::UnknownWallet, _) => illegal_open_id(),
             (Refused::InsufficientBalance(balances), _) => exchange::not_covered(balances),
             (Refused::MoreThanLeft { remaining }, of) => {
@@ -219,12 +218,12 @@ refusals! { Refusal:
     overloaded() => Refusal::from(StoreError::Overloaded);
 }
 
-fn ts_outside_window(settings: &config::Exchange, ts: Option<Timestamp>, now_millis: i64) -> Refusal {
+fn ts_outside_window(ts: Option<Timestamp>, now_millis: i64) -> Refusal {
     let ts = ts.map_or(now_millis, Timestamp::unix_millis);
     let text = text!(
         "ts: expected at most {ahead} ahead of and {behind} behind now, which is {now}; it is {distance}",
-        ahead = moment::in_words(settings.ts_ahead_max),
-        behind = moment::in_words(settings.ts_behind_max),
+        ahead = moment::in_words(TS_AHEAD_MAX),
+        behind = moment::in_words(TS_BEHIND_MAX),
         now = now_millis,
         distance = moment::distance(ts, now_millis)
     );

@@ -13,7 +13,7 @@ use domain::per_second::PerSecond;
 use domain::signature::{PayKey, canonical_string};
 use domain::wallet::WalletCall;
 use minitill::config::Config;
-use minitill::http::refusal::{ErrorStatus, Refusal};
+use minitill::http::refusal::Refusal;
 use minitill::openapi::{Example, OPEN_ID, Operation, Place, UNION_ID, plain};
 use minitill::public::Described;
 use serde_json::Value;
@@ -99,16 +99,10 @@ pub(super) struct Scenario {
 
 impl Scenario {
     /// The till as the example needs it, and the documented request changed as the example needs it.
-    pub(super) async fn prepare(
-        call: &Described,
-        example: &'static str,
-        setting: ErrorStatus,
-        body: usize,
-    ) -> Self {
+    pub(super) async fn prepare(call: &Described, example: &'static str, body: usize) -> Self {
         let picture = if example == "picture_unacceptable" { oblong() } else { PICTURE.to_vec() };
         let origin = origin(picture.clone()).await;
         let till = TestTill::start_with(|config| {
-            config.http.error_status = setting;
             config.http.body_timeout = SHORT_BODY_TIMEOUT;
             if call.route.id == "uploadWithUrl" && example != "illegal_url" {
                 config.fetch.allow_networks = vec!["127.0.0.0/8".parse().unwrap()];

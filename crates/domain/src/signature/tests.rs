@@ -1,7 +1,6 @@
 //! The string to sign, its vectors, and the mistakes that are recognised.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use md5::{Digest as _, Md5};
 use proptest::prelude::*;
@@ -11,7 +10,7 @@ use crate::fields::Fields;
 use crate::ids::AppId;
 use crate::key_uses::LiveKey;
 use crate::secret::Secret;
-use crate::wallet::{PayPriority, Reading, TsWindow, WalletCall, WalletRequest};
+use crate::wallet::{PayPriority, Reading, WalletCall, WalletRequest};
 
 const KEY: &str = "B7Y0c6E5bCKMEQOsvCExziNhq16ObGqh";
 
@@ -314,7 +313,6 @@ proptest! {
         let string = string_to_sign(&form);
         let reading = Reading {
             pay_priority_default: PayPriority::ChargedFirst,
-            ts_window: TsWindow { ahead_max: Duration::MAX, behind_max: Duration::MAX },
             now_millis: 1_700_000_000_000,
         };
         let is_taken = |form: &WalletForm| {

@@ -1,10 +1,9 @@
 //! The calls that a game server signs (contract 3 and 10), and the fields of each.
 
 use std::sync::LazyLock;
-use std::time::Duration;
 
 use super::purses::PayPriority;
-use super::request::{Reading, TsWindow, WalletRequest};
+use super::request::{Reading, WalletRequest};
 use crate::app_settings::Scope;
 use crate::endpoint::Endpoint;
 use crate::examples::NOW_MILLIS;
@@ -40,11 +39,7 @@ pub struct SignedFields {
 
 impl SignedFields {
     fn of(call: WalletCall) -> Self {
-        let reading = Reading {
-            pay_priority_default: PayPriority::ChargedFirst,
-            ts_window: TsWindow { ahead_max: Duration::ZERO, behind_max: Duration::ZERO },
-            now_millis: NOW_MILLIS,
-        };
+        let reading = Reading { pay_priority_default: PayPriority::ChargedFirst, now_millis: NOW_MILLIS };
         let fields = Input::describe(|input| WalletRequest::read(call, input, &reading));
         let mut names: Vec<_> = fields.iter().map(|field| field.name).collect();
         // The table of the exchange names the player before the app.

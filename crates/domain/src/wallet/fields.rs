@@ -5,7 +5,9 @@ use serde_json::json;
 
 use super::call::WalletCall;
 use super::purses::{AMOUNT_MAX, Amount, PayPriority};
-use super::request::{Action, Change, Purchase, Reading, Sender, Timestamp, WalletRequest};
+use super::request::{
+    Action, Change, Purchase, Reading, Sender, TS_AHEAD_MAX, TS_BEHIND_MAX, Timestamp, WalletRequest,
+};
 use crate::examples::{BIZ_NO, OPEN_ID, PAY_BIZ_NO, TS};
 use crate::fields::{Expected, FieldError};
 use crate::ids::{BizNo, ItemId, OpenId, Os, ProductText, UserIp, ZoneId};
@@ -89,7 +91,7 @@ fn balance(input: &mut Input<'_>, reading: &Reading) -> Read<WalletRequest> {
 fn query(input: &mut Input<'_>, reading: &Reading) -> Read<WalletRequest> {
     let open_id = open_id(input)?;
     let biz_no = biz_no(input, || "The number of an exchange, a present or a cancel.".to_owned())?;
-    let ts = ts(input, reading)?;
+    let ts = ts(input)?;
     let words = "`1`: if nothing has used the number, it is closed for ever. Empty, absent or `0`: nothing is changed.";
     let close = input.field("close", words).demand_with("enum", || json!(["", "0", "1"]));
     let closes = close.optional_as::<String, _>(parse_close)?.unwrap_or(false);
@@ -121,7 +123,7 @@ impl Sent {
         let zone_id = zone_id.required("zone1_role1", ZoneId::parse)?;
         let os = input.field("os", "The player's platform, such as `android`, `ios`.");
         let os = os.required("android", Os::parse)?;
-        let ts = ts(input, reading)?;
+        let ts = ts(input)?;
         let user_ip = input.field_with("user_ip", || format!("The player's address, {}.", UserIp::EXPECTED));
         let user_ip = user_ip.required("203.0.113.7", UserIp::parse)?;
         Ok(Self { open_id, zone_id, os, ts, is_fresh: reading.is_fresh(ts), user_ip })
@@ -154,10 +156,9 @@ fn open_id(input: &mut Input<'_>) -> Read<OpenId> {
     input.field("open_id", "The player; the app must know it.").required(OPEN_ID, OpenId::parse)
 }
 
-fn ts(input: &mut Input<'_>, reading: &Reading) -> Read<Timestamp> {
+fn ts(input: &mut Input<'_>) -> Read<Timestamp> {
     let ts = input.field_with("ts", || {
-        let window = reading.ts_window;
-        let (ahead, behind) = (moment::in_words(window.ahead_max), moment::in_words(window.behind_max));
+        let (ahead, behind) = (moment::in_words(TS_AHEAD_MAX), moment::in_words(TS_BEHIND_MAX));
         format!(
             "When the request was made: 13 digits of milliseconds or 10 of seconds, at most {ahead} ahead of and {behind} behind now."
         )

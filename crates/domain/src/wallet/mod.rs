@@ -23,4 +23,6 @@ pub use purses::{
     AMOUNT_MAX, Amount, BalanceOutOfRange, Balances, InsufficientBalance, NotGivenBack, Paid, PayPriority,
     PurseChange, check_credit,
 };
-pub use request::{Action, Change, Purchase, Reading, Sender, Timestamp, TsWindow, WalletRequest};
+pub use request::{
+    Action, Change, Purchase, Reading, Sender, TS_AHEAD_MAX, TS_BEHIND_MAX, Timestamp, WalletRequest,
+};

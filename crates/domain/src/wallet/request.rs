@@ -148,41 +148,28 @@ impl Timestamp {
     }
 }
 
-/// How far `ts` may be from now.
-#[derive(Debug, Clone, Copy)]
-pub struct TsWindow {
-    /// Ahead of now.
-    pub ahead_max: Duration,
-    /// Behind now.
-    pub behind_max: Duration,
-}
-
-impl TsWindow {
-    /// Whether a request made at `ts` and arriving at `now_millis` is fresh.
-    #[must_use]
-    pub fn accepts(&self, ts: Timestamp, now_millis: i64) -> bool {
-        let ahead = i128::from(ts.0) - i128::from(now_millis);
-        let limit = |duration: Duration| i128::try_from(duration.as_millis()).unwrap_or(i128::MAX);
-        ahead <= limit(self.ahead_max) && -ahead <= limit(self.behind_max)
-    }
-}
+/// How far `ts` may be ahead of now (contract 3.3.12), for game servers whose clock nobody sets.
+pub const TS_AHEAD_MAX: Duration = Duration::from_mins(5);
+/// How far `ts` may be behind now (contract 3.3.12). A number is valid for 48 hours, so an older request is no try of it
+/// any more.
+pub const TS_BEHIND_MAX: Duration = Duration::from_hours(48);
 
 /// How the fields of an exchange are read: what the operator has set, and when it arrived.
 #[derive(Debug, Clone, Copy)]
 pub struct Reading {
     /// What an empty `pay_priority` means.
     pub pay_priority_default: PayPriority,
-    /// The window for `ts`.
-    pub ts_window: TsWindow,
     /// When the request arrived, in Unix milliseconds.
     pub now_millis: i64,
 }
 
 impl Reading {
-    /// Whether a request made at `ts` is inside the window (contract 3.3).
+    /// Whether a request made at `ts` is inside the window, whose ends belong to it (contract 3.3.12).
     #[must_use]
     pub fn is_fresh(&self, ts: Timestamp) -> bool {
-        self.ts_window.accepts(ts, self.now_millis)
+        let ahead = i128::from(ts.0) - i128::from(self.now_millis);
+        let limit = |duration: Duration| i128::try_from(duration.as_millis()).unwrap_or(i128::MAX);
+        ahead <= limit(TS_AHEAD_MAX) && -ahead <= limit(TS_BEHIND_MAX)
     }
 }
 
@@ -274,10 +261,10 @@ mod tests {
 
     #[test]
     fn the_window_of_ts_includes_its_ends() {
-        let window = TsWindow { ahead_max: Duration::from_mins(5), behind_max: Duration::from_hours(48) };
         let now = 1_700_000_000_000;
-        let at = |millis: i64| Timestamp::parse(&millis.to_string()).unwrap();
-        assert!(window.accepts(at(now + 300_000), now) && !window.accepts(at(now + 300_001), now));
-        assert!(window.accepts(at(now - 172_800_000), now) && !window.accepts(at(now - 172_800_001), now));
+        let reading = Reading { pay_priority_default: PayPriority::ChargedFirst, now_millis: now };
+        let is_fresh = |millis: i64| reading.is_fresh(Timestamp::parse(&millis.to_string()).unwrap());
+        assert!(is_fresh(now + 300_000) && !is_fresh(now + 300_001));
+        assert!(is_fresh(now - 172_800_000) && !is_fresh(now - 172_800_001));
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use domain::app::App;
 use domain::caller::{Caller, TokenState};
@@ -69,8 +68,7 @@ impl Reported {
             out_biz_order_no: OrderNo::parse(&format!("order_{}", self.order)).unwrap(),
             out_order_no: OrderNo::parse(&format!("payment_{}", self.payment)).unwrap(),
             open_id: OpenId::parse(&format!("o{}", self.player)).unwrap(),
-            order_create_time: OrderCreateTime::parse(&(now - self.time).to_string(), now, Duration::ZERO)
-                .unwrap(),
+            order_create_time: OrderCreateTime::parse(&(now - self.time).to_string(), now).unwrap(),
             order_status: OrderStatus::parse(&self.status.to_string()).unwrap(),
             order_path: if self.page { "pages/a" } else { "pages/b" }.to_owned(),
             product_cover_img_id: ImgId::from_random([self.image; 24]),

@@ -2,14 +2,13 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use domain::fields::Fields;
 use domain::ids::{AppNo, CreditRef, OpenId, WalletNo};
 use domain::ledger::{CHAIN_START, ChainHash, LedgerEntry, ReferenceKind, unix_millis};
 use domain::wallet::{
     Action, Balances, CancelSummary, Change, GivenBack, NumberChange, NumberKind, NumberState, PayPriority,
-    Reading, Receipt, Refused, TsWindow, WalletCall, WalletForm, WalletOutcome, WalletRequest,
+    Reading, Receipt, Refused, WalletCall, WalletForm, WalletOutcome, WalletRequest,
 };
 use proptest::prelude::*;
 
@@ -104,9 +103,7 @@ impl Asked {
              &product_info=[{{\"product_id\":1,\"product_num\":1,\"product_type\":0}}]",
             self.player, self.amount, self.number, self.target
         );
-        let window = TsWindow { ahead_max: Duration::from_mins(5), behind_max: Duration::from_hours(48) };
-        let reading =
-            Reading { pay_priority_default: PayPriority::ChargedFirst, ts_window: window, now_millis: NOW };
+        let reading = Reading { pay_priority_default: PayPriority::ChargedFirst, now_millis: NOW };
         let form = WalletForm { call, fields: Fields::from_urlencoded(body.as_bytes()).unwrap() };
         let request = WalletRequest::parse(&form, &reading).unwrap();
         match (self.kind, request.action) {

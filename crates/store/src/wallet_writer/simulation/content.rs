@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};
-use std::time::Duration;
 
 use domain::app::App;
 use domain::caller::{Caller, Signed, TokenState};
@@ -11,7 +10,7 @@ use domain::fields::Fields;
 use domain::ids::{AppId, AppNo};
 use domain::ledger::{ReferenceKind, micros};
 use domain::signature::{PayKey, string_to_sign};
-use domain::wallet::{Balances, PayPriority, Reading, TsWindow, WalletCall, WalletForm, WalletRequest};
+use domain::wallet::{Balances, PayPriority, Reading, WalletCall, WalletForm, WalletRequest};
 
 use super::link::moment;
 use super::protocol::Recorded;
@@ -69,9 +68,7 @@ fn sign((number, content, is_fresh): RequestKey) -> Signed<WalletRequest> {
         ..App::new(AppId::parse(&app_id).unwrap())
     };
     let caller = Caller::new(Arc::new(app), TokenState::Valid).unwrap();
-    let window = TsWindow { ahead_max: Duration::from_mins(5), behind_max: Duration::from_hours(48) };
-    let reading =
-        Reading { pay_priority_default: PayPriority::ChargedFirst, ts_window: window, now_millis: NOW };
+    let reading = Reading { pay_priority_default: PayPriority::ChargedFirst, now_millis: NOW };
     caller.verify(form).unwrap().request(&reading).unwrap()
 }
 
