@@ -22,6 +22,7 @@ use crate::service::{TestApp, TestTill};
 use crate::support::Dice;
 use crate::support::figures::Figures;
 use crate::support::full_or_short;
+use crate::support::stage::with_defaults;
 
 const MEGABYTE: usize = 1_000_000;
 const MEMORY_MAX: usize = 200 * MEGABYTE;
@@ -37,9 +38,7 @@ pub(crate) async fn prove() -> Figures {
     for caller in 0..HONEST_CALLERS {
         till.player(&app, &format!("o{caller}"), 1_000_000, 1_000_000).await;
     }
-    let program = Program::on(&till.database_url).with("MINITILL_DATABASE__CONNECTIONS", "16");
-    // The time that an exchange has by default.
-    let program = program.with("MINITILL_EXCHANGE__DEADLINE", "2s");
+    let program = with_defaults(Program::on(&till.database_url));
     let server = program.serve(None).await;
     let answer = try_send(server.address, &upload(&app, &noise(1_420))).await.expect("an upload is answered");
     let img_id = answer.json()["data"]["imgId"].as_str().expect("a good picture").to_owned();

@@ -374,6 +374,7 @@ mod tests {
         progress.response_ends(start);
         progress.flushed(start);
         assert!(progress.is_over());
+        assert!(!progress.peer_may_be_sending(), "no lingering holds up the close");
         progress.note_unread_bytes(1);
         assert!(!progress.is_over(), "a byte waits in the kernel");
     }

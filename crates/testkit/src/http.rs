@@ -1,11 +1,12 @@
 //! A client that sends exactly what a test says, on a real socket.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+
+use super::PATIENCE;
 
 /// A request as it goes over the wire.
 #[derive(Debug, Clone)]
@@ -91,7 +92,7 @@ pub async fn raw(address: SocketAddr, bytes: &[u8]) -> Answer {
         received
     };
     let received =
-        tokio::time::timeout(Duration::from_mins(1), exchange).await.expect("an answer within a minute");
+        tokio::time::timeout(PATIENCE, exchange).await.expect("an answer");
     Answer::parse(&received)
 }
 

@@ -28,7 +28,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use domain::app::{AppSettings, Category, Scope};
 use domain::app_command::{AppCommand, AppReport, NewAppSecrets, NewPayKey};
@@ -58,6 +58,8 @@ pub const MASTER_KEY: &str = "11111111111111111111111111111111111111111111111111
 pub const PAGE: &str = "pages/order/detail";
 /// A path of tests alone, whose handler panics.
 pub const PANICKING_PATH: &str = "/panics";
+/// How long a test waits for what must come. It ends a test that hangs, and nothing is judged by it.
+pub const PATIENCE: Duration = Duration::from_mins(1);
 /// A picture that is accepted.
 pub const PICTURE: &[u8] = include_bytes!("../../../src/operator/demo-cover.png");
 
@@ -133,9 +135,12 @@ pub fn test_config() -> Config {
     let variables = [
         ("MINITILL_DATABASE__CONNECTIONS", "2"),
         // A machine that is busy with other tests is no reason to answer 503.
-        ("MINITILL_DATABASE__ACQUIRE_TIMEOUT", "20s"),
-        ("MINITILL_DATABASE__STATEMENT_TIMEOUT", "20s"),
-        ("MINITILL_EXCHANGE__DEADLINE", "20s"),
+        ("MINITILL_DATABASE__ACQUIRE_TIMEOUT", "1m"),
+        ("MINITILL_DATABASE__STATEMENT_TIMEOUT", "1m"),
+        ("MINITILL_EXCHANGE__DEADLINE", "1m"),
+        ("MINITILL_IMAGE__STORE_TIMEOUT", "1m"),
+        ("MINITILL_FETCH__CONNECT_TIMEOUT", "1m"),
+        ("MINITILL_FETCH__TIMEOUT", "1m"),
         // All clients of a test have one address.
         ("MINITILL_HTTP__CONNECTIONS_PER_ADDRESS_MAX", "10000"),
         // Nor is a machine whose disk is nearly full.
@@ -326,6 +331,15 @@ fn with_panicking_route() -> Vec<Route> {
 pub fn committed(path: &str) -> String {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Waits until this holds.
+pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let started = Instant::now();
+    while !holds().await {
+        assert!(started.elapsed() < PATIENCE, "expected that {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 /// Percent-encodes as a query or a form needs it.

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::MASTER_KEY;
 use super::http::Request;
+use super::{MASTER_KEY, PATIENCE};
 
 /// How the program is started: on a database of the run's, with the tests' master key.
 #[derive(Debug, Clone)]
@@ -31,7 +31,13 @@ impl Program {
             .with("DATABASE_URL", database_url)
             .with("MINITILL_SECRETS__MASTER_KEY", MASTER_KEY)
             .with("MINITILL_DATABASE__CONNECTIONS", "4")
-            .with("MINITILL_EXCHANGE__DEADLINE", "20s")
+            // A machine that is busy with other tests is no reason to answer 503.
+            .with("MINITILL_DATABASE__ACQUIRE_TIMEOUT", "1m")
+            .with("MINITILL_DATABASE__STATEMENT_TIMEOUT", "1m")
+            .with("MINITILL_EXCHANGE__DEADLINE", "1m")
+            .with("MINITILL_IMAGE__STORE_TIMEOUT", "1m")
+            .with("MINITILL_FETCH__CONNECT_TIMEOUT", "1m")
+            .with("MINITILL_FETCH__TIMEOUT", "1m")
             // All clients of a test have one address.
             .with("MINITILL_HTTP__CONNECTIONS_PER_ADDRESS_MAX", "10000")
     }
@@ -99,7 +105,7 @@ impl Program {
         let started = Instant::now();
         while !server.is_ready().await {
             let ended = server.child.try_wait().unwrap();
-            assert!(ended.is_none() && started.elapsed() < Duration::from_mins(1), "not ready: {ended:?}");
+            assert!(ended.is_none() && started.elapsed() < PATIENCE, "not ready: {ended:?}");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         server

@@ -10,8 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// How long a test waits for what must come.
-const PATIENCE: Duration = Duration::from_secs(30);
+use super::PATIENCE;
 
 /// A request as it came.
 #[derive(Debug, Clone)]

@@ -93,7 +93,14 @@ impl Wallets {
 
 /// The program as an operator has it, without the patience that other tests give it.
 pub(crate) fn with_defaults(program: Program) -> Program {
-    program.with("MINITILL_DATABASE__CONNECTIONS", "16").with("MINITILL_EXCHANGE__DEADLINE", "2s")
+    program
+        .with("MINITILL_DATABASE__CONNECTIONS", "16")
+        .with("MINITILL_DATABASE__ACQUIRE_TIMEOUT", "1500ms")
+        .with("MINITILL_DATABASE__STATEMENT_TIMEOUT", "5s")
+        .with("MINITILL_EXCHANGE__DEADLINE", "2s")
+        .with("MINITILL_IMAGE__STORE_TIMEOUT", "10s")
+        .with("MINITILL_FETCH__CONNECT_TIMEOUT", "2s")
+        .with("MINITILL_FETCH__TIMEOUT", "10s")
 }
 
 fn path_text(path: &Path) -> &str {

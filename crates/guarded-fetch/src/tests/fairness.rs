@@ -14,14 +14,13 @@ fn shared(settings: FetchSettings) -> FetchSettings {
     FetchSettings { concurrent_max: 4, concurrent_per_holder_max: 2, ..settings }
 }
 
-/// Starts many fetches of one holder and gives them a moment.
-async fn flood(fetcher: &Arc<Fetcher>, app: &'static str, url: &str) -> JoinSet<Option<FetchError>> {
+/// Starts many fetches of one holder.
+fn flood(fetcher: &Arc<Fetcher>, app: &'static str, url: &str) -> JoinSet<Option<FetchError>> {
     let mut under_way = JoinSet::new();
     for _ in 0..MANY {
         let (fetcher, url) = (Arc::clone(fetcher), url.to_owned());
         under_way.spawn(async move { fetcher.get(app, &url, None).await.err() });
     }
-    tokio::time::sleep(Duration::from_millis(50)).await;
     under_way
 }
 
@@ -31,15 +30,16 @@ async fn flood(fetcher: &Arc<Fetcher>, app: &'static str, url: &str) -> JoinSet<
 async fn hanging_origins_delay_their_own_holder_alone() {
     let hanging = Origin::always(Reply::raw(b"").then_hang()).await;
     let fast = Origin::always(Reply::ok(b"picture")).await;
-    let fetcher = Arc::new(Fetcher::new(shared(hasty(&[&hanging, &fast]))));
-    let flood = flood(&fetcher, "a1", &hanging.url("/")).await;
-    assert_eq!(hanging.connections(), 2, "the limit of the holder");
-    let started = Instant::now();
-    let found = fetcher.get("a2", &fast.url("/"), None).await.map(|fetched| fetched.bytes);
+    let fetcher = Arc::new(Fetcher::new(shared(settings(&[&hanging, &fast]))));
+    let mut waiting = flood(&fetcher, "a1", &hanging.url("/"));
+    until(|| hanging.connections() == 2).await;
+    let found = ending(fetcher.get("a2", &fast.url("/"), None)).await.map(|fetched| fetched.bytes);
     assert_eq!(found, Ok(body(b"picture")));
-    assert!(started.elapsed() < SHORT / 2, "did not wait: {:?}", started.elapsed());
+    assert!(waiting.try_join_next().is_none(), "the other holder waited for none of these");
+    assert_eq!(hanging.connections(), 2, "the limit of the holder");
+    let hasty = Arc::new(Fetcher::new(shared(hasty(&[&hanging]))));
     // A waiting fetch gets a permit, if any, at the very moment at which its time is over.
-    for cause in ending(flood.join_all()).await {
+    for cause in ending(flood(&hasty, "a1", &hanging.url("/")).join_all()).await {
         assert!(matches!(cause, Some(FetchError::Busy | FetchError::TimedOut)), "{cause:?}");
     }
 }
@@ -66,30 +66,24 @@ fn partly_hanging(started: &Arc<AtomicUsize>, release: &Arc<Notify>) -> LookUp {
 async fn hanging_look_ups_delay_their_own_holders_alone() {
     let origin = Origin::always(Reply::ok(b"picture")).await;
     let (started, release) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
-    let fetcher = asking(shared(hasty(&[&origin])), partly_hanging(&started, &release));
+    let fetcher = asking(shared(settings(&[&origin])), partly_hanging(&started, &release));
     let fetcher = Arc::new(fetcher);
     let port = origin.address.port();
     let (hanging, good) = (format!("http://hang.example:{port}/"), format!("http://good.example:{port}/"));
-    let mut floods = Vec::new();
-    for app in ["a1", "a2", "a3", "a4", "a5"] {
-        floods.push(flood(&fetcher, app, &hanging).await);
+    let apps = ["a1", "a2", "a3", "a4", "a5"];
+    let mut floods = apps.map(|app| flood(&fetcher, app, &hanging));
+    // Each holder has its limit, in all more than the shared limit.
+    until(|| started.load(Ordering::SeqCst) == 10).await;
+    assert!(ending(fetcher.get("b1", &good, None)).await.is_ok());
+    for flood in &mut floods {
+        assert!(flood.try_join_next().is_none(), "the other holder waited for none of these");
+        flood.shutdown().await;
     }
-    assert_eq!(
-        started.load(Ordering::SeqCst),
-        10,
-        "each holder its limit, in all more than the shared limit"
-    );
-    let asked = Instant::now();
-    assert!(fetcher.get("b1", &good, None).await.is_ok());
-    assert!(asked.elapsed() < SHORT / 2, "did not wait: {:?}", asked.elapsed());
-    for flood in floods {
-        assert!(ending(flood.join_all()).await.iter().all(Option::is_some));
-    }
-    let found = fetcher.get("a1", &good, None).await.map(|fetched| fetched.bytes);
-    assert_eq!(found, Err(FetchError::Busy), "its look-ups still hang");
+    let mut next = Box::pin(fetcher.get("a1", &good, None));
+    assert!(is_waiting(&mut next).await, "its look-ups still hang");
     assert_eq!(started.load(Ordering::SeqCst), 10);
     release.notify_waiters();
-    assert!(ending(fetcher.get("a1", &good, None)).await.is_ok(), "a look-up that ended returns its permit");
+    assert!(ending(next).await.is_ok(), "a look-up that ended returns its permit");
 }
 
 /// Rule: a fetched body holds its permit until it is dropped, so that it counts while it waits for
@@ -97,10 +91,11 @@ async fn hanging_look_ups_delay_their_own_holders_alone() {
 #[tokio::test]
 async fn a_fetched_body_keeps_its_permit() {
     let origin = Origin::always(Reply::ok(b"picture")).await;
-    let one = Fetcher::new(FetchSettings { concurrent_max: 1, ..hasty(&[&origin]) });
-    let held = one.get("a1", &origin.url("/"), None).await.unwrap();
-    let next = one.get("a2", &origin.url("/"), None).await.map(|fetched| fetched.bytes);
-    assert_eq!(next, Err(FetchError::Busy));
+    let one = Fetcher::new(FetchSettings { concurrent_max: 1, ..settings(&[&origin]) });
+    let url = origin.url("/");
+    let held = one.get("a1", &url, None).await.unwrap();
+    let mut next = Box::pin(one.get("a2", &url, None));
+    assert!(is_waiting(&mut next).await);
     drop(held);
-    assert!(one.get("a2", &origin.url("/"), None).await.is_ok());
+    assert!(ending(next).await.is_ok());
 }

@@ -33,7 +33,7 @@ fn assert_untouched(inside: &[Origin]) {
 
 fn settings_for(port: u16) -> FetchSettings {
     let allow = SocketAddr::from((ALLOWED, port)).ip();
-    FetchSettings { ports: vec![port], allow_networks: vec![allow.into()], ..hasty(&[]) }
+    FetchSettings { ports: vec![port], allow_networks: vec![allow.into()], ..settings(&[]) }
 }
 
 /// Names that lead inside, in whole or in part, and no others.
@@ -52,14 +52,13 @@ async fn no_hostile_url_reaches_inside() {
     let urls = urls(HOSTILE, port);
     assert!(urls.len() >= 150, "{}", urls.len());
     for url in urls {
-        let started = Instant::now();
-        let refused = fetcher.bytes(&url, None).await.expect_err(&url);
+        // No time limit passes: nothing was waited for.
+        let refused = ending(fetcher.bytes(&url, None)).await.expect_err(&url);
         assert_eq!(
             refused.to_string(),
             "the URL cannot be fetched: expected a public http or https address",
             "{url:?}"
         );
-        assert!(started.elapsed() < SHORT / 2, "{url:?}: nothing was waited for");
     }
     assert_untouched(&inside);
     assert_eq!(origin.connections(), 0);

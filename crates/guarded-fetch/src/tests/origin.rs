@@ -176,9 +176,9 @@ impl Origin {
         self.seen.lock().unwrap().server_names.clone()
     }
 
-    /// Whether a connection came to its end in this time.
-    pub(super) async fn saw_a_close_within(&self, time: Duration) -> bool {
-        tokio::time::timeout(time, self.closes.acquire()).await.is_ok()
+    /// Waits until a connection comes to its end.
+    pub(super) async fn until_closed(&self) {
+        super::ending(self.closes.acquire()).await.unwrap().forget();
     }
 }
 

@@ -15,16 +15,6 @@ use tokio_rustls::client::TlsStream;
 use super::*;
 use crate::TlsIdentity;
 
-fn short_limits() -> ServerLimits {
-    ServerLimits {
-        header_timeout: Duration::from_secs(2),
-        keep_alive_timeout: Duration::from_secs(3),
-        write_timeout: Duration::from_secs(1),
-        drain_timeout: Duration::from_secs(5),
-        ..LIMITS
-    }
-}
-
 /// A self-signed certificate and its key, in files of one test.
 struct PemFiles {
     folder: PathBuf,
@@ -63,6 +53,7 @@ impl Drop for PemFiles {
 struct TlsServer {
     address: SocketAddr,
     tls: TlsIdentity,
+    open: OpenConnections,
     stop: watch::Sender<bool>,
     served: JoinHandle<io::Result<Drained>>,
 }
@@ -77,15 +68,9 @@ impl TlsServer {
             .route("/", get(|| async { "hello" }))
             .route("/large", get(|| async { vec![b'a'; LARGE_BYTES] }))
             .route("/refuse", post(|| async { (StatusCode::PAYLOAD_TOO_LARGE, "refused") }));
-        let served = tokio::spawn(serve(
-            listener,
-            Some(tls.clone()),
-            router,
-            limits,
-            OpenConnections::default(),
-            shutdown,
-        ));
-        Self { address, tls, stop, served }
+        let open = OpenConnections::default();
+        let served = tokio::spawn(serve(listener, Some(tls.clone()), router, limits, open.clone(), shutdown));
+        Self { address, tls, open, stop, served }
     }
 
     async fn connect(&self, trusted: CertificateDer<'static>) -> io::Result<TlsStream<TcpStream>> {
@@ -126,7 +111,7 @@ async fn is_closed_properly(client: &mut TlsStream<TcpStream>) -> bool {
 #[tokio::test]
 async fn tls_12_and_13_carry_http_1_1_and_nothing_else() {
     let files = PemFiles::new("versions");
-    let server = TlsServer::start(&files, short_limits()).await;
+    let server = TlsServer::start(&files, patient()).await;
     for version in [&TLS13, &TLS12] {
         let mut client =
             server.connect_as(files.certificate(), &[version], &[b"h2", b"http/1.1"]).await.unwrap();
@@ -147,22 +132,20 @@ async fn tls_12_and_13_carry_http_1_1_and_nothing_else() {
 #[tokio::test]
 async fn slow_and_broken_handshakes_are_closed() {
     let files = PemFiles::new("handshakes");
-    let server = TlsServer::start(&files, short_limits()).await;
-    let closed_after = async |hello: &[u8]| {
-        let mut client = TcpStream::connect(server.address).await.unwrap();
+    let closed_after = async |server: &TlsServer, hello: &[u8]| {
         let started = Instant::now();
+        let mut client = TcpStream::connect(server.address).await.unwrap();
         client.write_all(hello).await.unwrap();
         let _ = within(client.read_to_end(&mut Vec::new())).await;
         started.elapsed()
     };
+    let impatient = TlsServer::start(&files, ServerLimits { header_timeout: SHORT, ..patient() }).await;
     let hello = [22, 3, 1, 2, 0, 1, 0];
-    let (silent, half) = tokio::join!(closed_after(b""), closed_after(&hello));
-    assert!(
-        silent >= Duration::from_millis(1900) && half >= Duration::from_millis(1900),
-        "{silent:?} {half:?}"
-    );
-    let (plain, nonsense) = tokio::join!(closed_after(GET), closed_after(&[0xff; 4096]));
-    assert!(plain < Duration::from_secs(2) && nonsense < Duration::from_secs(2), "{plain:?} {nonsense:?}");
+    let (silent, half) = tokio::join!(closed_after(&impatient, b""), closed_after(&impatient, &hello));
+    assert!(silent >= SHORT && half >= SHORT, "{silent:?} {half:?}");
+    // No time limit of this server passes: these end by themselves.
+    let server = TlsServer::start(&files, patient()).await;
+    tokio::join!(closed_after(&server, GET), closed_after(&server, &[0xff; 4096]));
     let mut client = server.connect(files.certificate()).await.unwrap();
     client.write_all(GET).await.unwrap();
     assert!(read_answer(&mut client).await.ends_with("hello"), "others are served");
@@ -172,36 +155,37 @@ async fn slow_and_broken_handshakes_are_closed() {
 #[tokio::test]
 async fn a_handshake_under_way_counts_as_a_connection() {
     let files = PemFiles::new("cap");
-    let server = TlsServer::start(&files, ServerLimits { connections_max: 1, ..short_limits() }).await;
+    let server = TlsServer::start(&files, ServerLimits { connections_max: 1, ..patient() }).await;
     let slow = TcpStream::connect(server.address).await.unwrap();
-    sleep(Duration::from_millis(100)).await;
-    let started = Instant::now();
-    let mut client = server.connect(files.certificate()).await.unwrap();
+    until_open(&server.open, 1).await;
+    let mut connecting = Box::pin(server.connect(files.certificate()));
+    let early = timeout(Duration::from_millis(200), &mut connecting).await;
+    assert!(early.is_err(), "served over the cap");
+    drop(slow);
+    let mut client = connecting.await.unwrap();
     client.write_all(GET).await.unwrap();
     assert!(read_answer(&mut client).await.ends_with("hello"));
-    assert!(started.elapsed() >= Duration::from_secs(1), "it waited for the slow one to run out of time");
-    drop(slow);
 }
 
 #[tokio::test]
 async fn an_idle_connection_is_dropped() {
     let files = PemFiles::new("idle");
-    let server = TlsServer::start(&files, short_limits()).await;
+    let server = TlsServer::start(&files, ServerLimits { keep_alive_timeout: SHORT, ..patient() }).await;
+    let started = Instant::now();
     let mut idle = server.connect(files.certificate()).await.unwrap();
     idle.write_all(GET).await.unwrap();
     read_answer(&mut idle).await;
-    let started = Instant::now();
     let _ = within(idle.read_to_end(&mut Vec::new())).await;
-    assert!(started.elapsed() >= Duration::from_millis(2500), "keep-alive");
+    assert!(started.elapsed() >= SHORT, "{:?}", started.elapsed());
 }
 
 #[tokio::test]
 async fn a_peer_that_does_not_read_is_dropped() {
     let files = PemFiles::new("deaf");
-    let server = TlsServer::start(&files, short_limits()).await;
+    let server = TlsServer::start(&files, ServerLimits { write_timeout: SHORT, ..patient() }).await;
     let mut deaf = server.connect(files.certificate()).await.unwrap();
     deaf.write_all(b"GET /large HTTP/1.1\r\nHost: server\r\n\r\n").await.unwrap();
-    sleep(Duration::from_secs(3)).await;
+    until_open(&server.open, 0).await;
     let mut bytes = Vec::new();
     let _ = within(deaf.read_to_end(&mut bytes)).await;
     assert!(bytes.len() < LARGE_BYTES, "it was cut while it did not read");
@@ -210,9 +194,7 @@ async fn a_peer_that_does_not_read_is_dropped() {
 #[tokio::test]
 async fn a_large_answer_comes_whole() {
     let files = PemFiles::new("large");
-    let server =
-        TlsServer::start(&files, ServerLimits { write_timeout: Duration::from_secs(5), ..short_limits() })
-            .await;
+    let server = TlsServer::start(&files, patient()).await;
     let mut client = server.connect(files.certificate()).await.unwrap();
     client.write_all(b"GET /large HTTP/1.1\r\nHost: server\r\nConnection: close\r\n\r\n").await.unwrap();
     let mut bytes = Vec::new();
@@ -224,8 +206,7 @@ async fn a_large_answer_comes_whole() {
 #[tokio::test]
 async fn a_drain_answers_a_request_of_which_half_a_record_has_come() {
     let files = PemFiles::new("drain");
-    let server =
-        TlsServer::start(&files, ServerLimits { keep_alive_timeout: PATIENCE, ..short_limits() }).await;
+    let server = TlsServer::start(&files, patient()).await;
     let mut idle = server.connect(files.certificate()).await.unwrap();
     let mut half = server.connect(files.certificate()).await.unwrap();
     for client in [&mut idle, &mut half] {
@@ -241,9 +222,7 @@ async fn a_drain_answers_a_request_of_which_half_a_record_has_come() {
     stream.write_all(&record[..middle]).await.unwrap();
     sleep(Duration::from_millis(200)).await;
     server.stop.send(true).unwrap();
-    let started = Instant::now();
     assert!(is_closed_properly(&mut idle).await);
-    assert!(started.elapsed() < Duration::from_secs(4), "an idle connection is closed at once");
     sleep(Duration::from_millis(500)).await;
     half.get_mut().0.write_all(&record[middle..]).await.unwrap();
     let answered = read_answer(&mut half).await;
@@ -255,15 +234,11 @@ async fn a_drain_answers_a_request_of_which_half_a_record_has_come() {
 #[tokio::test]
 async fn a_handshake_under_way_does_not_hold_up_a_drain() {
     let files = PemFiles::new("drain-handshake");
-    let server =
-        TlsServer::start(&files, ServerLimits { header_timeout: Duration::from_secs(20), ..short_limits() })
-            .await;
+    let server = TlsServer::start(&files, patient()).await;
     let slow = TcpStream::connect(server.address).await.unwrap();
-    sleep(Duration::from_millis(100)).await;
+    until_open(&server.open, 1).await;
     server.stop.send(true).unwrap();
-    let started = Instant::now();
     assert_eq!(server.drained().await, Drained { connections_cut: 0 });
-    assert!(started.elapsed() < Duration::from_secs(3));
     drop(slow);
 }
 
@@ -271,9 +246,7 @@ async fn a_handshake_under_way_does_not_hold_up_a_drain() {
 #[tokio::test]
 async fn an_answer_before_the_body_survives_the_close() {
     let files = PemFiles::new("linger");
-    let server =
-        TlsServer::start(&files, ServerLimits { write_timeout: Duration::from_secs(8), ..short_limits() })
-            .await;
+    let server = TlsServer::start(&files, patient()).await;
     let mut client = server.connect(files.certificate()).await.unwrap();
     let body = vec![b'x'; 4 * 1024 * 1024];
     let head = format!("POST /refuse HTTP/1.1\r\nHost: server\r\nContent-Length: {}\r\n\r\n", body.len());
@@ -289,8 +262,7 @@ async fn an_answer_before_the_body_survives_the_close() {
 #[tokio::test]
 async fn a_renewed_certificate_is_taken_without_dropping_connections() {
     let files = PemFiles::new("renewed");
-    let server =
-        TlsServer::start(&files, ServerLimits { keep_alive_timeout: PATIENCE, ..short_limits() }).await;
+    let server = TlsServer::start(&files, patient()).await;
     let former = files.certificate();
     let mut open = server.connect(former.clone()).await.unwrap();
     let key = fs::read(&files.key).unwrap();
