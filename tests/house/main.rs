@@ -1,10 +1,12 @@
-//! Rules of the repository itself: references to the contract lead somewhere, the arrows between
-//! modules go one way, and pages keep their length.
+//! Rules of the repository itself: what pages and comments name is there, the arrows between modules go
+//! one way, and pages keep their length.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod arrows;
 mod contract;
+mod declared;
+mod names;
 mod pages;
 mod sources;
 mod translations;
