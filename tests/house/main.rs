@@ -6,6 +6,7 @@
 mod arrows;
 mod contract;
 mod declared;
+mod map;
 mod names;
 mod pages;
 mod sources;
