@@ -11,3 +11,4 @@ mod names;
 mod pages;
 mod sources;
 mod translations;
+mod words;

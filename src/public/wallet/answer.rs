@@ -1,4 +1,4 @@
-//! What the calls of the wallet answer (contract 3.4 and 10).
+//! Answers of the calls of the wallet, as JSON (contract 3.4, 10.1.1 and 10.5.1).
 
 use axum::http::StatusCode;
 use axum::response::Response;

@@ -1,4 +1,4 @@
-//! What the descriptions of the calls of the wallet share.
+//! Building blocks for the descriptions of the calls of the wallet.
 
 use domain::app::Scope;
 use domain::ids::{AppId, BizNo, OpenId, Os, ProductText, UserIp, ZoneId};
