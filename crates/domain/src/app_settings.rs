@@ -1,4 +1,4 @@
-//! What an operator sets of an app. Each setting is one row of a table in this file; the row is read
+//! Settings of an app. Each setting is one row of a table in this file; the row is read
 //! by command line, admin API and console, and it is what they show.
 
 use serde::{Deserialize, Serialize};
@@ -275,9 +275,9 @@ crate::word_enum! {
     pub enum Scope {
         /// Guaranteed payment: the app may report orders.
         Epay = "epay",
-        /// The app may give its players gifted currency (contract 10).
+        /// The app may give its players gifted currency (contract 10.3.2).
         Present = "present",
-        /// The app may give exchanges back (contract 10).
+        /// The app may give exchanges back (contract 10.4.2).
         Cancel = "cancel",
     }
 }

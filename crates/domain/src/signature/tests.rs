@@ -10,7 +10,7 @@ use crate::fields::Fields;
 use crate::ids::AppId;
 use crate::key_uses::LiveKey;
 use crate::secret::Secret;
-use crate::wallet::{PayPriority, Reading, WalletCall, WalletRequest};
+use crate::wallet::{PayPriority, Reading, WalletCall, WalletForm, WalletRequest};
 
 const KEY: &str = "B7Y0c6E5bCKMEQOsvCExziNhq16ObGqh";
 
@@ -33,7 +33,7 @@ fn the_vectors_of_the_contract() {
     }
 }
 
-/// The calls of contract 10.
+/// The calls of contract 10.1.3.
 #[test]
 fn the_vectors_of_the_other_calls() {
     for (call, string, sign) in [

@@ -5,6 +5,7 @@
 //! - `fields`: the fields of each call, read, bounded and described in one line each.
 //! - `request`: a call, or an operator's change, with checked fields.
 //! - `purses`: the arithmetic of gifted and charged currency.
+//! - `string_to_sign`: what of a call is signed.
 //! - `outcome`: receipts and refusals.
 
 mod call;
@@ -12,6 +13,7 @@ mod fields;
 mod outcome;
 mod purses;
 mod request;
+mod string_to_sign;
 
 pub use call::{SignedFields, WalletCall, WalletForm};
 pub use fields::EXTENSION_BYTES_MAX;
@@ -26,3 +28,5 @@ pub use purses::{
 pub use request::{
     Action, Change, Purchase, Reading, Sender, TS_AHEAD_MAX, TS_BEHIND_MAX, Timestamp, WalletRequest,
 };
+pub(crate) use string_to_sign::join;
+pub use string_to_sign::{canonical_string, is_ambiguous, string_to_sign};

@@ -1,15 +1,15 @@
-//! What games and operators ask of a wallet, with checked fields (contract 3, 8.3 and 10).
+//! Requests of games and operators to a wallet, with checked fields (contract 3, 8.3 and 10).
 
 use std::time::Duration;
 
 use super::call::{WalletCall, WalletForm};
 use super::purses::{Amount, PayPriority};
+use super::string_to_sign::{is_ambiguous, string_to_sign};
 use crate::fields::{Expected, FieldError, is_canonical_integer};
 use crate::ids::{BizNo, CreditRef, ItemId, OpenId, Os, ProductText, UserIp, ZoneId};
 use crate::input::Input;
 use crate::ledger::{REF_MARK, ReferenceKind};
 use crate::product_info::ProductInfo;
-use crate::signature::{is_ambiguous, string_to_sign};
 
 /// A request to a wallet with checked fields. The caller beside it says who asks for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
