@@ -14,12 +14,24 @@ use tokio_postgres::types::ToSql;
 use super::batch::{Batch, Decisions, NewRow, WalletUpdate};
 use crate::secrets::random_bytes;
 
-/// Declares the columns in the order of the parameters of the statement that writes.
+/// A column that a batch writes: the name of its parameter in the SQL, `@name`, and its type.
+pub(super) struct Parameter {
+    pub(super) name: &'static str,
+    pub(super) sql_type: &'static str,
+}
+
+/// Declares the columns of each statement that writes, in the order of its parameters.
 macro_rules! columns {
-    ($($name:ident: $type:ty,)+) => {
+    ($($(#[$doc:meta])* $statement:ident { $($name:ident: $type:ty = $sql_type:literal,)+ })+) => {
+        $(
+            $(#[$doc])*
+            pub(super) const $statement: &[Parameter] =
+                &[$(Parameter { name: stringify!($name), sql_type: $sql_type }),+];
+        )+
+
         /// The parameters of the statement that writes ([`super::statements`]).
         pub(super) struct Columns<'a> {
-            $(pub(super) $name: $type,)+
+            $($(pub(super) $name: $type,)+)+
             /// Items that the database may not have.
             pub(super) items: Items<'a>,
         }
@@ -27,14 +39,14 @@ macro_rules! columns {
         impl<'a> Columns<'a> {
             /// Binds the columns to the statement without items.
             pub(super) fn bind(self, query: Query<'a, Postgres, PgArguments>) -> Query<'a, Postgres, PgArguments> {
-                query$(.bind(self.$name))+
+                query$($(.bind(self.$name))+)+
             }
         }
 
         impl Columns<'_> {
             /// The columns in the order of the statement's parameters.
             pub(super) fn parameters(&self) -> Vec<&(dyn ToSql + Sync)> {
-                let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![$(&self.$name),+];
+                let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![$($(&self.$name),+),+];
                 if !self.items.item_id.is_empty() {
                     let Items { app_no, item_id, product_name, product_info, product_desc } = &self.items;
                     parameters.extend([
@@ -48,42 +60,60 @@ macro_rules! columns {
 }
 
 columns! {
-    app_no: Vec<i32>,
-    wallet_no: Vec<i64>,
-    seq: Vec<Option<i64>>,
-    kind: Vec<&'a str>,
-    reference: Vec<&'a str>,
-    free_change: Vec<i64>,
-    charge_change: Vec<i64>,
-    free_balance: Vec<i64>,
-    charge_balance: Vec<i64>,
-    chain_hash: Vec<Option<&'a [u8]>>,
-    pay_priority: Vec<Option<i16>>,
-    ts: Vec<Option<i64>>,
-    item_id: Vec<Option<&'a [u8]>>,
-    zone_id: Vec<Option<&'a str>>,
-    os: Vec<Option<&'a str>>,
-    user_ip: Vec<Option<&'a str>>,
-    extension: Vec<Option<&'a str>>,
-    remark: Vec<Option<&'a str>>,
-    of_biz_no: Vec<Option<&'a str>>,
-    remaining: Vec<Option<i64>>,
-    at: OffsetDateTime,
-    wallet_app_no: Vec<i32>,
-    wallet_wallet_no: Vec<i64>,
-    wallet_free_balance: Vec<i64>,
-    wallet_charge_balance: Vec<i64>,
-    entry_count_before: Vec<i64>,
-    entry_count: Vec<i64>,
-    wallet_chain_hash: Vec<&'a [u8]>,
-    wallet_open_id: Vec<&'a str>,
-    outbox_app_no: Vec<i32>,
-    outbox_row_id: Vec<Vec<u8>>,
-    outbox_type: Vec<&'static str>,
-    outbox_count: Vec<i32>,
-    outbox_keys: Vec<Vec<u8>>,
-    outbox_at: OffsetDateTime,
+    /// Ledger entries and closed numbers. The names are those of the table.
+    ENTRIES {
+        app_no: Vec<i32> = "integer[]",
+        wallet_no: Vec<i64> = "bigint[]",
+        seq: Vec<Option<i64>> = "bigint[]",
+        kind: Vec<&'a str> = "text[]",
+        reference: Vec<&'a str> = "text[]",
+        free_change: Vec<i64> = "bigint[]",
+        charge_change: Vec<i64> = "bigint[]",
+        free_balance: Vec<i64> = "bigint[]",
+        charge_balance: Vec<i64> = "bigint[]",
+        chain_hash: Vec<Option<&'a [u8]>> = "bytea[]",
+        pay_priority: Vec<Option<i16>> = "smallint[]",
+        ts: Vec<Option<i64>> = "bigint[]",
+        item_id: Vec<Option<&'a [u8]>> = "bytea[]",
+        zone_id: Vec<Option<&'a str>> = "text[]",
+        os: Vec<Option<&'a str>> = "text[]",
+        user_ip: Vec<Option<&'a str>> = "text[]",
+        extension: Vec<Option<&'a str>> = "text[]",
+        remark: Vec<Option<&'a str>> = "text[]",
+        of_biz_no: Vec<Option<&'a str>> = "text[]",
+        remaining: Vec<Option<i64>> = "bigint[]",
+        at: OffsetDateTime = "timestamptz",
+    }
+    /// Wallets that have changed.
+    WALLETS {
+        wallet_app_no: Vec<i32> = "integer[]",
+        wallet_wallet_no: Vec<i64> = "bigint[]",
+        wallet_free_balance: Vec<i64> = "bigint[]",
+        wallet_charge_balance: Vec<i64> = "bigint[]",
+        entry_count_before: Vec<i64> = "bigint[]",
+        entry_count: Vec<i64> = "bigint[]",
+        wallet_chain_hash: Vec<&'a [u8]> = "bytea[]",
+        wallet_open_id: Vec<&'a str> = "text[]",
+    }
+    /// Events of the entries.
+    OUTBOX {
+        outbox_app_no: Vec<i32> = "integer[]",
+        outbox_row_id: Vec<Vec<u8>> = "bytea[]",
+        outbox_type: Vec<&'static str> = "text[]",
+        outbox_count: Vec<i32> = "integer[]",
+        outbox_keys: Vec<Vec<u8>> = "bytea[]",
+        outbox_at: OffsetDateTime = "timestamptz",
+    }
 }
+
+/// Items that the database may not have, in the order of [`Items`].
+pub(super) const ITEMS: &[Parameter] = &[
+    Parameter { name: "new_item_app_no", sql_type: "integer[]" },
+    Parameter { name: "new_item_id", sql_type: "bytea[]" },
+    Parameter { name: "product_name", sql_type: "text[]" },
+    Parameter { name: "product_info", sql_type: "text[]" },
+    Parameter { name: "product_desc", sql_type: "text[]" },
+];
 
 /// The texts of items, each once, in the order of their keys.
 #[derive(Default)]

@@ -9,9 +9,10 @@ use domain::ids::WalletNo;
 use time::OffsetDateTime;
 use tokio::time::Instant;
 
-use super::batch::{Batch, ExchangeDetail, Record, WalletState};
+use super::batch::{Batch, ExchangeDetail, WalletState};
 use super::columns::Columns;
 use super::known::Known;
+use super::record::Record;
 use crate::engine::Engine;
 use crate::writer::SessionFault;
 

@@ -9,10 +9,11 @@ use time::OffsetDateTime;
 use tokio::time::Instant;
 use tokio_postgres::types::ToSql;
 
-use super::batch::{Batch, ExchangeDetail, Record, WalletState};
+use super::batch::{Batch, ExchangeDetail, WalletState};
 use super::columns::Columns;
 use super::database::{Database, DatabaseClient};
 use super::known::Known;
+use super::record::Record;
 use super::rows;
 use super::statements::{PreparedStatements, Writing};
 use crate::engine::Engine;

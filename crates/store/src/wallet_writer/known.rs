@@ -4,7 +4,8 @@ use domain::ids::WalletNo;
 use domain::ledger::micros;
 use time::OffsetDateTime;
 
-use super::batch::{Batch, ExchangeDetail, Record, Rows, WalletState};
+use super::batch::{Batch, ExchangeDetail, Rows, WalletState};
+use super::record::Record;
 use crate::StoreError;
 use crate::writer::SessionFault;
 

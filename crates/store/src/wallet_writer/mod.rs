@@ -2,15 +2,17 @@
 //!
 //! The writers of a process ([`crate::writer`]) carry the requests out. Each has a session of its own
 //! ([`session`]) and carries out all requests that wait in one transaction. A pure function decides
-//! each of them ([`batch`]). Requests to one wallet always go to the same writer.
+//! each of them ([`decide`]). Requests to one wallet always go to the same writer.
 
 mod batch;
 mod columns;
 mod database;
+mod decide;
 mod driver;
 mod known;
 mod nodes;
 mod operators;
+mod record;
 mod rows;
 mod session;
 mod statements;

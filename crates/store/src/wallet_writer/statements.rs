@@ -3,25 +3,15 @@
 //! The compiler does not check these statements. Each session prepares all of them when it opens. `{app}` stands for the
 //! app of a key ([`Engine::key`]), `{numbers}` for what has all numbers that were ever used.
 
-use std::ops::RangeInclusive;
-
 use futures_util::future::{join3, join5, try_join, try_join4};
 use tokio_postgres::{Client, Error, Statement};
 
+use super::columns::{ENTRIES, ITEMS, OUTBOX, Parameter, WALLETS};
+use super::record;
 use crate::engine::Engine;
 
-/// Columns of a wallet, as `rows.rs` reads them.
+/// Columns of a wallet.
 const WALLET_COLUMNS: &str = "w.wallet_no, w.free_balance, w.charge_balance, w.entry_count, w.chain_hash";
-
-/// Columns of a record, as `rows.rs` reads them. The first parameter is [`domain::wallet::REPLAY_HOURS`]. The last cancel of an exchange
-/// has what is left of it. Only a known exchange is looked up for it.
-const RECORD_COLUMNS: &str = "\
-x.wallet_no, x.kind, x.free_change, x.charge_change, x.free_balance, x.charge_balance,
-CASE WHEN x.kind = 'exchange' THEN coalesce(
-    (SELECT c.remaining FROM {numbers} c WHERE c.app_no = {app} AND c.of_biz_no = x.reference
-     ORDER BY c.remaining LIMIT 1), -(x.free_change + x.charge_change)) ELSE x.remaining END,
-x.of_biz_no, x.pay_priority, x.item_id, x.zone_id, x.extension, x.remark, x.at,
-clock_timestamp() >= x.at + make_interval(hours => $1)";
 
 /// Reads the wallet of each request of a batch and the records of its numbers. It locks nothing.
 const READ_FROM: &str = "\
@@ -51,8 +41,8 @@ JOIN {numbers} x ON x.app_no = {app} AND x.reference = k.number";
 /// Reads what queries show of exchanges besides their records. It must be a later statement than the one that reads the
 /// records, so that each of them has its detail. One cancel more than is shown tells that there are more.
 const DETAILS: &str = "\
-SELECT k.position, coalesce(i.product_name, ''), coalesce(g.remaining, -(x.free_change + x.charge_change)),
-    c.references, c.amounts, c.at
+SELECT k.position, coalesce(i.product_name, '') AS product_name,
+    coalesce(g.remaining, -(x.free_change + x.charge_change)) AS remaining, c.references, c.amounts, c.at AS times
 FROM unnest($1::integer[], $2::text[]) WITH ORDINALITY AS k (app_no, number, position)
 JOIN {numbers} x ON x.app_no = {app} AND x.reference = k.number AND x.kind = 'exchange'
 LEFT JOIN items i ON i.app_no = {app} AND i.item_id = x.item_id
@@ -71,9 +61,9 @@ CROSS JOIN LATERAL (
 pub(super) const NOW: &str = "SELECT clock_timestamp()";
 
 /// Stores items that the database may not have. Another transaction may store the same.
-const ITEMS: &str = "\
+const STORE_ITEMS: &str = "\
 INSERT INTO items (app_no, item_id, product_name, product_info, product_desc)
-SELECT {item_app}, unnest($37::bytea[]), unnest($38::text[]), unnest($39::text[]), unnest($40::text[])
+SELECT {item_app}, unnest(@new_item_id), unnest(@product_name), unnest(@product_info), unnest(@product_desc)
 ON CONFLICT DO NOTHING";
 
 /// Writes ledger entries and closed numbers. A reference that another transaction has used violates the primary key.
@@ -84,26 +74,29 @@ ON CONFLICT DO NOTHING";
 ///
 /// Entries whose time is a minute old cause a division by zero, as a wallet that has changed does: then the batch reads
 /// again, and has a new time. So a period gets no more entries soon after its end ([`crate::books`]).
-const ENTER: &str = "\
-INSERT INTO ledger_entries (app_no, wallet_no, seq, kind, reference, free_change, charge_change,
-    free_balance, charge_balance, chain_hash, pay_priority, ts, item_id, zone_id, os, user_ip,
-    extension, remark, of_biz_no, remaining, at)
-SELECT {entry_app}, unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::text[]),
-    unnest($5::text[]), unnest($6::bigint[]), unnest($7::bigint[]), unnest($8::bigint[]),
-    unnest($9::bigint[]), unnest($10::bytea[]), unnest($11::smallint[]), unnest($12::bigint[]),
-    unnest($13::bytea[]), unnest($14::text[]), unnest($15::text[]), unnest($16::text[]),
-    unnest($17::text[]), unnest($18::text[]), unnest($19::text[]), unnest($20::bigint[]), $21::timestamptz
-WHERE 1 / ($21::timestamptz > statement_timestamp() - interval '1 minute')::integer = 1";
+fn enter() -> String {
+    let names = ENTRIES.iter().map(|column| column.name).collect::<Vec<_>>().join(", ");
+    let value = |column: &Parameter| match column.name {
+        "app_no" => "{entry_app}".to_owned(),
+        "at" => "@at".to_owned(),
+        name => format!("unnest(@{name})"),
+    };
+    let values = ENTRIES.iter().map(value).collect::<Vec<_>>().join(", ");
+    format!(
+        "INSERT INTO ledger_entries ({names}) SELECT {values}
+         WHERE 1 / (@at > statement_timestamp() - interval '1 minute')::integer = 1"
+    )
+}
 
 /// Writes balances.
 const CHANGE: &str = "\
 UPDATE wallets w SET free_balance = c.free_balance, charge_balance = c.charge_balance,
     entry_count = {entry_count}, chain_hash = c.chain_hash
 FROM (
-    SELECT {wallet_app} AS app_no, unnest($23::bigint[]) AS wallet_no,
-        unnest($24::bigint[]) AS free_balance, unnest($25::bigint[]) AS charge_balance,
-        unnest($26::bigint[]) AS entry_count_before, unnest($27::bigint[]) AS entry_count,
-        unnest($28::bytea[]) AS chain_hash, unnest($29::text[]) AS open_id
+    SELECT {wallet_app} AS app_no, unnest(@wallet_wallet_no) AS wallet_no,
+        unnest(@wallet_free_balance) AS free_balance, unnest(@wallet_charge_balance) AS charge_balance,
+        unnest(@entry_count_before) AS entry_count_before, unnest(@entry_count) AS entry_count,
+        unnest(@wallet_chain_hash) AS chain_hash, unnest(@wallet_open_id) AS open_id
 ) AS c
 WHERE w.app_no = {changed_app} AND w.wallet_no = c.wallet_no";
 
@@ -114,15 +107,8 @@ const UNCHANGED: &str = "w.entry_count = c.entry_count_before AND w.open_id = c.
 /// Writes the events of the entries.
 const TELL: &str = "\
 INSERT INTO wallet_outbox (app_no, row_id, type, count, keys, at)
-SELECT {outbox_app}, unnest($31::bytea[]), unnest($32::text[]), unnest($33::integer[]), unnest($34::bytea[]),
-    $35::timestamptz";
-
-/// The parameters of [`CHANGE`].
-const OF_CHANGE: RangeInclusive<usize> = 22..=29;
-/// The parameters of [`TELL`].
-const OF_TELL: RangeInclusive<usize> = 30..=35;
-/// The parameters of [`ITEMS`].
-const OF_ITEMS: RangeInclusive<usize> = 36..=40;
+SELECT {outbox_app}, unnest(@outbox_row_id), unnest(@outbox_type), unnest(@outbox_count), unnest(@outbox_keys),
+    @outbox_at";
 
 /// Locks the wallets of a batch and reads them.
 pub(super) fn lock(engine: Engine) -> String {
@@ -136,47 +122,53 @@ pub(super) fn existing(engine: Engine) -> String {
 
 /// Reads the records of a batch.
 pub(super) fn records(engine: Engine) -> String {
-    fill(engine, 2, &format!("SELECT k.position, {RECORD_COLUMNS} {RECORDS_FROM}"))
+    fill(engine, 2, &format!("SELECT k.position, {} {RECORDS_FROM}", record::columns()))
 }
 
 /// Writes a batch, with items that the database may not have. COMMIT follows without a wait, so a conflict must fail
 /// here: a wallet that has changed causes a division by zero.
 pub(super) fn write(engine: Engine, with_items: bool) -> String {
-    let items = if with_items { format!("itemised AS ({ITEMS}), ") } else { String::new() };
+    let items = if with_items { format!("itemised AS ({STORE_ITEMS}), ") } else { String::new() };
     let change = CHANGE.replace("{entry_count}", "c.entry_count");
+    let enter = enter();
     let sql = format!(
-        "WITH {items}entered AS ({ENTER}), told AS ({TELL}), changed AS ({change} AND {UNCHANGED} RETURNING 1)
-         SELECT 1 / (count(*) = cardinality($22::integer[]))::integer FROM changed"
+        "WITH {items}entered AS ({enter}), told AS ({TELL}), changed AS ({change} AND {UNCHANGED} RETURNING 1)
+         SELECT 1 / (count(*) = cardinality(@wallet_app_no))::integer FROM changed"
     );
-    fill_apps(&sql, |column, parameter| engine.key(column, parameter, "integer"))
+    number(engine, &sql, &[ENTRIES, WALLETS, OUTBOX, ITEMS])
 }
 
 /// The same as statements of one transaction: the items, the entries, the balances of wallets that exist, and the events.
 /// Citus plans them in half of the time.
 pub(super) fn write_apart() -> [String; 4] {
     let unchanged = format!("c.entry_count / ({UNCHANGED})::integer");
-    let (items, change) = (from_one(ITEMS, OF_ITEMS), from_one(CHANGE, OF_CHANGE));
-    let tell = from_one(TELL, OF_TELL);
-    let change = change.replace("{entry_count}", &unchanged);
-    // Each of them has its apps as its first parameter.
-    [items, ENTER.to_owned(), change, tell]
-        .map(|sql| fill_apps(&sql, |_, _| Engine::Citus.key("", 1, "integer")))
+    let change = CHANGE.replace("{entry_count}", &unchanged);
+    let each =
+        [(STORE_ITEMS.to_owned(), ITEMS), (enter(), ENTRIES), (change, WALLETS), (TELL.to_owned(), OUTBOX)];
+    each.map(|(sql, parameters)| number(Engine::Citus, &sql, &[parameters]))
 }
 
-/// Numbers the parameters from 1.
-fn from_one(sql: &str, parameters: RangeInclusive<usize>) -> String {
-    let first = *parameters.start();
-    parameters.fold(sql.to_owned(), |sql, number| {
-        sql.replace(&format!("${number}::"), &format!("${}::", number - first + 1))
-    })
-}
-
-fn fill_apps(sql: &str, app: impl Fn(&str, u8) -> String) -> String {
-    sql.replace("{entry_app}", &app("unnest($1::integer[])", 1))
-        .replace("{wallet_app}", &app("unnest($22::integer[])", 1))
-        .replace("{changed_app}", &app("c.app_no", 1))
-        .replace("{outbox_app}", &app("unnest($30::integer[])", 30))
-        .replace("{item_app}", &app("unnest($36::integer[])", 36))
+/// Fills in the apps of a statement, and numbers its parameters `@name` in the order of the columns.
+fn number(engine: Engine, sql: &str, statements: &[&[Parameter]]) -> String {
+    let parameters = || statements.iter().copied().flatten();
+    // Only on Citus is an app a parameter itself, the first of its statement.
+    let app = |column: &str, name: &str| match parameters().position(|parameter| parameter.name == name) {
+        Some(place) => engine.key(column, u8::try_from(place + 1).unwrap_or(u8::MAX), "integer"),
+        None => String::new(),
+    };
+    let mut sql = sql
+        .replace("{entry_app}", &app("unnest(@app_no)", "app_no"))
+        .replace("{wallet_app}", &app("unnest(@wallet_app_no)", "wallet_app_no"))
+        .replace("{changed_app}", &app("c.app_no", "wallet_app_no"))
+        .replace("{outbox_app}", &app("unnest(@outbox_app_no)", "outbox_app_no"))
+        .replace("{item_app}", &app("unnest(@new_item_app_no)", "new_item_app_no"));
+    let mut numbered: Vec<_> = parameters().zip(1..).collect();
+    // A longer name first: it may begin with a shorter one.
+    numbered.sort_by_key(|(parameter, _)| std::cmp::Reverse(parameter.name.len()));
+    for (Parameter { name, sql_type }, number) in numbered {
+        sql = sql.replace(&format!("@{name}"), &format!("${number}::{sql_type}"));
+    }
+    sql
 }
 
 /// Fills in the app of a key, and what has all numbers. The apps of a batch are the parameter. On Citus nothing is
@@ -237,7 +229,8 @@ impl PreparedStatements {
     /// Prepares the statements, which checks them against the schema.
     pub(super) async fn prepare(client: &Client, engine: Engine) -> Result<Self, Error> {
         let read = format!(
-            "SELECT k.position, {WALLET_COLUMNS}, {RECORD_COLUMNS}, statement_timestamp() {READ_FROM}"
+            "SELECT k.position, {WALLET_COLUMNS}, {}, statement_timestamp() AS read_at {READ_FROM}",
+            record::columns()
         );
         let read = fill(engine, 2, &read);
         let (lock, records) = (lock(engine), records(engine));

@@ -14,9 +14,8 @@ use proptest::prelude::*;
 
 use crate::engine::Engine;
 
-use super::batch::{
-    Batch, Decisions, ExchangeDetail, NewRow, OpenWallet, Record, Rows, Verdict, WalletState,
-};
+use super::batch::{Batch, Decisions, ExchangeDetail, NewRow, OpenWallet, Rows, Verdict, WalletState};
+use super::record::Record;
 use super::statements;
 
 const NOW: i64 = 1_800_000_000_000;

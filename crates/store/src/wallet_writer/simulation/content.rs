@@ -17,7 +17,7 @@ use super::protocol::Recorded;
 use super::rows::{
     Content, ITEMS, Kind, NUMBERS, REMARK, WALLETS, app_no, app_text, item_of, number_text, wallet_no,
 };
-use crate::wallet_writer::batch::Record;
+use crate::wallet_writer::record::Record;
 
 const NOW: i64 = 1_800_000_000_000;
 /// A `ts` that is too old.

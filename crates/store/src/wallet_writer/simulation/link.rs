@@ -25,10 +25,11 @@ use super::settings::Sabotage;
 use super::world::{End, World};
 use crate::StoreError;
 use crate::engine::Engine;
-use crate::wallet_writer::batch::{Batch, ExchangeDetail, OpenWallet, Record, WalletState};
+use crate::wallet_writer::batch::{Batch, ExchangeDetail, OpenWallet, WalletState};
 use crate::wallet_writer::columns::Columns;
 use crate::wallet_writer::database::{Database, DatabaseClient};
 use crate::wallet_writer::known::Known;
+use crate::wallet_writer::record::Record;
 use crate::writer::SessionFault;
 
 /// A handle of the simulated database.

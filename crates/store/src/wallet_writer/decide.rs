@@ -1,0 +1,278 @@
+//! The decision about a batch, pure: each request in the order of arrival, as if it had come alone. Each function reads
+//! as the contract does: its checks in their order, one reason each (contract 3.6, 8.3.3, 10.2 to 10.6).
+
+use domain::ids::WalletNo;
+use domain::ledger::{ChainHash, LedgerEntry, ReferenceKind, unix_millis};
+use domain::wallet::{
+    Action, Balances, Change, NotGivenBack, NumberChange, NumberKind, NumberState, Paid, PayPriority,
+    PurseChange, Refused, WalletOutcome,
+};
+
+use super::batch::{Batch, Decisions, NewRow, OpenWallet, Rows, Verdict, WalletState, WalletUpdate};
+use super::record::Record;
+
+impl Batch<'_> {
+    /// Decides about each request. `at` is the database's time, as [`LedgerEntry::at`] counts it.
+    pub(super) fn decide(&self, rows: &Rows, at: i64) -> Decisions {
+        let mut books = Books {
+            batch: self,
+            wallets: rows.wallets.clone(),
+            records: rows.records.iter().map(|record| record.as_ref().map(Record::borrowed)).collect(),
+            new_rows: vec![None; rows.records.len()],
+            read: rows,
+            at,
+        };
+        let verdicts = (0..self.requests.len()).map(|position| books.decide(position)).collect();
+        Decisions {
+            verdicts,
+            wallets: updates(&rows.wallets, &books.wallets),
+            rows: books.new_rows.into_iter().flatten().collect(),
+        }
+    }
+}
+
+/// Wallets and records as they are after the requests that are decided already.
+struct Books<'b, 'a> {
+    batch: &'b Batch<'a>,
+    wallets: Vec<WalletState>,
+    records: Vec<Option<Record<'b>>>,
+    /// For each number, the row that this batch writes.
+    new_rows: Vec<Option<NewRow>>,
+    read: &'b Rows,
+    at: i64,
+}
+
+impl<'b> Books<'b, '_> {
+    fn decide(&mut self, position: usize) -> Verdict {
+        match &self.batch.requests[position].1.action {
+            Action::Change(change) => self.change(position, change),
+            Action::Balance => self.balance(position),
+            Action::Query { closes } => self.query(position, *closes),
+        }
+    }
+
+    /// A change: its reference, `ts`, the wallet, and what the change itself needs.
+    fn change(&mut self, position: usize, change: &Change) -> Verdict {
+        let request = self.batch.requests[position].1;
+        let place = self.batch.places[position];
+        let wallet = self.wallets[place.wallet];
+        if let Some(record) = &self.records[place.number] {
+            return Verdict::Answer(record.answer(wallet.wallet_no(), request, change));
+        }
+        if !request.is_fresh {
+            return refused(Refused::TsOutsideWindow);
+        }
+        let wallet = match wallet {
+            WalletState::Unknown => return refused(Refused::UnknownWallet),
+            WalletState::Held(_) => return Verdict::SetAside,
+            WalletState::Open(wallet) => wallet,
+        };
+        let (purses, remaining) = match self.changed_purses(position, &wallet, change) {
+            Ok(changed) => changed,
+            Err(why) => return refused(why),
+        };
+        self.enter(position, wallet, change.kind(), purses, remaining)
+    }
+
+    /// What a change does to the purses of its wallet, and what it leaves to give back of its exchange.
+    fn changed_purses(
+        &mut self,
+        position: usize,
+        wallet: &OpenWallet,
+        change: &Change,
+    ) -> Result<(PurseChange, Option<i64>), Refused> {
+        let purses = wallet.balances;
+        let not_covered = Refused::InsufficientBalance(purses);
+        let changed = match change {
+            Change::Exchange(purchase) => {
+                purses.deduct(purchase.amount, purchase.pay_priority).map_err(|_| not_covered)?
+            }
+            Change::Present(amount) => purses.credit(amount.get(), 0).map_err(|_| Refused::PurseFull)?,
+            Change::Credit { free, charge } => {
+                purses.credit(*free, *charge).map_err(|_| Refused::PurseFull)?
+            }
+            Change::Debit { free, charge } => purses.debit(*free, *charge).map_err(|_| not_covered)?,
+            Change::Cancel { amount, .. } => {
+                let (paid, exchange) = self.exchange_of(position, wallet.wallet_no)?;
+                let rest = exchange.remaining;
+                let changed = purses.give_back(paid, rest, *amount).map_err(|error| match error {
+                    NotGivenBack::MoreThanLeft => Refused::MoreThanLeft { remaining: rest },
+                    NotGivenBack::PurseFull => Refused::PurseFull,
+                })?;
+                exchange.remaining = rest - amount.get();
+                return Ok((changed, Some(exchange.remaining)));
+            }
+        };
+        Ok((changed, None))
+    }
+
+    /// A balance: `ts`, the wallet.
+    fn balance(&self, position: usize) -> Verdict {
+        if !self.batch.requests[position].1.is_fresh {
+            return refused(Refused::TsOutsideWindow);
+        }
+        match self.wallets[self.batch.places[position].wallet] {
+            WalletState::Unknown => refused(Refused::UnknownWallet),
+            WalletState::Held(_) => Verdict::SetAside,
+            WalletState::Open(wallet) => Verdict::Answer(WalletOutcome::Balance(wallet.balances)),
+        }
+    }
+
+    /// A query: `ts`, the wallet, the reference. It uses no reference, but it can close an unknown one.
+    fn query(&mut self, position: usize, closes: bool) -> Verdict {
+        if !self.batch.requests[position].1.is_fresh {
+            return refused(Refused::TsOutsideWindow);
+        }
+        let place = self.batch.places[position];
+        let wallet = self.wallets[place.wallet];
+        if wallet == WalletState::Unknown {
+            return refused(Refused::UnknownWallet);
+        }
+        if let Some(record) = &self.records[place.number] {
+            return self.show(position, record);
+        }
+        let WalletState::Open(wallet) = wallet else { return Verdict::SetAside };
+        if closes {
+            return self.close(position, wallet);
+        }
+        // A transaction that has not committed may use the number. It holds the wallet.
+        if !self.read.are_locked {
+            return Verdict::NeedsLock;
+        }
+        refused(Refused::UnknownNumber)
+    }
+
+    /// Enters a change into the ledger: the wallet's next entry, chained to the one before.
+    fn enter(
+        &mut self,
+        position: usize,
+        mut wallet: OpenWallet,
+        kind: ReferenceKind,
+        change: PurseChange,
+        remaining: Option<i64>,
+    ) -> Verdict {
+        wallet.balances = change.after;
+        wallet.entry_count += 1;
+        let (app_no, request) = self.batch.requests[position];
+        let record = Record::new(request, wallet.wallet_no, kind, change, remaining, self.at);
+        let entry = LedgerEntry {
+            app_no: app_no.0,
+            wallet_no: wallet.wallet_no.0,
+            seq: wallet.entry_count,
+            kind: record.kind.as_str(),
+            reference: &request.reference,
+            of_biz_no: record.of.as_deref(),
+            remaining,
+            item_id: record.item_id.map(|item_id| item_id.0),
+            pay_priority: record.pay_priority.map(PayPriority::code),
+            free_change: change.free_change,
+            charge_change: change.charge_change,
+            free_balance: change.after.free(),
+            charge_balance: change.after.charge(),
+            at: self.at,
+        };
+        wallet.chain_hash = entry.chain_hash(&wallet.chain_hash);
+        let receipt = record.receipt(request);
+        self.wallets[self.batch.places[position].wallet] = WalletState::Open(wallet);
+        self.write(position, record, Some((wallet.entry_count, wallet.chain_hash)), change, remaining);
+        Verdict::Answer(WalletOutcome::Done(receipt))
+    }
+
+    /// Closes the unused number of a query.
+    fn close(&mut self, position: usize, wallet: OpenWallet) -> Verdict {
+        let nothing = PurseChange { free_change: 0, charge_change: 0, after: Balances::default() };
+        let request = self.batch.requests[position].1;
+        let record = Record::new(request, wallet.wallet_no, ReferenceKind::Closed, nothing, None, self.at);
+        let state = NumberState {
+            reference: request.reference.clone(),
+            created_at: unix_millis(self.at),
+            change: None,
+        };
+        self.write(position, record, None, nothing, None);
+        Verdict::Answer(WalletOutcome::Number(Box::new(state)))
+    }
+
+    /// Shows what a known number was used for.
+    fn show(&self, position: usize, record: &Record<'_>) -> Verdict {
+        let request = self.batch.requests[position].1;
+        let wallet = self.wallets[self.batch.places[position].wallet];
+        if wallet.wallet_no() != Some(record.wallet_no) {
+            return refused(Refused::UnknownNumber);
+        }
+        let kind = match (record.kind, &record.of) {
+            (ReferenceKind::Closed, _) => None,
+            (ReferenceKind::Present, _) => Some(NumberKind::Present),
+            (ReferenceKind::Cancel, Some(of)) => Some(NumberKind::Cancel { of: of.to_string() }),
+            (ReferenceKind::Exchange, _) => match &self.read.details[position] {
+                // This batch writes the exchange.
+                None => return Verdict::SetAside,
+                Some(detail) => Some(NumberKind::Exchange {
+                    product_name: detail.product_name.clone(),
+                    remaining: detail.remaining,
+                    cancels: detail.cancels.clone(),
+                    has_more_cancels: detail.has_more_cancels,
+                }),
+            },
+            (ReferenceKind::Cancel | ReferenceKind::Credit | ReferenceKind::Debit, _) => {
+                return refused(Refused::UnknownNumber);
+            }
+        };
+        let change = kind.map(|kind| NumberChange {
+            kind,
+            free_change: record.free_change,
+            charge_change: record.charge_change,
+            zone_id: record.zone_id.as_deref().unwrap_or_default().to_owned(),
+        });
+        let (reference, created_at) = (request.reference.clone(), unix_millis(record.at));
+        Verdict::Answer(WalletOutcome::Number(Box::new(NumberState { reference, created_at, change })))
+    }
+
+    /// The exchange of this wallet that a cancel names.
+    fn exchange_of(
+        &mut self,
+        position: usize,
+        wallet_no: WalletNo,
+    ) -> Result<(Paid, &mut Record<'b>), Refused> {
+        let record = self.batch.places[position]
+            .target
+            .and_then(|target| self.records[target].as_mut())
+            .ok_or(Refused::UnknownNumber)?;
+        match record.pay_priority {
+            Some(pay_priority) if record.wallet_no == wallet_no && record.kind == ReferenceKind::Exchange => {
+                let (free, charge) = (-record.free_change, -record.charge_change);
+                Ok((Paid { free, charge, pay_priority }, record))
+            }
+            Some(_) | None => Err(Refused::UnknownNumber),
+        }
+    }
+
+    fn write(
+        &mut self,
+        position: usize,
+        record: Record<'b>,
+        entry: Option<(i64, ChainHash)>,
+        change: PurseChange,
+        remaining: Option<i64>,
+    ) {
+        let number = self.batch.places[position].number;
+        let (wallet_no, kind) = (record.wallet_no, record.kind);
+        self.new_rows[number] = Some(NewRow { request: position, wallet_no, kind, entry, change, remaining });
+        self.records[number] = Some(record);
+    }
+}
+
+fn refused(why: Refused) -> Verdict {
+    Verdict::Answer(WalletOutcome::Refused(why))
+}
+
+/// The wallets that have changed.
+fn updates(before: &[WalletState], now: &[WalletState]) -> Vec<WalletUpdate> {
+    let pairs = before.iter().zip(now).enumerate();
+    let changed = pairs.filter_map(|(wallet, pair)| match pair {
+        (WalletState::Open(before), WalletState::Open(now)) if now.entry_count > before.entry_count => {
+            Some(WalletUpdate { wallet, entry_count_before: before.entry_count, now: *now })
+        }
+        (WalletState::Unknown | WalletState::Held(_) | WalletState::Open(_), _) => None,
+    });
+    changed.collect()
+}

@@ -1,0 +1,207 @@
+//! The idempotency record of a reference: what it was used for, its columns in the database, and the answer to a change
+//! that comes again under it (contract 3.3, 8.3.3 and 10.2).
+
+use std::borrow::Cow;
+
+use domain::ids::{ItemId, WalletNo};
+use domain::ledger::{ReferenceKind, micros};
+use domain::wallet::{
+    Balances, Change, GivenBack, PayPriority, PurseChange, Receipt, Refused, Repeat, WalletOutcome,
+    WalletRequest,
+};
+use time::OffsetDateTime;
+
+use super::rows::Columns;
+
+/// What a reference was used for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Record<'a> {
+    pub(super) wallet_no: WalletNo,
+    pub(super) kind: ReferenceKind,
+    pub(super) free_change: i64,
+    pub(super) charge_change: i64,
+    /// Both purses right after it.
+    pub(super) balances: Balances,
+    /// What can still be given back: of an exchange now, and of the exchange of a cancel right after it.
+    pub(super) remaining: i64,
+    /// The exchange of a cancel.
+    pub(super) of: Option<Cow<'a, str>>,
+    pub(super) pay_priority: Option<PayPriority>,
+    pub(super) item_id: Option<ItemId>,
+    pub(super) zone_id: Option<Cow<'a, str>>,
+    pub(super) extension: Option<Cow<'a, str>>,
+    pub(super) remark: Option<Cow<'a, str>>,
+    /// As [`LedgerEntry::at`] counts it.
+    pub(super) at: i64,
+    /// True when it is too old for a replay.
+    pub(super) is_expired: bool,
+}
+
+/// The columns of a record, by name. The first parameter is [`domain::wallet::REPLAY_HOURS`]. The last cancel of an
+/// exchange has what is left of it. Only a known exchange is looked up for it.
+const COLUMNS: [(&str, &str); 15] = [
+    ("record_wallet_no", "x.wallet_no"),
+    ("kind", "x.kind"),
+    ("free_change", "x.free_change"),
+    ("charge_change", "x.charge_change"),
+    ("record_free_balance", "x.free_balance"),
+    ("record_charge_balance", "x.charge_balance"),
+    (
+        "remaining",
+        "CASE WHEN x.kind = 'exchange' THEN coalesce(
+            (SELECT c.remaining FROM {numbers} c WHERE c.app_no = {app} AND c.of_biz_no = x.reference
+             ORDER BY c.remaining LIMIT 1), -(x.free_change + x.charge_change)) ELSE x.remaining END",
+    ),
+    ("of_biz_no", "x.of_biz_no"),
+    ("pay_priority", "x.pay_priority"),
+    ("item_id", "x.item_id"),
+    ("zone_id", "x.zone_id"),
+    ("extension", "x.extension"),
+    ("remark", "x.remark"),
+    ("at", "x.at"),
+    ("is_expired", "clock_timestamp() >= x.at + make_interval(hours => $1)"),
+];
+
+/// The columns as a SELECT lists them.
+pub(super) fn columns() -> String {
+    COLUMNS.map(|(name, sql)| format!("{sql} AS {name}")).join(", ")
+}
+
+impl<'b> Record<'b> {
+    /// The record of a change that is carried out now, or of a number that is closed.
+    pub(super) fn new(
+        request: &'b WalletRequest,
+        wallet_no: WalletNo,
+        kind: ReferenceKind,
+        change: PurseChange,
+        remaining: Option<i64>,
+        at: i64,
+    ) -> Self {
+        let purchase = request.purchase();
+        let paid = purchase.map_or(0, |purchase| purchase.amount.get());
+        let sender = request.sender.as_ref();
+        Self {
+            wallet_no,
+            kind,
+            free_change: change.free_change,
+            charge_change: change.charge_change,
+            balances: change.after,
+            remaining: remaining.unwrap_or(paid),
+            of: request.target().map(Cow::Borrowed),
+            pay_priority: purchase.map(|purchase| purchase.pay_priority),
+            item_id: purchase.map(|purchase| purchase.item_id),
+            zone_id: sender.map(|sender| Cow::Borrowed(sender.zone_id.as_str())),
+            extension: sender.map(|sender| Cow::Borrowed(sender.extension.as_str())),
+            remark: request.remark.as_deref().map(Cow::Borrowed),
+            at,
+            is_expired: false,
+        }
+    }
+}
+
+impl Record<'static> {
+    /// The record in a row, `Some(None)` where the row has none. `None` when the row is damaged.
+    pub(super) fn read(row: &impl Columns) -> Option<Option<Self>> {
+        let Some(wallet_no) = row.column::<Option<i64>>("record_wallet_no")? else { return Some(None) };
+        let text = |name| Some(row.column::<Option<String>>(name)?.map(Cow::Owned));
+        let pay_priority = match row.column::<Option<i16>>("pay_priority")? {
+            Some(code) => Some(PayPriority::from_code(code)?),
+            None => None,
+        };
+        let item_id = match row.column::<Option<&[u8]>>("item_id")? {
+            Some(bytes) => Some(ItemId(<[u8; 16]>::try_from(bytes).ok()?)),
+            None => None,
+        };
+        let (free, charge) = (row.column("record_free_balance")?, row.column("record_charge_balance")?);
+        Some(Some(Self {
+            wallet_no: WalletNo(wallet_no),
+            kind: ReferenceKind::parse(row.column("kind")?).ok()?,
+            free_change: row.column("free_change")?,
+            charge_change: row.column("charge_change")?,
+            balances: Balances::new(free, charge).ok()?,
+            remaining: row.column::<Option<i64>>("remaining")?.unwrap_or_default(),
+            of: text("of_biz_no")?,
+            pay_priority,
+            item_id,
+            zone_id: text("zone_id")?,
+            extension: text("extension")?,
+            remark: text("remark")?,
+            at: micros(row.column::<OffsetDateTime>("at")?),
+            is_expired: row.column("is_expired")?,
+        }))
+    }
+}
+
+impl Record<'_> {
+    pub(super) fn borrowed(&self) -> Record<'_> {
+        Record {
+            of: self.of.as_deref().map(Cow::Borrowed),
+            zone_id: self.zone_id.as_deref().map(Cow::Borrowed),
+            extension: self.extension.as_deref().map(Cow::Borrowed),
+            remark: self.remark.as_deref().map(Cow::Borrowed),
+            ..*self
+        }
+    }
+
+    /// The answer to a change whose reference has this record.
+    pub(super) fn answer(
+        &self,
+        wallet_no: Option<WalletNo>,
+        request: &WalletRequest,
+        change: &Change,
+    ) -> WalletOutcome {
+        if self.kind == ReferenceKind::Closed {
+            return WalletOutcome::Refused(Refused::Closed);
+        }
+        // The ref of an operator is replayed for ever (contract 8.3.3).
+        let is_expired = self.is_expired && request.sender.is_some();
+        match Repeat::answer(is_expired, self.is_same(wallet_no, request, change)) {
+            Repeat::Replayed => WalletOutcome::Replayed(self.receipt(request)),
+            Repeat::Conflict => WalletOutcome::Refused(Refused::Conflict),
+            Repeat::Expired => WalletOutcome::Refused(Refused::Expired),
+        }
+    }
+
+    /// True when a change has the business content of this record (contract 3.3.6, 10.2.3). What a game says of its
+    /// player and platform may differ, and the note of an operator is for people.
+    fn is_same(&self, wallet_no: Option<WalletNo>, request: &WalletRequest, change: &Change) -> bool {
+        if self.kind != change.kind() || wallet_no != Some(self.wallet_no) {
+            return false;
+        }
+        if !self.is_same_change(change) {
+            return false;
+        }
+        let Some(sender) = &request.sender else { return true };
+        self.zone_id.as_deref() == Some(sender.zone_id.as_str())
+            && self.extension.as_deref() == Some(sender.extension.as_str())
+            && self.remark.as_deref() == request.remark.as_deref()
+    }
+
+    fn is_same_change(&self, change: &Change) -> bool {
+        let amount = i128::from(self.free_change) + i128::from(self.charge_change);
+        let changes = (self.free_change, self.charge_change);
+        match change {
+            Change::Exchange(purchase) => {
+                amount == -i128::from(purchase.amount.get())
+                    && self.pay_priority == Some(purchase.pay_priority)
+                    && self.item_id == Some(purchase.item_id)
+            }
+            Change::Present(asked) => amount == asked.get().into(),
+            Change::Cancel { of, amount: asked } => {
+                amount == asked.get().into() && self.of.as_deref() == Some(of.as_str())
+            }
+            Change::Credit { free, charge } => changes == (*free, *charge),
+            Change::Debit { free, charge } => changes == (-*free, -*charge),
+        }
+    }
+
+    pub(super) fn receipt(&self, request: &WalletRequest) -> Receipt {
+        let given_back = self.of.as_ref().map(|of| GivenBack {
+            of: of.to_string(),
+            free: self.free_change,
+            charge: self.charge_change,
+            remaining: self.remaining,
+        });
+        Receipt { reference: request.reference.clone(), balances: self.balances, given_back }
+    }
+}
