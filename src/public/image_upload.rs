@@ -33,7 +33,7 @@ use acceptance::accept;
 pub(super) use describe::{describe_with_file, describe_with_url};
 
 /// Largest multipart body: a picture, and room for parts that are skipped. What a client may send
-/// behind its refusal, too (`server/socket.rs`), is counted up to 11 MB in all.
+/// behind its refusal, too (`crates/http-server/src/socket.rs`), is counted up to 11 MB in all.
 pub const UPLOAD_BODY_BYTES_MAX: usize = pictures::BYTES_MAX + 256 * 1024;
 /// What an upload takes in memory beside the picture: the reader's buffer.
 const BESIDE_PICTURE_BYTES: usize = 64 * 1024;

@@ -93,7 +93,7 @@ fn module_of(path: &Path) -> Module {
     names
 }
 
-/// What a module exports under its own name: `pub use child::Thing` gives `Thing -> [child]`.
+/// What a module exports under its own name, each with the path behind `pub use`.
 fn exports_of(text: &str) -> BTreeMap<String, Vec<String>> {
     let export = Regex::new(r"pub(?:\([^)]*\))? use ([^;]+);").unwrap();
     let mut exports = BTreeMap::new();
@@ -249,6 +249,12 @@ fn the_modules_of_the_service_use_only_those_below_them() {
             panic!("the module {name} has no floor yet: add it to FLOORS and to ARCHITECTURE.md")
         }))
     };
+    for name in FLOORS.iter().copied().flatten() {
+        assert!(
+            package.modules.contains(&vec![(*name).to_owned()]),
+            "FLOORS has {name}, and src has no such module"
+        );
+    }
     let mut upward = Vec::new();
     for (module, targets) in &package.imports {
         for target in targets.iter().filter(|target| target.first() != module.first()) {

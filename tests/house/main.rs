@@ -1,11 +1,13 @@
-//! Rules of the repository itself: references to the contract lead somewhere, the arrows between
-//! modules go one way, pages keep their length, and no dependency compiles twice.
+//! Rules of the repository itself: what pages and comments name is there, the arrows between modules go
+//! one way, pages keep their length, and no dependency compiles twice.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod arrows;
 mod contract;
+mod declared;
 mod features;
+mod names;
 mod pages;
 mod sources;
 mod translations;

@@ -42,7 +42,7 @@ pub use url::Host;
 pub struct FetchSettings {
     /// The `User-Agent` header.
     pub user_agent: &'static str,
-    /// The `Accept` header.
+    /// The header that says which media types are accepted.
     pub accept: &'static str,
     /// Ports that a URL may name.
     pub ports: Vec<u16>,

@@ -1,6 +1,6 @@
 //! Writes that take effect once, however often they are sent.
 //!
-//! The change and its answer are one transaction (`store/api_request.rs`). So whatever was lost, an answer, a
+//! The change and its answer are one transaction (`crates/store/src/idempotency.rs`). So whatever was lost, an answer, a
 //! connection or this process: a repeat finds either nothing, and is carried out, or the answer. Of tries
 //! that run at once one commits; the others undo what they did and are given its answer. Refusals are not
 //! kept: nothing was done, and the same request may succeed later.

@@ -4,7 +4,7 @@
 //! A table lists each page with the role that may request it. The guard checks every request against the
 //! table before the handler runs, so no page can forget the check. A handler takes a `ConsoleRequest`: the user, and
 //! what the user typed. `page` has what all pages share. Each other file is one part of the console: its
-//! `ROUTES` (a row of `PARTS`), its handlers, and its templates, which extend `base.html`.
+//! `ROUTES` (a row of `PARTS`), its handlers, and its templates, which extend `templates/base.html`.
 
 mod account;
 mod api_keys;

@@ -67,7 +67,7 @@ impl Section {
     ];
 }
 
-/// The input of the layout: each template that extends `base.html` has one in its field `page`.
+/// The input of the layout: each template that extends `templates/base.html` has one in its field `page`.
 pub(super) struct Page<'a> {
     /// The heading, and the title of the browser tab.
     pub(super) title: String,

@@ -1,7 +1,7 @@
 //! Object stores: pictures outside the database, in a folder or in an S3 store (contract 5.8).
 //!
 //! This module reads and writes bytes under given names. Only the database knows which object holds
-//! which blob (`image/outside.rs`). A write is durable when it returns: file and folder were
+//! which blob (`image/object_location.rs`). A write is durable when it returns: file and folder were
 //! synchronised with the disk, or the S3 store has answered. Every call ends within
 //! [`ObjectStoreSettings::timeout`], retries included.
 
