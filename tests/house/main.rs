@@ -7,6 +7,7 @@ mod arrows;
 mod contract;
 mod declared;
 mod features;
+mod map;
 mod names;
 mod pages;
 mod sources;
