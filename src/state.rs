@@ -1,4 +1,4 @@
-//! What every handler shares: settings, clock, store, limits and the fetcher.
+//! The application state that every handler shares: settings, clock, store, limits and the fetcher.
 
 use std::num::NonZero;
 use std::sync::Arc;

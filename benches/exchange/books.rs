@@ -1,4 +1,4 @@
-//! Whether the money adds up: what the wallets hold now, what was acknowledged, and what there was.
+//! The balance of the money after a run: what the wallets hold, what was acknowledged, and what there was.
 
 use std::collections::BTreeMap;
 use std::fmt;

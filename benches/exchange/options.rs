@@ -1,4 +1,4 @@
-//! What the person who runs the benchmark may choose.
+//! Options of the benchmark of exchanges, as arguments.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What PostgreSQL does by itself, measured by pgbench on the same server: the bar to beat.
+//! PostgreSQL by itself, measured by pgbench on the same server: the bar to beat.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a person reads: what was measured on which machine, and one table.
+//! The report of the benchmark of exchanges: machine, figures and one table for people.
 
 use comfy_table::{CellAlignment, Table, presets};
 

@@ -1,4 +1,4 @@
-//! What a person reads: one table.
+//! The report of the benchmark of pictures: one table for people.
 
 use std::collections::BTreeMap;
 

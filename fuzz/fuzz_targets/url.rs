@@ -1,4 +1,4 @@
-//! What a stranger may name as a URL, and the address guard: never a panic, and a host that is an
+//! URLs that a stranger may name, and the address guard: never a panic, and a host that is an
 //! address is never taken for a name. The same for what a redirect says.
 
 #![no_main]

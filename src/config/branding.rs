@@ -1,4 +1,4 @@
-//! How the console tells this installation from others: a name, and the colour of a band.
+//! Branding of the console: a name, and the colour of a band, which tell this installation from others.
 
 use domain::fields::Expected;
 

@@ -1,4 +1,4 @@
-//! Where pictures are kept: `image.store` and what it needs.
+//! Settings of the stores of pictures: `image.store` and what it needs.
 
 use std::time::Duration;
 

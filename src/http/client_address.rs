@@ -1,4 +1,4 @@
-//! Who is at the other end: the peer of the connection, or, behind proxies that the operator
+//! The address of the client: the peer of the connection, or, behind proxies that the operator
 //! trusts, the address that they say they serve.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};

@@ -1,4 +1,4 @@
-//! What the sending of notifications counts.
+//! Counters of notifications.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What became of tries, until it is written.
+//! A journal of the tries of notifications, until they are written to the database.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How fast events go out to one receiver.
+//! The pace of notifications to one receiver: a rate limit that adapts (contract 12.4.11).
 
 use std::num::NonZeroU32;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What is known of the provider: its addresses and keys. They are asked for when a sign-in needs them, so a
+//! Discovery of an OpenID Connect provider: its addresses and keys. They are asked for when a sign-in needs them, so a
 //! provider that is away holds up sign-ins at the provider alone.
 
 use std::sync::Arc;

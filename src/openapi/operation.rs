@@ -1,4 +1,4 @@
-//! What a face says of a call: its fields, its answers with examples, and its refusals.
+//! An operation: the description of a call by its face, with fields, answers, examples and refusals.
 //! `R` is what the face answers instead of success.
 
 use domain::input::{Field, Place, Schema, schema};

@@ -1,4 +1,4 @@
-//! Which requests of operators are let through (contract 8.6.36 and 8.6.37): one decision for the console and the
+//! Authorization of operators by role and app (contract 8.6.36 and 8.6.37): one decision for the console and the
 //! admin API. A row of either route table says what it needs and what it reaches; what no rule allows is refused.
 
 use domain::rights::{Need, Rights};

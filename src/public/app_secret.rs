@@ -1,5 +1,5 @@
-//! What the calls with an app secret share, the token request and the login (contract 6 and 11): how
-//! their parameters come, and how they are described.
+//! Parameters of the calls with an app secret, the token request and the login (contract 6.1 and 11.1):
+//! how they come, and how they are described.
 
 use axum::extract::Request;
 use axum::http::Method;

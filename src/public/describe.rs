@@ -1,4 +1,4 @@
-//! What the descriptions of public calls share: credentials, kinds of bodies, and wrong values.
+//! Building blocks for the descriptions of public calls: credentials, kinds of bodies, and wrong values.
 
 use domain::fields::{Expected, FieldError};
 use domain::ids::AppId;

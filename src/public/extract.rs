@@ -1,4 +1,4 @@
-//! How a request is read: query, form, JSON and multipart, every fault answered in the envelope.
+//! Readers of requests: query, form, JSON and multipart, every fault answered in the envelope.
 
 use axum::body::{Body, Bytes};
 use axum::http::request::Parts;

@@ -1,4 +1,4 @@
-//! What all commands share (contract 8.1), and the lists of what there is.
+//! Commands: what all of them share (contract 8.1), and the lists of what there is.
 
 use std::time::{Duration, Instant};
 

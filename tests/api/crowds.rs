@@ -1,4 +1,4 @@
-//! What one stranger may take of the public listener (contract 2.7): connections, requests, sessions of the
+//! Limits on what one stranger takes of the public listener (contract 2.7): connections, requests, sessions of the
 //! database, turns to decode a picture.
 
 use std::io::ErrorKind;

@@ -1,4 +1,5 @@
-//! What the simulation of the writers takes for granted of PostgreSQL (docs/design/simulation.md), each on the real one. Sessions are as a writer's are: READ COMMITTED.
+//! Assumptions of the simulation of the writers about PostgreSQL (docs/design/simulation.md), each checked on the real
+//! one. Sessions are as a writer's are: READ COMMITTED.
 
 use std::time::{Duration, Instant};
 

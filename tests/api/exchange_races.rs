@@ -1,5 +1,5 @@
-//! What races and what breaks around an exchange: one number deducts once, whoever asks and
-//! however often (contract 3, "Meaning").
+//! Races and faults around an exchange: one number deducts once, whoever asks and however often
+//! (contract 3.3).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What operators look up of players, their ledgers, exchanges and credits: the store's reads that
+//! Look-ups of players, their ledgers, exchanges and credits: the store's reads that
 //! console and admin API show.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What operators take back and give back (contract 10.7), on the command line and by the admin API.
+//! Debits and cancels by operators (contract 10.7), on the command line and by the admin API.
 
 use domain::app::Scope;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What races around an order report (contract 4): whoever reports and however many at once, the
+//! Races around an order report (contract 4.4): whoever reports and however many at once, the
 //! answers are those of reports that came one after another, and what is written is whole.
 //!
 //! Where the moment matters, the test holds a lock in the database until the writers of two servers have read what is

@@ -1,4 +1,4 @@
-//! What a service manager is told over its socket (contract 9.7.7). Here the test is the service manager.
+//! Notices to a service manager over its socket (contract 9.7.7). Here the test is the service manager.
 
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;

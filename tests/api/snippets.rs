@@ -1,5 +1,5 @@
-//! What docs/api.md promises and code can check: its signing snippets sign as the server does
-//! (contract 3, "Signature"), it shows them as they are, and it lists every code (contract 7).
+//! Promises of docs/api.md that code can check: its signing snippets sign as the server does (contract
+//! 3.2), it shows them as they are, and it lists every code (contract 7.1).
 
 use std::collections::BTreeMap;
 use std::fs;

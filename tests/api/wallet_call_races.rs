@@ -1,4 +1,4 @@
-//! What races around cancels and queries (contract 10).
+//! Races around cancels and queries (contract 10.4.1 and 10.5.3).
 
 use std::time::Duration;
 

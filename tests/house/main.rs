@@ -12,3 +12,4 @@ mod names;
 mod pages;
 mod sources;
 mod translations;
+mod words;

@@ -1,4 +1,4 @@
-//! What games and developers send in the proofs, and an answer that may not come.
+//! Calls of games and developers in the proofs, and an answer that may not come.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What is in the tables, short enough to compare: a count and a digest of every row of each.
+//! Digests of tables, short enough to compare: a count and a digest of every row of each.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What changed against `main`: which packages, and which tests of the API.
+//! Changes against `main`: which packages, and which tests of the API.
 
 use std::collections::BTreeSet;
 

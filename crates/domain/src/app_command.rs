@@ -1,4 +1,4 @@
-//! What an operator does to an app: one command type, and one report of what was done. Command line,
+//! Commands of operators to an app: one command type, and one report of what was done. Command line,
 //! admin API and console read their input into a command and show the report.
 
 use std::time::Duration;

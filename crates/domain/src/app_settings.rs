@@ -1,4 +1,4 @@
-//! What an operator sets of an app. Each setting is one row of a table in this file; the row is read
+//! Settings of an app. Each setting is one row of a table in this file; the row is read
 //! by command line, admin API and console, and it is what they show.
 
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
-//! An idempotent request: it takes effect once, however often it is sent. It has a name, a hash of its
-//! content, and the part of its answer that is known before the change.
+//! An idempotent request: it takes effect once, however often it is sent. It has an idempotency key, a
+//! hash of its content, and the part of its answer that is known before the change.
 
 use std::fmt;
 

@@ -136,7 +136,7 @@ text_type!(
     |text| made_of(text, 1, 64, id_byte)
 );
 text_type!(
-    /// Business order number of an exchange (contract 3.1).
+    /// Business order number of an exchange, its idempotency key (contract 3.1 and 3.3.3).
     BizNo, "1 to 63 of 0-9A-Za-z" => "^[0-9A-Za-z]{1,63}$",
     |text| made_of(text, 1, 63, |byte| byte.is_ascii_alphanumeric())
 );

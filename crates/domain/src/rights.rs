@@ -1,4 +1,4 @@
-//! What a user of the console or an API key may do (contract 8.6.36): a role, and the apps that it is for.
+//! Rights of a user of the console or of an API key (contract 8.6.36): a role, and the apps that it is for.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Why a URL was not fetched.
+//! Errors of a fetch, with the causes that a caller may tell apart.
 
 use std::fmt;
 

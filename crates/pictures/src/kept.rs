@@ -1,4 +1,4 @@
-//! What to keep of an upload: the stripped file, its hashes and its perceptual hash.
+//! The part of an upload that is kept: the stripped file, its hashes and its perceptual hash.
 
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};

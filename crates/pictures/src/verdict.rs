@@ -16,7 +16,7 @@ const FIRST_BYTES_SHOWN: usize = 8;
 pub struct Picture {
     /// The format by the first bytes, whatever the name of the file says.
     pub format: Format,
-    /// Width and height in pixels. They are equal, and at least 1.
+    /// Width and height in pixels. They are equal (aspect ratio 1:1), and at least 1.
     pub side: u32,
     /// Length of the picture itself in bytes. Bytes may follow it in the file.
     pub length: usize,
@@ -90,7 +90,7 @@ pub enum Unacceptable {
         /// Height in pixels.
         height: u32,
     },
-    /// Width and height differ.
+    /// The aspect ratio is not 1:1: width and height differ.
     #[error("the picture is {width}x{height} pixels; width and height must be equal")]
     NotSquare {
         /// Width in pixels.
@@ -159,7 +159,7 @@ impl Unacceptable {
     }
 }
 
-/// Checks the width and height of a header. Gives the side.
+/// Checks the width and height of a header: aspect ratio 1:1, and not too large. Gives the side.
 pub(crate) fn check_size(width: u32, height: u32) -> Result<u32, Unacceptable> {
     if width == 0 || height == 0 {
         return Err(Unacceptable::NoPixels { width, height });

@@ -1,4 +1,4 @@
-//! What the caller decides about its private cluster.
+//! Options of a private cluster.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What instances saw, minute by minute (contract 16). It outlives them.
+//! Health history: what instances saw, minute by minute (contract 16.1). It outlives them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

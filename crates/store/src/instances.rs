@@ -1,4 +1,4 @@
-//! How many servers share this database, and so the rate limits (contract 7.2.6).
+//! The number of servers that share this database, and so the rate limits (contract 7.2.6).
 //!
 //! A server's sessions are its lease: all of them have its name, and it uses one of them every few seconds.
 //! Nothing is written for it, so a till that nobody uses writes nothing.

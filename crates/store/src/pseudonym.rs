@@ -1,4 +1,4 @@
-//! What an erased player is called, and what the entries of one lack (contract 13.7).
+//! Pseudonyms of erased players, and what the entries of one lack (contract 13.7).
 
 use sqlx::PgConnection;
 

@@ -1,4 +1,4 @@
-//! What an operator asks first of a database: its version, and how much is in it.
+//! The status of a database: its version, and how much is in it.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! What a game server would send: valid and signed.
+//! A game server for tests: its requests are valid and signed.
 
 use std::collections::BTreeMap;
 

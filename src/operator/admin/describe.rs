@@ -1,4 +1,4 @@
-//! What the descriptions of admin calls share: answers with their problems, pages and segments of paths.
+//! Building blocks for the descriptions of admin calls: answers with their problems, pages and segments of paths.
 
 use domain::fields::{Expected, FieldError, LIST_ITEMS_MAX};
 use domain::ids::{AppId, BizNo, ImgId, OpenId, OrderNo};

@@ -1,4 +1,4 @@
-//! Writes that take effect once, however often they are sent.
+//! Idempotency keys of the admin API: writes take effect once, however often they are sent (contract 8.7.3).
 //!
 //! The change and its answer are one transaction (`crates/store/src/idempotency.rs`). So whatever was lost, an answer, a
 //! connection or this process: a repeat finds either nothing, and is carried out, or the answer. Of tries

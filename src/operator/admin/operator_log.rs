@@ -1,4 +1,4 @@
-//! What operators did.
+//! The operator's log in the admin API (contract 8.5).
 
 use domain::fields::{Expected, FieldError};
 use domain::ids::AppId;

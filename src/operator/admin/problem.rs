@@ -1,4 +1,4 @@
-//! What the admin API says instead of success: problem details (RFC 9457).
+//! Problem details (RFC 9457): the error responses of the admin API.
 
 use std::collections::BTreeSet;
 

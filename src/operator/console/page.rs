@@ -1,4 +1,4 @@
-//! What all pages share: the sections of the console, the layout, and the format of values.
+//! The layout of every page: the sections of the console, the navigation, and the format of values.
 
 use askama::Template;
 use axum::http::{StatusCode, header};

@@ -1,4 +1,4 @@
-//! What both uploads end in: a picture is judged and kept.
+//! Acceptance of a picture, in which both uploads end: it is judged and kept.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the API's document says of the uploads (contract 5.1 and 5.2).
+//! Descriptions of the uploads in the OpenAPI document (contract 5.1 and 5.2).
 
 use domain::ids::{AppId, ImgId, WebUrl};
 use pictures::{BYTES_MAX, PIXELS_MAX, Unacceptable};

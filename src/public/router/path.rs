@@ -1,4 +1,4 @@
-//! How a path is read, and how an unknown one is shown (contract 2.2.5 and 2.4).
+//! The path of a request: how slashes are normalised, and how an unknown path is shown (contract 2.2.6 and 2.4).
 
 use std::fmt::Write as _;
 

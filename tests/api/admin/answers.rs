@@ -1,4 +1,4 @@
-//! What each call does and answers beyond its documented example: what changed, and the line it left.
+//! Answers of each call beyond its documented example: what changed, and the line it left.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What every page must have for whoever uses a keyboard, a screen reader or a phone, as far as the text of
+//! Accessibility of every page for whoever uses a keyboard, a screen reader or a phone, as far as the text of
 //! a page shows it. `tests/proofs/console_in_browser` looks at the same pages in a browser.
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! How the console tells this installation from others (contract 8.6.26).
+//! Branding of the console: how one installation is told from others (contract 8.6.26).
 
 use std::collections::BTreeSet;
 use std::time::Duration;

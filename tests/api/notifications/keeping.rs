@@ -1,4 +1,4 @@
-//! How long events are kept (contract 12.1.12 and 12.4.6).
+//! Retention of events (contract 12.1.12 and 12.4.6).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What must be there, and what must be sent, for each example of the document.
+//! The scenario of each example of the document: what must be there, and what must be sent.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Who may report, and what is read at all: credentials, then one JSON object (contract 2 and 4).
+//! Order reports up to their body: who may report, and what is read at all (contract 2.6 and 4.1).
 
 use domain::app_command::AppCommand;
 use std::time::Duration;

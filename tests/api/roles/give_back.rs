@@ -1,4 +1,4 @@
-//! How much the role support gives back of an exchange (contract 8.6.38).
+//! The limit of what the role support gives back of an exchange (contract 8.6.38).
 
 use domain::console_user::Role;
 use domain::rights::Rights;

@@ -1,4 +1,4 @@
-//! Who sees, confirms and refuses a large change of the console (contract 8.6.40).
+//! Large changes of the console that wait for a second person: who sees, confirms and refuses one (contract 8.6.40).
 
 use domain::console_user::{ConsoleUserName, Role};
 use domain::rights::{Apps, Rights};

@@ -1,4 +1,4 @@
-//! What each route is expected to need, and whose data it is about. A new route gets its line here.
+//! The table of what each route is expected to need, and whose data it is about. A new route gets its line here.
 
 /// A line of a table.
 pub(super) struct Line {

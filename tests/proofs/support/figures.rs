@@ -1,4 +1,4 @@
-//! What a proof found.
+//! Figures of a proof.
 
 use std::fmt::Write as _;
 use std::io::Write as _;

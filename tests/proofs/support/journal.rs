@@ -1,4 +1,4 @@
-//! What the callers were about to do and what they were told, in a file that only grows. A line is with the kernel
+//! A journal of what callers were about to do and were told, in a file that only grows. A line is with the kernel
 //! before the request that it tells of is sent.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What the proofs share.
+//! Support code of the proofs.
 
 pub(crate) mod books;
 pub(crate) mod caller;

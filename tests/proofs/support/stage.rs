@@ -1,4 +1,4 @@
-//! What every proof begins with: a database, the program, an app with wallets, a journal.
+//! The stage of every proof: a database, the program, an app with wallets, a journal.
 
 use std::fmt::Write as _;
 use std::fs;

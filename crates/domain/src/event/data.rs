@@ -1,4 +1,4 @@
-//! What events tell (contract 12.1).
+//! The `data` of events, as JSON (contract 12.1.2).
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! Which well-known mistake explains a signature that does not match (contract 3.7).
+//! Well-known mistakes of signing: which one explains a signature that does not match (contract 3.7.2).
 
 use encoding_rs::GBK;
 use md5::{Digest as _, Md5};

@@ -1,5 +1,5 @@
-//! What becomes of a request to a wallet: its receipt, the state of a `biz_no`, or why it was refused (contract 3, 8.3
-//! and 10).
+//! Outcomes of requests to a wallet: a receipt, the state of a `biz_no`, or why it was refused (contract 3, 8.3 and
+//! 10).
 
 use serde::Serialize;
 

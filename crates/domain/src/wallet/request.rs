@@ -1,4 +1,4 @@
-//! What games and operators ask of a wallet, with checked fields (contract 3, 8.3 and 10).
+//! Requests of games and operators to a wallet, with checked fields (contract 3, 8.3 and 10).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Which metadata leaves a picture, and what stays.
+//! Tests of the removal of metadata: what leaves a picture, and what stays.
 
 use super::*;
 use crate::Format;

@@ -1,4 +1,4 @@
-//! When a period gets no more ledger entries (docs/decisions/0049).
+//! The moment from which a period gets no more ledger entries (docs/decisions/0049).
 //!
 //! The time of an entry is read before the entry is written, and the commit comes later still. The write refuses a time
 //! that is a minute old (`crate::wallet_writer`). So two minutes after the end of a period each late entry is committed, or in

@@ -1,4 +1,4 @@
-//! What became of one event at a receiver.
+//! The outcome of one event at a receiver.
 
 use domain::receiver::ReceiverId;
 use time::OffsetDateTime;

@@ -1,4 +1,4 @@
-//! What operators see of receivers.
+//! Reads of receivers for operators: lists, tries and failed events.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! What the sending of notifications reads and writes. An instance sends to a receiver while it holds the receiver's
-//! lease. Whoever has lost the lease can write nothing any more.
+//! Leases of receivers, and the reads and writes of sending to them. An instance sends to a receiver while it holds
+//! its lease. Whoever has lost the lease can write nothing any more.
 
 use std::time::Duration;
 

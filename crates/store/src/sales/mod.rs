@@ -1,4 +1,4 @@
-//! What the apps have sold (contract 13.2): lists of exchanges, presents and cancels, and sums of revenue.
+//! Sales of the apps (contract 13.2): lists of exchanges, presents and cancels, and sums of revenue.
 
 mod csv;
 mod list;

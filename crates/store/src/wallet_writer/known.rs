@@ -1,4 +1,4 @@
-//! What the database holds of a batch, as [`Batch::decide`] takes it, and when it was read.
+//! The state of the database that a batch is decided on, as [`Batch::decide`] takes it, and when it was read.
 
 use domain::ids::WalletNo;
 use domain::ledger::micros;

@@ -1,4 +1,4 @@
-//! What was measured, when, and on which machine.
+//! The heading of a benchmark: what was measured, when, and on which machine.
 
 use std::fs;
 use std::time::{Duration, UNIX_EPOCH};

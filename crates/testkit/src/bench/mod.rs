@@ -1,4 +1,4 @@
-//! What the benchmarks share: a durable PostgreSQL, servers, samples and their statistics.
+//! Support code of benchmarks: a durable PostgreSQL, servers, samples and their statistics.
 
 #![expect(clippy::print_stderr, reason = "the progress of a run goes to standard error")]
 

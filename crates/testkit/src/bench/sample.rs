@@ -1,4 +1,4 @@
-//! What one measurement gives, and the median of several.
+//! A sample: the figures of one measurement, and the median of several.
 
 use std::time::Duration;
 
