@@ -1,5 +1,5 @@
 //! Settings: the compiled-in defaults, then a file of the operator's, then environment variables
-//! (contract 9). Unknown settings are refused by name; secrets are not printed.
+//! (contract 9.2). Unknown settings are refused by name; secrets are not printed.
 
 mod branding;
 mod oidc;

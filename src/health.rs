@@ -1,4 +1,5 @@
-//! Health of the till over time (contract 16): this instance tells each minute what it saw, and knows what all told.
+//! Health of the till over time (contract 16.1 and 16.2): this instance tells each minute what it saw, and knows
+//! what all told.
 //!
 //! What cannot be written while the database is away waits in memory. So the history has no gap when it is back, and
 //! the console can show the last figures meanwhile.

@@ -1,4 +1,4 @@
-//! Opens the store for a command or for the server (contract 9): first the database of the settings or the
+//! Opens the store for a command or for the server (contract 9.1 to 9.4): first the database of the settings or the
 //! private PostgreSQL, then the schema, then the master key.
 
 use std::path::{Path, PathBuf};

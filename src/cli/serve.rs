@@ -24,7 +24,7 @@ use crate::operator;
 use crate::public::router;
 use crate::state::AppState;
 
-/// The time from the signal to the exit, with a margin below the ten seconds of contract 9.
+/// The time from the signal to the exit, with a margin below the ten seconds of contract 9.6.2.
 const EXIT_WITHIN: Duration = Duration::from_millis(9500);
 /// How often expired rows are removed.
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_hours(1);

@@ -1,4 +1,4 @@
-//! The catalogue of texts (contract 14): English stands where a text is made, and its Chinese twin in
+//! The catalogue of texts (contract 14.1 and 14.2): English stands where a text is made, and its Chinese twin in
 //! `locales/zh.po`, under the English pattern.
 
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! Authentication of the public endpoints (contract 3, 4, 5, 6 and 11): it looks up the app and its
+//! Authentication of the public endpoints (contract 2.6, 3.2, 4.1, 6.3 and 11.5): it looks up the app and its
 //! token, and turns each failed check into its refusal. The proofs themselves are types of
 //! [`domain::caller`].
 
@@ -129,7 +129,7 @@ fn admit(state: &AppState, app: &App, limited: Limited) -> Result<(), Refusal> {
     admitted.map_err(|exceeded| Refusal::rate_limited(exceeded.text(), exceeded.wait))
 }
 
-/// Checks that the caller holds a permission scope (contract 4).
+/// Checks that the caller holds a permission scope (contract 4.1.2, 10.3.2 and 10.4.2).
 ///
 /// # Errors
 /// 100200102 naming the scope.
@@ -146,7 +146,7 @@ pub struct CallRefused {
     pub signed: Option<(AppId, WalletForm)>,
 }
 
-/// Checks the access token, the scope where one is needed, and then the signature of a call (contract 3 and 10).
+/// Checks the access token, the scope where one is needed, and then the signature of a call (contract 3.6.1).
 ///
 /// # Errors
 /// As [`authenticate`]; 100200102 without the scope; 100200114 for a signature that is absent or does not match.
@@ -219,7 +219,7 @@ fn not_signed(not_signed: NotSigned) -> Refusal {
     Refusal { data, ..bad_signature() }
 }
 
-/// Checks `app_id` and `app_secret` of a token request or a login (contract 6 and 11).
+/// Checks `app_id` and `app_secret` of a token request or a login (contract 6.3 and 11.5).
 ///
 /// # Errors
 /// 100200101 when either is wrong, 100200102 when the app is suspended, 10000305.

@@ -63,7 +63,7 @@ pub(super) async fn query_or_body(
 }
 
 /// The fields of a small body whose kind the client chose: multipart by its content type, JSON
-/// by its first character, else a form. Nothing, `{}` and `[]` are no fields (contract 5).
+/// by its first character, else a form. Nothing, `{}` and `[]` are no fields (contract 5.2.2).
 ///
 /// # Errors
 /// 10000200 for a body that cannot be read.

@@ -45,7 +45,7 @@ const EXTENSIONS: [&str; 3] = ["png", "jpg", "jpeg"];
 /// `POST /openapi/mp/developer/file/img/uploadWithFile`.
 ///
 /// # Errors
-/// The codes of contract 7 that are marked images or all.
+/// The codes of contract 7.1 that are marked images or all.
 pub async fn upload_with_file(State(state): State<AppState>, request: Request) -> Result<Response, Refusal> {
     let (parts, body) = request.into_parts();
     let (query, body) = query_with(&CREDENTIALS, &state.config.http, &parts, body).await?;
@@ -68,7 +68,7 @@ pub async fn upload_with_file(State(state): State<AppState>, request: Request) -
 /// `POST /openapi/mp/developer/file/img/uploadWithUrl`.
 ///
 /// # Errors
-/// The codes of contract 7 that are marked images or all.
+/// The codes of contract 7.1 that are marked images or all.
 pub async fn upload_with_url(State(state): State<AppState>, request: Request) -> Result<Response, Refusal> {
     let (parts, body) = request.into_parts();
     let (query, trailing_url) = split_trailing_url(parts.uri.query().unwrap_or_default());
@@ -176,7 +176,7 @@ fn illegal(text: impl Into<Text>) -> Refusal {
 }
 
 /// Splits an unencoded `url=` off the end of a query: real clients write it there as it is, `&`
-/// and all (contract 5). It is the last parameter when no credential stands only after it. Gives the
+/// and all (contract 5.2.4 and 5.2.5). It is the last parameter when no credential stands only after it. Gives the
 /// query before it, and the URL as it stands there.
 #[must_use]
 pub fn split_trailing_url(query: &str) -> (&str, Option<&str>) {
@@ -194,7 +194,7 @@ pub fn split_trailing_url(query: &str) -> (&str, Option<&str>) {
 }
 
 /// Streams the parts of a multipart body and gives the one named `file`, at most
-/// [`pictures::BYTES_MAX`] bytes; the others are skipped unread (contract 5). Room for `expected` bytes
+/// [`pictures::BYTES_MAX`] bytes; the others are skipped unread (contract 5.1.4). Room for `expected` bytes
 /// is made when the part begins.
 ///
 /// # Errors

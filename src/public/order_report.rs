@@ -31,7 +31,7 @@ use crate::state::AppState;
 /// Token and scope, then fields; then, in the store, what the report names and the order's rules.
 ///
 /// # Errors
-/// The codes of contract 7 that are marked report or all.
+/// The codes of contract 7.1 that are marked report or all.
 pub async fn report(State(state): State<AppState>, request: Request) -> Result<Response, Refusal> {
     let (parts, body) = request.into_parts();
     let (query, body) = query_with(&auth::CREDENTIALS, &state.config.http, &parts, body).await?;

@@ -66,7 +66,7 @@ macro_rules! route {
     };
 }
 
-/// Every route of the public listener (contract 1: sections 3 to 6, 10, 11 and 15, and nothing else), those of a
+/// Every route of the public listener (contract 1.2.1: sections 3 to 6, 10, 11 and 15, and nothing else), those of a
 /// path together.
 #[rustfmt::skip]
 pub static ROUTES: [Route; 18] = [

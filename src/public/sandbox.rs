@@ -39,7 +39,7 @@ refusals! { Refusal:
 /// Asks for a fault.
 ///
 /// # Errors
-/// The codes of contract 7 that are marked sandbox or all.
+/// The codes of contract 7.1 that are marked sandbox or all.
 pub async fn faults(State(state): State<AppState>, request: Request) -> Result<Response, Refusal> {
     let (app, fields) = read(&state, request).await?;
     let fault = read_fault(&mut Input::of(&fields))?;
@@ -49,7 +49,7 @@ pub async fn faults(State(state): State<AppState>, request: Request) -> Result<R
 /// Notes a shipment.
 ///
 /// # Errors
-/// The codes of contract 7 that are marked sandbox or all.
+/// The codes of contract 7.1 that are marked sandbox or all.
 pub async fn shipments(State(state): State<AppState>, request: Request) -> Result<Response, Refusal> {
     let (app, fields) = read(&state, request).await?;
     let biz_no = read_shipment(&mut Input::of(&fields))?;

@@ -329,7 +329,7 @@ async fn the_audit_finds_each_kind_of_damage() {
     till.assert_audit_clean().await;
 }
 
-/// The same for the kinds of contract 10.
+/// The same for the kinds of contract 10.7.1.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_audit_finds_each_kind_of_damage_to_presents_cancels_and_closed_numbers() {
     let till = TestTill::start().await;

@@ -145,7 +145,7 @@ async fn a_login_code_is_issued_and_logs_its_player_in() {
     assert_eq!(till.number("SELECT count(*) FROM login_codes").await, 0);
 }
 
-/// Contract 9: what an operator changes acts on every running instance within 5 seconds.
+/// Contract 9.9.1: what an operator changes acts on every running instance within 5 seconds.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_revoked_token_ends_on_a_running_server_within_five_seconds() {
     let (program, _) = program().await;

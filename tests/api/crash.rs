@@ -1,5 +1,5 @@
 //! Real server processes that are killed: an acknowledged exchange stands, an unacknowledged one
-//! can be repeated (contract 3 and 9).
+//! can be repeated (contract 3.3.1 and 9.5.2).
 
 use std::net::SocketAddr;
 use std::time::Duration;

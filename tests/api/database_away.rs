@@ -1,4 +1,4 @@
-//! The database is away (contract 9): 503 in under 3 seconds, in the envelope, with nothing done.
+//! The database is away (contract 9.5.3): 503 in under 3 seconds, in the envelope, with nothing done.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

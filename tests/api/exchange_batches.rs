@@ -1,4 +1,4 @@
-//! Exchanges that are written together (contract 3): the answers and the books are those of one at
+//! Exchanges that are written together (contract 3.3): the answers and the books are those of one at
 //! a time, and one exchange costs its neighbours nothing.
 
 use std::collections::BTreeMap;
@@ -285,7 +285,7 @@ async fn sessions_that_are_ended_under_the_writers_lose_and_double_nothing() {
     till.assert_audit_clean().await;
 }
 
-/// Contract 9: over the deadline, 503; and the queue is empty again as soon as the table is free.
+/// Contract 9.5.1: over the deadline, 503; and the queue is empty again as soon as the table is free.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_that_is_locked_costs_nobody_more_than_the_deadline() {
     let till = TestTill::start_with(|config| config.exchange.deadline = Duration::from_millis(600)).await;

@@ -1,4 +1,4 @@
-//! Every URL of `tests/urls/hostile.json` through the whole service (contract 5, "The fetch").
+//! Every URL of `tests/urls/hostile.json` through the whole service (contract 5.3).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,7 +36,7 @@ async fn ask(till: &TestTill, app: &TestApp, url: &str) -> Answer {
     till.send(Request::post(&format!("/openapi/mp/developer/file/img/uploadWithUrl?{query}"))).await
 }
 
-/// Rule (contract 5): every refusal is 10000419 with the same bytes, makes no connection inside, and
+/// Rule (contract 5.3.14): every refusal is 10000419 with the same bytes, makes no connection inside, and
 /// comes within the time limit, here 2 s.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_hostile_url_is_refused_alike_and_reaches_nothing() {

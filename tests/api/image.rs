@@ -1,4 +1,4 @@
-//! `GET /img/{imgId}`, and the operator's block list (contract 5).
+//! `GET /img/{imgId}`, and the operator's block list (contract 5.5 and 5.7).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The operator's judge of pictures (docs/images.md, "A judge outside"; 10000303 of contract 7).
+//! The operator's judge of pictures (docs/images.md, "A judge outside"; contract 5.5.3 to 5.5.5).
 
 pub(crate) mod judge;
 

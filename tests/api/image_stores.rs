@@ -1,5 +1,5 @@
-//! Pictures in a folder and in an S3 store (contract 5: "an object store (S3 or a folder) is a
-//! setting"). No imgId points to missing or wrong bytes; what an interruption leaves, a sweep finds.
+//! Pictures in a folder and in an S3 store (contract 5.8). No imgId points to missing or wrong bytes; what an
+//! interruption leaves, a sweep finds.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};

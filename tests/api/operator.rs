@@ -1,4 +1,4 @@
-//! The operator listener (contract 9).
+//! The operator listener (contract 9.7).
 
 use domain::secret::Secret;
 

@@ -1,4 +1,4 @@
-//! Rate limits for each app and endpoint (contract 7).
+//! Rate limits for each app and endpoint (contract 7.2).
 
 use std::time::{Duration, Instant};
 
@@ -129,7 +129,7 @@ async fn an_app_may_have_limits_of_its_own_and_0_is_none() {
     assert_eq!(burst(&till, &token(&app, &app.secret)).await, 2);
 }
 
-/// The numbers that contract 7 gives, out of the settings that are compiled in.
+/// The numbers that contract 7.2.1 gives, out of the settings that are compiled in.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_defaults_are_those_of_the_contract() {
     let defaults = Config::load(None, std::iter::empty()).unwrap().limits;
@@ -155,7 +155,7 @@ async fn the_defaults_are_those_of_the_contract() {
     till.send(upload(&app, "uploadWithFile")).await.assert_refused(10_000_305, &text(50, "uploads"));
 }
 
-/// Contract 9: what an operator changes acts within 5 seconds.
+/// Contract 9.9.1: what an operator changes acts within 5 seconds.
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_of_an_app_change_while_the_server_runs_and_none_takes_the_setting_again() {
     let till = till().await;

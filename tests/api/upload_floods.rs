@@ -1,4 +1,4 @@
-//! Uploads that would take too much: of memory, of time, of the wire (contract 2.7 and 5).
+//! Uploads that would take too much: of memory, of time, of the wire (contract 2.7, 5.1.6 and 5.1.7).
 
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};

@@ -1,6 +1,6 @@
 //! No wrong clock makes an idempotency key deduct twice.
 //!
-//! Contract 3: a number belongs to its app for ever and deducts at
+//! Contract 3.3.3, 3.3.4 and 3.3.9: a number belongs to its app for ever and deducts at
 //! most once, ever; for 48 hours its repeat is answered with the original data, then it is refused as expired.
 //!
 //! Three servers share one database: one has the right time, one is an hour ahead, one an hour behind. Numbers that

@@ -1,6 +1,6 @@
 //! The disk under the database is full.
 //!
-//! Contract 2.2 and 9: the answer is 503, nothing acknowledged that is not durable,
+//! Contract 2.2.1, 3.3.1 and 9.5.3: the answer is 503, nothing acknowledged that is not durable,
 //! and the service comes back by itself.
 //!
 //! The private PostgreSQL of a server lives on a small file system in memory. A file fills that up to its last block
@@ -36,7 +36,7 @@ use crate::support::stage::{Stage, Wallets, with_defaults};
 
 /// A new cluster and its log take some 60 MB; the rest is what an hour of exchanges would use.
 const DISK_BYTES: &str = "192m";
-/// Contract 9; what is beyond is the machine's, not the server's.
+/// Contract 9.5.3; what is beyond is the machine's, not the server's.
 const UNAVAILABLE_WITHIN: Duration = Duration::from_secs(3);
 const MARGIN: Duration = Duration::from_secs(2);
 /// PostgreSQL recovers first, and the supervisor pauses for up to 2 s between two starts.

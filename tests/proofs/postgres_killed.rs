@@ -26,11 +26,11 @@ use crate::support::{Dice, full_or_short, postgres};
 const WALLETS: Wallets = Wallets { count: 50, free: 1_000_000, charge: 1_000_000 };
 const BETWEEN_KILLS: Duration = Duration::from_millis(1500);
 const AWAY: Duration = Duration::from_secs(5);
-/// Contract 9.
+/// Contract 9.1.4.
 const BACK_WITHIN: Duration = Duration::from_secs(5);
 /// Twice that, for the start of another program on a busy machine.
 const STARTED_WITHIN: Duration = Duration::from_secs(10);
-/// Contract 9.
+/// Contract 9.5.3.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 const PATIENCE: Duration = Duration::from_mins(1);
 

@@ -1,6 +1,6 @@
 //! A dump that is restored elsewhere holds the same balances, records, keys and pictures.
 //!
-//! Contract 3 and 9.
+//! Contract 3.3.5 and 9.4.6.
 //!
 //! PostgreSQL's own `pg_dump` and `pg_restore` carry everything over. First at rest: every row of every table and the
 //! schema are the same; a new server on the restored database replays old numbers byte for byte, knows the old tokens

@@ -1,6 +1,6 @@
 //! Two servers behind a proxy are restarted in turns, and no request fails.
 //!
-//! There are 200 exchanges a second, 100 in the short form (contract 9, SIGTERM: it stops accepting, answers everything
+//! There are 200 exchanges a second, 100 in the short form (contract 9.6: it stops accepting, answers everything
 //! whose first byte has arrived, and exits within ten seconds).
 //!
 //! The proxy is as simple as they come: for each connection a server in turns, of those whose /readyz says so; one that

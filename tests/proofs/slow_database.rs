@@ -27,7 +27,7 @@ use crate::support::stage::{Stage, Wallets};
 const CLIENTS: usize = 200;
 const SLOW: Duration = Duration::from_millis(500);
 const LOCKED: Duration = Duration::from_secs(5);
-/// The deadline of contract 9 is two seconds; the third is for the machine, as in "503 in under 3 seconds".
+/// The deadline of contract 9.5.1 is two seconds; the third is for the machine, as in "503 in under 3 seconds".
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 const NORMAL_WITHIN: Duration = Duration::from_secs(1);
 const SETTLE_WITHIN: Duration = Duration::from_mins(1);

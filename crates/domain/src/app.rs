@@ -13,7 +13,7 @@ use crate::key_uses::LiveKey;
 use crate::secret::Secret;
 use crate::signature::PayKey;
 
-/// How long an access token is valid (contract 6).
+/// How long an access token is valid (contract 6.4.1).
 pub const TOKEN_LIFETIME: Duration = Duration::from_hours(48);
 /// How many pay keys of an app are valid, and how many app secrets (contract 8.2.2).
 pub const LIVE_KEYS: usize = 2;

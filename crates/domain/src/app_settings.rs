@@ -275,9 +275,9 @@ crate::word_enum! {
     pub enum Scope {
         /// Guaranteed payment: the app may report orders.
         Epay = "epay",
-        /// The app may give its players gifted currency (contract 10).
+        /// The app may give its players gifted currency (contract 10.3.2).
         Present = "present",
-        /// The app may give exchanges back (contract 10).
+        /// The app may give exchanges back (contract 10.4.2).
         Cancel = "cancel",
     }
 }

@@ -1,4 +1,4 @@
-//! Proofs of who calls (contract 3 and 6). A [`Caller`] is an app whose access token was checked.
+//! Proofs of who calls (contract 3.2, 6.4 and 10.1.2). A [`Caller`] is an app whose access token was checked.
 //! A [`Signed`] value is one whose signature was verified with a live pay key of that app.
 //! Functions that move money accept only a [`Signed`] value. So an exchange without a valid signature
 //! does not compile:
@@ -70,7 +70,7 @@ impl Caller {
         &self.app
     }
 
-    /// Verifies the signature in `sign` over the signed fields of a call (contract 3 and 10).
+    /// Verifies the signature in `sign` over the signed fields of a call (contract 3.2 and 10.1.2).
     ///
     /// # Errors
     /// `sign` is absent, or no live pay key of the app made it.
@@ -90,7 +90,7 @@ impl Caller {
     }
 }
 
-/// Whether a text is a valid secret of the app, whose use then counts (contract 6 and 11). It takes the same
+/// Whether a text is a valid secret of the app, whose use then counts (contract 6.1 and 11.1). It takes the same
 /// time for an unknown app and for a wrong secret.
 #[must_use]
 pub fn proves_secret(app: Option<&App>, text: &str) -> bool {
@@ -114,7 +114,7 @@ pub fn is_signed_by(app: &App, form: &WalletForm) -> bool {
 }
 
 /// Does the work of [`Caller::verify`] for a request whose app or token was refused, so that an
-/// unknown app takes as long as a wrong key (contract 3).
+/// unknown app takes as long as a wrong key (contract 3.2.5).
 pub fn verify_for_nobody(form: &WalletForm) {
     if let Some(sign) = form.fields.text("sign").map(Sign::new) {
         std::hint::black_box(NOBODYS_KEY.verifies(string_to_sign(form), &sign));

@@ -5,13 +5,13 @@ crate::word_enum! {
     pub enum Endpoint {
         /// The exchange (contract 3).
         Exchange = "exchange",
-        /// The present (contract 10).
+        /// The present (contract 10.3).
         Present = "present",
-        /// The cancel (contract 10).
+        /// The cancel (contract 10.4).
         Cancel = "cancel",
-        /// The balance (contract 10).
+        /// The balance (contract 10.6).
         Balance = "balance",
-        /// The query (contract 10).
+        /// The query (contract 10.5).
         Query = "query",
         /// The order report (contract 4).
         OrderReport = "order_report",

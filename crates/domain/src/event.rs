@@ -211,7 +211,7 @@ fn take_text(bytes: &mut &[u8]) -> Option<String> {
     String::from_utf8(text.to_vec()).ok()
 }
 
-/// When a failed try is repeated (contract 12).
+/// When a failed try is repeated (contract 12.4.2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryDelays(Vec<Duration>);
 

@@ -903,7 +903,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Contract 2.5 and 3: decoded once, as every form decoder does it.
+        /// Contract 2.5.10 and 3.2.1: decoded once, as every form decoder does it.
         #[test]
         fn a_value_is_decoded_as_a_form_decoder_would(
             encoded in prop::collection::vec(

@@ -1,4 +1,4 @@
-//! Health of the till over time (contract 16): what each instance saw in a minute, and the verdict in words.
+//! Health of the till over time (contract 16.1 and 16.2): what each instance saw in a minute, and the verdict in words.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

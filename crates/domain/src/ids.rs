@@ -141,7 +141,7 @@ text_type!(
     |text| made_of(text, 1, 63, |byte| byte.is_ascii_alphanumeric())
 );
 text_type!(
-    /// Zone and role of a player, `<zone>_<role>` (contract 3).
+    /// Zone and role of a player, `<zone>_<role>` (contract 3.1).
     ZoneId,
     "<zone>_<role>, at most 128 bytes, without &, = and control characters"
         => r"^[^_&=\u0000-\u001f\u007f-\u009f]+_[^&=\u0000-\u001f\u007f-\u009f]+$" { "maxLength": ZONE_ID_BYTES_MAX },
@@ -170,7 +170,7 @@ text_type!(
     |text| made_of(text, 6, 32, |byte| id_byte(byte) || byte == b'*')
 );
 text_type!(
-    /// Id of an uploaded picture: 192 random bits (contract 5).
+    /// Id of an uploaded picture: 192 random bits (contract 5.6.2).
     ImgId, "48 lower-case hexadecimal characters" => "^[0-9a-f]{48}$",
     |text| made_of(text, 48, 48, |byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 );

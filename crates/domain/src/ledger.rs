@@ -20,17 +20,17 @@ const EPOCH_UNIX_SECONDS: i64 = 946_684_800;
 crate::word_enum! {
     /// The kind of a ledger entry, or of another row that has used a reference.
     pub enum ReferenceKind {
-        /// A game deducted (contract 3).
+        /// A game deducted (contract 3.3).
         Exchange = "exchange",
-        /// A game gave gifted currency (contract 10).
+        /// A game gave gifted currency (contract 10.3).
         Present = "present",
-        /// An exchange was given back, or a part of it (contract 10).
+        /// An exchange was given back, or a part of it (contract 10.4 and 10.7.3).
         Cancel = "cancel",
         /// A game closed a `biz_no`. It is no ledger entry.
         Closed = "closed",
         /// An operator added currency (contract 8.3).
         Credit = "credit",
-        /// An operator took currency back (contract 10).
+        /// An operator took currency back (contract 10.7.2).
         Debit = "debit",
     }
 }

@@ -105,7 +105,7 @@ fn body(bytes: &'static [u8]) -> Bytes {
     Bytes::from_static(bytes)
 }
 
-/// Rule (contract 5): the request, byte for byte: no cookies, no authorisation, nothing else.
+/// Rule (contract 5.3.9): the request, byte for byte: no cookies, no authorisation, nothing else.
 #[tokio::test]
 async fn the_request_byte_for_byte() {
     let origin = Origin::always(Reply::ok(b"picture")).await;
@@ -119,7 +119,7 @@ async fn the_request_byte_for_byte() {
     assert_eq!(origin.requests(), [expected]);
 }
 
-/// Rule (contract 5): without an allowed network, nothing on loopback is even connected to.
+/// Rule (contract 5.3.3): without an allowed network, nothing on loopback is even connected to.
 #[tokio::test]
 async fn loopback_is_not_connected_to() {
     let origin = Origin::always(Reply::ok(b"secret")).await;
@@ -137,7 +137,7 @@ async fn loopback_is_not_connected_to() {
     assert_eq!(origin.connections(), 0);
 }
 
-/// Rule (contract 5, `fetch.allow_networks`): the port rule stays in an allowed network.
+/// Rule (contract 5.3.6): the port rule stays in an allowed network.
 #[tokio::test]
 async fn the_port_rule_stays_in_an_allowed_network() {
     let origin = Origin::always(Reply::ok(b"secret")).await;
@@ -146,7 +146,7 @@ async fn the_port_rule_stays_in_an_allowed_network() {
     assert_eq!(origin.connections(), 0);
 }
 
-/// Rule (contract 5): a name with any forbidden address among its answers is refused, and none of
+/// Rule (contract 5.3.3): a name with any forbidden address among its answers is refused, and none of
 /// the others is connected to.
 #[tokio::test]
 async fn a_name_with_a_forbidden_address_is_refused() {
@@ -171,7 +171,7 @@ async fn a_name_with_a_forbidden_address_is_refused() {
     assert_eq!(fetcher.bytes(&format!("http://good.example:{port}/"), None).await, Ok(body(b"picture")));
 }
 
-/// Rule (contract 5): the connection is made to the address that was checked: a name is asked for
+/// Rule (contract 5.3.7): the connection is made to the address that was checked: a name is asked for
 /// once, so a second, different answer changes nothing (DNS rebinding).
 #[tokio::test]
 async fn a_name_is_asked_for_once() {
@@ -191,7 +191,7 @@ async fn a_name_is_asked_for_once() {
     );
 }
 
-/// Rule (contract 5): 10 s in all, a look-up that hangs included.
+/// Rule (contract 5.3.10): 10 s in all, a look-up that hangs included.
 #[tokio::test]
 async fn a_hanging_look_up_ends_with_the_time_limit() {
     let origin = Origin::always(Reply::ok(b"picture")).await;
@@ -214,7 +214,7 @@ async fn the_next_address_is_tried() {
     assert_eq!(found, Err(FetchError::ConnectFailed));
 }
 
-/// Rule (contract 5): 2 s to connect; an address that does not answer leaves time for the next.
+/// Rule (contract 5.3.10): 2 s to connect; an address that does not answer leaves time for the next.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn an_address_that_does_not_answer() {
@@ -329,7 +329,7 @@ fn a_fetch_is_send() {
     send(&Fetcher::new(settings(&[])).bytes("http://a.example/", None));
 }
 
-/// Rule (contract 5): one text, the same for all causes; causes are distinct and stable names.
+/// Rule (contract 5.3.14 and 5.3.17): one text, the same for all causes; causes are distinct and stable names.
 #[test]
 fn one_text_for_all_causes() {
     let all = [

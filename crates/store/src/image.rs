@@ -1,4 +1,4 @@
-//! Images (contract 5). The same bytes of an app are one image with one id. A blob is stored once,
+//! Images (contract 5.6 and 5.8). The same bytes of an app are one image with one id. A blob is stored once,
 //! whoever uploads it.
 
 use std::sync::Arc;

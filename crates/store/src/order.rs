@@ -1,4 +1,4 @@
-//! Orders, their payments and their events (contract 4).
+//! Orders, their payments and their events (contract 4.4 and 4.5).
 //!
 //! A writer of its own ([`crate::writer`]) carries out all reports that wait in two statements. The first reads all rows
 //! that the reports depend on. Then the rules decide the reports in the order of their arrival ([`batch`]). The second

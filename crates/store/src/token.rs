@@ -1,4 +1,4 @@
-//! Access tokens (contract 6). Only the hash of a token is stored.
+//! Access tokens (contract 6.4). Only the hash of a token is stored.
 
 use std::time::Duration;
 

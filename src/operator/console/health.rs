@@ -1,4 +1,4 @@
-//! Health of the till over time (contract 16): the verdict and the strip of the overview, and the page of one hour.
+//! Health of the till over time (contract 16.3): the verdict and the strip of the overview, and the page of one hour.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

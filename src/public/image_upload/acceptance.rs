@@ -85,7 +85,7 @@ async fn judge_and_keep(
     Ok(img_id)
 }
 
-/// By the rules of contract 5, on a thread that may block.
+/// By the rules of contract 5.4, on a thread that may block.
 async fn judge(state: &AppState, app_id: &AppId, field: &'static str, bytes: Bytes) -> Result<Kept, Refusal> {
     let turn = state.picture_work.turn(app_id.as_str()).await?;
     let started = Instant::now();

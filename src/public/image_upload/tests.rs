@@ -51,7 +51,7 @@ fn without_boundary() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Rule (contract 5): the part `file` is read byte for byte, wherever the body is cut on its way
+    /// Rule (contract 5.1.4): the part `file` is read byte for byte, wherever the body is cut on its way
     /// and whatever the other parts hold.
     #[test]
     fn the_file_is_read_byte_for_byte(
@@ -60,7 +60,7 @@ proptest! {
         prop_assert_eq!(read(&multipart(&file, &before, &after), cut), Ok(Bytes::from(file)));
     }
 
-    /// Rule (contract 5): a body that ends early, anywhere, is refused and not a shorter picture.
+    /// Rule (contract 2.2.5): a body that ends early, anywhere, is refused and not a shorter picture.
     #[test]
     fn a_body_that_is_cut_is_refused(file in without_boundary(), cut in 1_usize..100, end in 0.0..1.0) {
         let body = multipart(&file, b"x", b"y");
@@ -86,7 +86,7 @@ proptest! {
         prop_assert_eq!(read(&body, cut).ok(), read(&body, body.len().max(1)).ok());
     }
 
-    /// Rule (contract 5): whatever stands in a query, the URL at its end is taken as it is or not at
+    /// Rule (contract 5.2.4 and 5.2.5): whatever stands in a query, the URL at its end is taken as it is or not at
     /// all, and no credential disappears in it.
     #[test]
     fn a_trailing_url_is_taken_as_it_is(query in "(app_id=a|access_token=t|url=|url=h://x|u=1|&|=|://|%26){0,12}") {

@@ -1,4 +1,4 @@
-//! The fields of a report, each by its own rule and code (contract 4).
+//! The fields of a report, each by its own rule and code (contract 4.2).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Reports that come at once, at one server and at two (contract 4).
+//! Reports that come at once, at one server and at two (contract 4.4).
 
 use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;

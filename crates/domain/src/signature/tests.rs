@@ -33,7 +33,7 @@ fn the_vectors_of_the_contract() {
     }
 }
 
-/// The calls of contract 10.
+/// The calls of contract 10.1.3.
 #[test]
 fn the_vectors_of_the_other_calls() {
     for (call, string, sign) in [

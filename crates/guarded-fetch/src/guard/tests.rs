@@ -183,7 +183,7 @@ const PUBLIC: [&str; 49] = [
     "2606:4700::5eff:10.0.0.1",
 ];
 
-/// Rule (contract 5): an address that is not public is refused.
+/// Rule (contract 5.3.4): an address that is not public is refused.
 #[test]
 fn addresses_that_are_not_public() {
     for text in NOT_PUBLIC {
@@ -192,7 +192,7 @@ fn addresses_that_are_not_public() {
     }
 }
 
-/// Rule (contract 5): public addresses are not refused.
+/// Rule (contract 5.3.4): public addresses are not refused.
 #[test]
 fn addresses_that_are_public() {
     for text in PUBLIC {
@@ -225,7 +225,7 @@ fn blocks_are_named() {
     assert_eq!(named("8.8.8.8"), None);
 }
 
-/// Rule (contract 5): a name with any forbidden address among its answers is refused, wherever it
+/// Rule (contract 5.3.3): a name with any forbidden address among its answers is refused, wherever it
 /// stands; so is a name without addresses.
 #[test]
 fn one_forbidden_address_refuses_the_name() {
@@ -255,7 +255,7 @@ fn the_machines_own_addresses_are_refused() {
     assert_eq!(judge(&addresses(&["8.8.8.8"]), &own, &networks(&["8.8.8.0/24"])), Ok(()));
 }
 
-/// Rule (contract 5, `fetch.allow_networks`): an allowed network lifts the guard for its own
+/// Rule (contract 5.3.6): an allowed network lifts the guard for its own
 /// addresses, in IPv4-mapped form too, and for no others.
 #[test]
 fn an_allowed_network_allows_its_own_addresses_only() {
@@ -286,7 +286,7 @@ fn an_allowed_network_allows_its_own_addresses_only() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Rule (contract 5): no IPv4 address inside IPv6 is public, in whichever form and whatever it
+    /// Rule (contract 5.3.5): no IPv4 address inside IPv6 is public, in whichever form and whatever it
     /// is, and what the standard library knows to be local is not public.
     #[test]
     fn no_address_inside_another_is_public(inner in any::<u32>(), outer in any::<u32>(), low in any::<u16>()) {

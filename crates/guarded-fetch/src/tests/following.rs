@@ -11,7 +11,7 @@ async fn countdown(status: &'static str) -> Origin {
     .await
 }
 
-/// Rule (contract 5): at most 3 redirects; the fourth is not followed.
+/// Rule (contract 5.3.8): at most 3 redirects; the fourth is not followed.
 #[tokio::test]
 async fn three_redirects_are_followed_and_no_more() {
     let origin = countdown("302 Found").await;
@@ -43,7 +43,7 @@ async fn every_kind_of_redirect_is_a_get() {
     }
 }
 
-/// Rule (contract 5): a loop ends.
+/// Rule (contract 5.3.8): a loop ends.
 #[tokio::test]
 async fn a_loop_ends() {
     let origin = Origin::always(Reply::redirect("302 Found", "/picture.png")).await;
@@ -71,7 +71,7 @@ async fn redirects_that_lead_nowhere() {
     assert_eq!(fetch_once(settings(&[&origin]), &origin).await, Err(FetchError::Location));
 }
 
-/// Rule (contract 5): each redirect is checked anew, address, port, scheme and all; a refused one
+/// Rule (contract 5.3.8): each redirect is checked anew, address, port, scheme and all; a refused one
 /// is not connected to.
 #[tokio::test]
 async fn each_redirect_is_checked_anew() {
@@ -125,7 +125,7 @@ async fn a_redirect_carries_nothing_over() {
     }
 }
 
-/// Rule (contract 5): 10 s in all, redirects included.
+/// Rule (contract 5.3.10): 10 s in all, redirects included.
 #[tokio::test]
 async fn redirects_share_one_time_limit() {
     // Each answer comes within the limit, and the second one after its end.

@@ -41,7 +41,7 @@ fn inside_names() -> LookUp {
     names(&[("localhost", &["127.0.0.1", "::1"]), ("localhost.", &["127.0.0.1"])])
 }
 
-/// Rule (contract 5): no spelling of an address inside is ever connected to, and every refusal says
+/// Rule (contract 5.3.4 and 5.3.14): no spelling of an address inside is ever connected to, and every refusal says
 /// the same.
 #[tokio::test]
 async fn no_hostile_url_reaches_inside() {
@@ -65,7 +65,7 @@ async fn no_hostile_url_reaches_inside() {
     assert_eq!(fetcher.bytes(&format!("http://127.0.0.3:{port}/"), None).await, Ok(body(b"picture")));
 }
 
-/// Rule (contract 5): the same for where a redirect leads, be it absolute, relative or to another
+/// Rule (contract 5.3.8): the same for where a redirect leads, be it absolute, relative or to another
 /// scheme.
 #[tokio::test]
 async fn no_redirect_to_a_hostile_url_reaches_inside() {
@@ -88,7 +88,7 @@ async fn no_redirect_to_a_hostile_url_reaches_inside() {
     assert_untouched(&inside);
 }
 
-/// Rule (contract 5): a name is looked up and judged anew for each redirect, so a name that leads
+/// Rule (contract 5.3.8): a name is looked up and judged anew for each redirect, so a name that leads
 /// inside on the second look-up (rebinding) is refused there.
 #[tokio::test]
 async fn a_name_that_turns_inside_between_two_look_ups_is_refused() {
@@ -114,7 +114,7 @@ async fn a_name_that_turns_inside_between_two_look_ups_is_refused() {
     assert_untouched(&inside);
 }
 
-/// Rule (contract 5): nothing public is refused by its text or its address.
+/// Rule (contract 5.3.3): nothing public is refused by its text or its address.
 #[test]
 fn public_urls_are_not_refused() {
     let settings = FetchSettings { ports: vec![80, 443], ..settings_for(80) };

@@ -34,7 +34,7 @@ async fn good_answers() {
     assert_eq!(fetched(Reply::ok(b"picture").then_hang()).await, Ok(body(b"picture")));
 }
 
-/// Rule (contract 5): status 200 only.
+/// Rule (contract 5.3.11): status 200 only.
 #[tokio::test]
 async fn status_200_only() {
     for status in [
@@ -61,7 +61,7 @@ async fn status_200_only() {
     assert!(matches!(found, Err(FetchError::Status | FetchError::Broken)), "{found:?}");
 }
 
-/// Rule (contract 5): no decompression; an encoded body is refused, not stored.
+/// Rule (contract 5.3.9): no decompression; an encoded body is refused, not stored.
 #[tokio::test]
 async fn encoded_bodies_are_refused() {
     for line in [
@@ -82,7 +82,7 @@ async fn encoded_bodies_are_refused() {
     assert_eq!(fetched(reply).await, Err(FetchError::Encoded));
 }
 
-/// Rule (contract 5): at most the size limit, counted as it streams; one byte more is refused, and
+/// Rule (contract 5.3.11): at most the size limit, counted as it streams; one byte more is refused, and
 /// a length over it at once.
 #[tokio::test]
 async fn the_size_limit() {
@@ -98,7 +98,7 @@ async fn the_size_limit() {
     assert_eq!(fetched(length("18446744073709551600")).await, Err(FetchError::TooLarge));
 }
 
-/// Rule (contract 5): a body without an end stops at the size limit, whichever way it is framed.
+/// Rule (contract 5.3.11): a body without an end stops at the size limit, whichever way it is framed.
 #[tokio::test]
 async fn an_endless_body_stops_at_the_size_limit() {
     let endless = Reply::head("200 OK", "").then_repeat(&[b'x'; 300], Duration::ZERO);
@@ -167,7 +167,7 @@ async fn an_endless_header_is_refused() {
     assert_eq!(fetched(Reply::head("200 OK", &many).and(b"picture")).await, Err(FetchError::HeaderTooLarge));
 }
 
-/// Rule (contract 5): 10 s in all, however the time is wasted.
+/// Rule (contract 5.3.10): 10 s in all, however the time is wasted.
 #[tokio::test]
 async fn a_slow_origin_is_left_at_the_time_limit() {
     let pause = Duration::from_millis(20);

@@ -40,7 +40,7 @@ fn trusting(settings: FetchSettings) -> Fetcher {
     Fetcher { tls: tests_authority(), ..asking(settings, all_is_local()) }
 }
 
-/// Rule (contract 5): https with a certificate that names the host; a name is sent (SNI), an
+/// Rule (contract 5.3.12): https with a certificate that names the host; a name is sent (SNI), an
 /// address is not.
 #[tokio::test]
 async fn a_trusted_certificate() {
@@ -56,7 +56,7 @@ async fn a_trusted_certificate() {
     assert!(origin.requests()[0].contains(&format!("\r\nhost: pictures.example:{port}\r\n")));
 }
 
-/// Rule (contract 5): TLS trusts the machine's own certificate store and nothing else; the
+/// Rule (contract 5.3.12): TLS trusts the machine's own certificate store and nothing else; the
 /// certificate must name the host.
 #[tokio::test]
 async fn certificates_that_are_not_trusted() {
@@ -81,7 +81,7 @@ async fn without_a_certificate_store() {
     assert_eq!(secure.connections(), 0);
 }
 
-/// Rule (contract 5): a redirect never leads from https to http, from http to https it may.
+/// Rule (contract 5.3.8): a redirect never leads from https to http, from http to https it may.
 #[tokio::test]
 async fn never_from_https_to_http() {
     let plain = Origin::always(Reply::ok(b"picture")).await;
@@ -96,7 +96,7 @@ async fn never_from_https_to_http() {
     assert_eq!(fetcher.bytes(&upgrading.url("/"), None).await, Ok(body(b"picture")));
 }
 
-/// Rule (contract 5): 2 s to connect, TLS included.
+/// Rule (contract 5.3.10): 2 s to connect, TLS included.
 #[tokio::test]
 async fn a_tls_handshake_that_hangs() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

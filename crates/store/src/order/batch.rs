@@ -175,7 +175,7 @@ impl<'a> Decisions<'a> {
     }
 }
 
-/// Checks what a report names, in the order of contract 4.
+/// Checks what a report names, in the order of contract 4.6.1.
 fn check_names(app: &App, report: &OrderReport, found: &Found) -> Result<FoundImage, ReportOutcome> {
     if !found.open_id {
         return Err(ReportOutcome::UnknownOpenId);
