@@ -354,7 +354,7 @@ fn settings_named_in(text: &str) -> Vec<String> {
     let setting = Regex::new(&format!(r"`({sections})\.([a-z0-9_]+)")).unwrap();
     let variable = Regex::new(r"MINITILL_([A-Z0-9]+(?:_[A-Z0-9]+)*)__([A-Z0-9_]+)").unwrap();
     let found = setting.captures_iter(text).chain(variable.captures_iter(text));
-    // `image.store` is a setting, and the name of a source file is none.
+    // The name of a Rust file is no setting.
     found
         .filter(|found| &found[2] != "rs")
         .map(|found| format!("{}.{}", found[1].to_lowercase(), found[2].to_lowercase()))

@@ -225,7 +225,7 @@ impl NewImage {
                     return Ok(ImageWrite::NeedsObject(object));
                 }
                 (Some(_), Some(object)) if object_location::keep(connection, object).await? => {
-                    uses_object = true
+                    uses_object = true;
                 }
                 (Some(_), Some(_)) => return Ok(ImageWrite::Swept),
             }

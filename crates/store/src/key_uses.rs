@@ -14,7 +14,7 @@ use crate::{Result, Store};
 /// The app of a key (empty for an API key), its kind, and its generation or name.
 type KeyName = (String, KeyKind, String);
 
-/// The counts of this process. It is cheap to clone, and all clones share the counts. GuestPool cannot make
+/// The counts of this process. It is cheap to clone, and all clones share the counts. A stranger cannot make
 /// it grow: only keys that were looked up are in it, and one that nobody holds is forgotten.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KeyUses(Arc<Mutex<HashMap<KeyName, Uses>>>);
