@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use axum::Router;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Notify, watch};
 use tokio::task::{self, JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout_at};
 
+use crate::Handler;
 use crate::connection;
 use crate::connection_slots::ConnectionSlots;
 use crate::limits::ServerLimits;
@@ -90,9 +90,9 @@ pub struct Drained {
 }
 
 /// A listener's settings and its open connections.
-pub(super) struct AcceptLoop {
+pub(super) struct AcceptLoop<H> {
     pub(super) tls: Option<TlsIdentity>,
-    pub(super) router: Router,
+    pub(super) handler: H,
     pub(super) limits: Arc<ServerLimits>,
     pub(super) open: OpenConnections,
     pub(super) shutdown: watch::Receiver<bool>,
@@ -100,7 +100,7 @@ pub(super) struct AcceptLoop {
     pub(super) connections: JoinSet<()>,
 }
 
-impl AcceptLoop {
+impl<H: Handler> AcceptLoop<H> {
     /// Accepts connections until the server stops, then drains.
     pub(super) async fn run(mut self, listener: TcpListener) -> io::Result<Drained> {
         self.accept_until_stopped(&listener).await;
@@ -174,8 +174,8 @@ impl AcceptLoop {
                 () = closed.notified() => {}
             }
         };
-        let (tls, router, limits) = (self.tls.clone(), self.router.clone(), Arc::clone(&self.limits));
-        let running = connection::run(stream, peer, tls, router, limits, progress.clone(), stop);
+        let (tls, handler, limits) = (self.tls.clone(), self.handler.clone(), Arc::clone(&self.limits));
+        let running = connection::run(stream, peer, tls, handler, limits, progress.clone(), stop);
         let task = self.connections.spawn(running).id();
         self.places.open(task, admission, progress, close);
         self.count();

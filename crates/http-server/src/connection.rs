@@ -1,4 +1,4 @@
-//! One connection: the TLS handshake, hyper with the router behind it, and a watchdog beside it.
+//! One connection: the TLS handshake, hyper with the handler behind it, and a watchdog beside it.
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
@@ -7,9 +7,8 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use axum::Router;
+use axum::body::Body;
 use axum::extract::ConnectInfo;
-use axum::http::Request;
 use axum::http::header::{CONNECTION, HeaderValue};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
@@ -20,8 +19,8 @@ use rustls::ServerConnection;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until};
-use tower::Service;
 
+use crate::Handler;
 use crate::limits::ServerLimits;
 use crate::progress::{Phase, SharedProgress};
 use crate::socket::{Socket, Stream};
@@ -37,7 +36,7 @@ pub(super) async fn run(
     stream: TcpStream,
     peer: SocketAddr,
     tls: Option<TlsIdentity>,
-    router: Router,
+    handler: impl Handler,
     limits: Arc<ServerLimits>,
     progress: SharedProgress,
     stop: impl Future<Output = ()>,
@@ -59,11 +58,11 @@ pub(super) async fn run(
         }
     };
     let socket = Socket::new(stream, progress.clone(), limits.request_bytes_max);
-    // Hands each request to the router, and notes when it begins and ends.
-    let service = service_fn(|mut request: Request<Incoming>| {
+    // Hands each request to the handler, and notes when it begins and ends.
+    let service = service_fn(|mut request: hyper::Request<Incoming>| {
         progress.lock().request_begins(request.body().size_hint().exact(), Instant::now());
         request.extensions_mut().insert(ConnectInfo(peer));
-        let response = router.clone().call(request);
+        let response = handler.clone().call(request.map(Body::new));
         let progress = progress.clone();
         async move {
             let mut response = response.await?;

@@ -19,14 +19,17 @@
 //! | `tls_records` | finds where a TLS record ends |
 //! | `process` | the tokio runtime and the limit of open files |
 
+use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 
-use axum::Router;
+use axum::extract::Request;
+use axum::response::Response;
 use socket2::SockRef;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tower::Service;
 
 mod accept;
 mod connection;
@@ -52,7 +55,18 @@ use connection_slots::ConnectionSlots;
 /// How many bytes of a connection the kernel takes before it can send them.
 const UNSENT_BYTES_MAX: u32 = 32 * 1024;
 
-/// Serves `router` on `listener` until `shutdown` holds `true` or its sender is dropped. Then it
+/// What answers requests: an axum router, or a service around one.
+pub trait Handler:
+    Service<Request, Response = Response, Error = Infallible, Future: Send> + Clone + Send + Sync + 'static
+{
+}
+
+impl<S> Handler for S where
+    S: Service<Request, Response = Response, Error = Infallible, Future: Send> + Clone + Send + Sync + 'static
+{
+}
+
+/// Serves `handler` on `listener` until `shutdown` holds `true` or its sender is dropped. Then it
 /// drains.
 ///
 /// With `tls`, every connection is TLS. Each request has the address of its peer among its
@@ -72,7 +86,7 @@ const UNSENT_BYTES_MAX: u32 = 32 * 1024;
 pub async fn serve(
     listener: TcpListener,
     tls: Option<TlsIdentity>,
-    router: Router,
+    handler: impl Handler,
     limits: ServerLimits,
     open: OpenConnections,
     shutdown: watch::Receiver<bool>,
@@ -80,7 +94,7 @@ pub async fn serve(
     // Accepted connections inherit it. Without it, the kernel takes megabytes for a slow reader.
     let _ = SockRef::from(&listener).set_tcp_notsent_lowat(UNSENT_BYTES_MAX);
     let (limits, places, connections) = (Arc::new(limits), ConnectionSlots::default(), JoinSet::new());
-    AcceptLoop { tls, router, limits, open, shutdown, places, connections }.run(listener).await
+    AcceptLoop { tls, handler, limits, open, shutdown, places, connections }.run(listener).await
 }
 
 #[cfg(doctest)]

@@ -1,0 +1,221 @@
+//! What stands around every handler: request id, trace, log, metrics, panics and the envelope of a refusal.
+//! One layer with one future, because it runs for every request.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::extract::{ConnectInfo, Request};
+use axum::http::header::ALLOW;
+use axum::http::{HeaderName, HeaderValue, Method};
+use axum::response::{IntoResponse as _, Response};
+use domain::app::App;
+use domain::sandbox::SandboxApp;
+use futures_util::FutureExt as _;
+use telemetry::traces::{Answered, Trace, TraceParent};
+use tokio::time::Instant;
+use tower::{Layer, Service};
+use tracing::{Instrument as _, Span};
+
+use super::{Refused, path, rendered};
+use crate::http::client_address::client_address;
+use crate::http::refusal::{Code, Envelope, Refusal, panic_text};
+use crate::http::refusal_log::Unsuccessful;
+use crate::http::request_id::{REQUEST_ID, RequestId, request_id};
+use crate::public::auth;
+use crate::public::routes::{Authentication, Route};
+use crate::public::sandbox::{self, Spoilt};
+use crate::state::AppState;
+
+static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// The layer of one path. Paths that strangers make up have no route, and stay out of metrics and log.
+#[derive(Clone)]
+pub(super) struct Answering {
+    state: AppState,
+    route: Option<&'static Route>,
+    envelope: Envelope,
+}
+
+impl Answering {
+    pub(super) fn new(state: &AppState, route: Option<&'static Route>, envelope: Envelope) -> Self {
+        Self { state: state.clone(), route, envelope }
+    }
+}
+
+impl<Inner> Layer<Inner> for Answering {
+    type Service = Around<Inner>;
+
+    fn layer(&self, inner: Inner) -> Around<Inner> {
+        Around { inner, answering: self.clone() }
+    }
+}
+
+/// A handler with [`Answering`] around it.
+#[derive(Clone)]
+pub(super) struct Around<Inner> {
+    inner: Inner,
+    answering: Answering,
+}
+
+impl<Inner> Service<Request> for Around<Inner>
+where
+    Inner: Service<Request, Response = Response, Error = Infallible>,
+    Inner::Future: Send + 'static,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: Request) -> Self::Future {
+        let begun = self.answering.begin(&mut request);
+        // It runs nothing of ours before it is polled, so a panic comes out of the future.
+        let handling = AssertUnwindSafe(self.inner.call(request)).catch_unwind();
+        let answering = self.answering.clone();
+        Box::pin(async move {
+            let handled = async {
+                let response = handling.await.unwrap_or_else(|panic| Ok(caught(&*panic)));
+                answering.enveloped(response.unwrap_or_else(|never| match never {}))
+            };
+            let handled = auth::with_proven_app(handled).instrument(begun.span.clone());
+            let (response, app) = match &begun.trace {
+                Some(trace) => trace.scope(handled).await,
+                None => handled.await,
+            };
+            let mut response = answering.told(&begun, response, app.as_deref()).await;
+            response.headers_mut().insert(REQUEST_ID.clone(), begun.request_id);
+            Ok(response)
+        })
+    }
+}
+
+/// What is known of a request before it is answered.
+struct Begun {
+    request_id: HeaderValue,
+    method: Method,
+    /// The path, where no route has it.
+    unknown_path: Option<String>,
+    started: Instant,
+    trace: Option<Trace>,
+    span: Span,
+}
+
+impl Answering {
+    /// Gives the request its id, its span and its trace. The client's address stands in the log where clients are servers,
+    /// not where players look at pictures.
+    fn begin(&self, request: &mut Request) -> Begun {
+        let Self { state, route, .. } = self;
+        let request_id = request_id(request);
+        request.extensions_mut().insert(RequestId(request_id.clone()));
+        let unknown_path = route.is_none().then(|| path::shown(request.uri().path()));
+        let may_be_player = route.is_some_and(|route| route.authentication == Authentication::Path);
+        let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().filter(|_| !may_be_player);
+        let client =
+            peer.map(|peer| client_address(peer.0, request.headers(), &state.config.public.trusted_proxies));
+        let started = Instant::now();
+        let caller = trace_parent(request);
+        let tracer = state.tracer.as_ref();
+        let trace = tracer.and_then(|tracer| tracer.begin(caller, started, state.clock.unix_millis()));
+        let trace_id =
+            trace.as_ref().map(Trace::id).or_else(|| caller.map(|caller| hex::encode(caller.trace_id)));
+        let span = tracing::info_span!(
+            "request",
+            request_id = request_id.to_str().unwrap_or_default(),
+            trace_id,
+            client = client.map(tracing::field::display),
+            app_id = tracing::field::Empty
+        );
+        Begun { method: request.method().clone(), request_id, unknown_path, started, trace, span }
+    }
+
+    /// Puts a refusal into the envelope of its endpoint; what is no refusal passes.
+    fn enveloped(&self, mut response: Response) -> Response {
+        let Some(refusal) = response.extensions_mut().remove::<Refusal>() else { return response };
+        let mut rendered = rendered(refusal, self.envelope);
+        if let Some(allow) = response.headers_mut().remove(ALLOW) {
+            rendered.headers_mut().insert(ALLOW, allow);
+        }
+        rendered
+    }
+
+    /// Tells metrics, log (contract 9.7) and trace of the answer. Never a query, a header or a body (contract 2.8). Then
+    /// comes the fault that a sandbox app asked for.
+    async fn told(&self, begun: &Begun, response: Response, app: Option<&App>) -> Response {
+        let Self { state, route, .. } = self;
+        let elapsed = begun.started.elapsed();
+        let code = response.extensions().get::<Refused>().map(|refused| refused.code);
+        state.metrics.answered(route.map(|route| route.endpoint), code, response.status(), elapsed);
+        let app = app.zip(*route);
+        if let Some((app, route)) = app {
+            state.metrics.answered_app(&app.id, route.endpoint, code);
+        }
+        begun.span.in_scope(|| self.log(begun, &response, elapsed));
+        if let (Some(tracer), Some(trace)) = (&state.tracer, &begun.trace) {
+            // Methods that strangers make up stay out of it.
+            let known = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"];
+            let known = known.into_iter().find(|known| *known == begun.method.as_str());
+            let answered = Answered {
+                method: known.unwrap_or("_OTHER"),
+                route: route.map(|route| route.path),
+                endpoint: route.map_or("unknown", |route| route.endpoint.as_str()),
+                status: response.status().as_u16(),
+                code: code.map_or(1, Code::number),
+                request_id: begun.request_id.to_str().unwrap_or_default(),
+            };
+            tracer.end(trace, answered);
+        }
+        match app {
+            Some((app, route)) => spoilt(state, app, route, response).await,
+            None => response,
+        }
+    }
+
+    fn log(&self, begun: &Begun, response: &Response, elapsed: std::time::Duration) {
+        let (method, status) = (&begun.method, response.status());
+        let endpoint = self.route.map_or("unknown", |route| route.path);
+        let Some(Refused { code, cause }) = response.extensions().get::<Refused>() else {
+            let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+            tracing::debug!(%method, endpoint, status = status.as_u16(), elapsed_ms, "answered");
+            return;
+        };
+        let (code, cause) = (Some(code.number()), cause.as_deref().unwrap_or_default());
+        let path = begun.unknown_path.as_deref();
+        self.state.refusal_log.write(&Unsuccessful {
+            method,
+            endpoint,
+            path,
+            status,
+            code,
+            cause,
+            user: None,
+            elapsed,
+        });
+    }
+}
+
+/// A panic is a bug of ours; the caller is told 500 in the envelope.
+fn caught(panic: &(dyn std::any::Any + Send)) -> Response {
+    Refusal::internal(format!("panic: {}", panic_text(panic))).into_response()
+}
+
+/// The answer after the fault that a sandbox app asked for, if one happens to it. Log and metrics tell of the answer
+/// before it.
+async fn spoilt(state: &AppState, app: &App, route: &Route, response: Response) -> Response {
+    let Some(app) = SandboxApp::of(app).filter(|_| route.endpoint.has_faults()) else { return response };
+    match sandbox::spoil(state, &app, route.endpoint).await {
+        Spoilt::Whole => response,
+        Spoilt::Lost => sandbox::lost(),
+        Spoilt::Refused(refusal) => rendered(refusal, route.envelope),
+    }
+}
+
+/// What a W3C `traceparent` says, where one came that is well-formed.
+fn trace_parent(request: &Request) -> Option<TraceParent> {
+    TraceParent::parse(request.headers().get(&TRACEPARENT)?.to_str().ok()?)
+}
