@@ -91,8 +91,7 @@ pub async fn raw(address: SocketAddr, bytes: &[u8]) -> Answer {
         read.expect("the answer is readable to its end");
         received
     };
-    let received =
-        tokio::time::timeout(PATIENCE, exchange).await.expect("an answer");
+    let received = tokio::time::timeout(PATIENCE, exchange).await.expect("an answer");
     Answer::parse(&received)
 }
 
