@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::audit::REHASH;
 use crate::game::Game;
 use crate::support::program::Program;
-use crate::support::{AppKind, TestApp, TestTill};
+use crate::support::{AppKind, TestApp, TestTill, until};
 
 /// All rows about money and its numbers, as bytes.
 const BOOKS: &str = "SELECT string_agg(e::text, E'\\n' ORDER BY reference) FROM ledger_entries e";
@@ -389,13 +389,7 @@ async fn wait_for_lock(till: &TestTill, statement: &str) {
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
          AND query LIKE '%{statement}%'"
     );
-    for _ in 0..1_000 {
-        if till.number(&waits).await > 0 {
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
-    panic!("nobody waits with {statement}");
+    until(&format!("a session waits with {statement}"), async || till.number(&waits).await > 0).await;
 }
 
 /// Of two archives at the same time one moves the entries, and the other says so. Then the same is archived again into

@@ -1,7 +1,5 @@
 //! Commands: what all of them share (contract 8.1), and the lists of what there is.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
 
 use crate::game::Game;
@@ -165,10 +163,8 @@ async fn health_asks_the_server_of_the_settings() {
     // It accepts the connection, and never answers.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap();
-    let started = Instant::now();
     let late = at(&address.to_string()).complaint(&["health"]);
     assert_eq!(late, format!("minitill: http://{address}/healthz: no answer\n"));
-    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
 }
 
 /// Each command has a manual page, and `help` knows it.

@@ -7,10 +7,7 @@ use sqlx::postgres::PgQueryResult;
 use sqlx::{Connection as _, PgConnection, Row as _};
 use tokio::task::JoinHandle;
 
-use crate::support::TestTill;
-
-/// Longer than a statement that waits for nobody takes.
-const A_WHILE: Duration = Duration::from_millis(150);
+use crate::support::{TestTill, until};
 
 /// Three wallets with an entry each, and sessions of the test's own.
 async fn wallets() -> (TestTill, String) {
@@ -41,14 +38,22 @@ async fn number(session: &mut PgConnection, statement: &str) -> i64 {
 
 /// Runs statements in a session of their own; they are to wait for somebody.
 async fn waiting(url: &str, statements: &str) -> JoinHandle<(PgConnection, Result<PgQueryResult, String>)> {
-    let (mut session, statements) = (session(url).await, statements.to_owned());
+    let (mut waiter, statements) = (session(url).await, statements.to_owned());
+    let pid = number(&mut waiter, "SELECT pg_backend_pid()::bigint").await;
     let task = tokio::spawn(async move {
-        let outcome = run(&mut session, &statements).await;
-        (session, outcome)
+        let outcome = run(&mut waiter, &statements).await;
+        (waiter, outcome)
     });
-    tokio::time::sleep(A_WHILE).await;
-    assert!(!task.is_finished(), "it waits");
+    until_locked_out(url, pid).await;
     task
+}
+
+/// Waits until the session of this process waits for a lock.
+async fn until_locked_out(url: &str, pid: i64) {
+    let mut watcher = session(url).await;
+    let waits =
+        format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {pid} AND wait_event_type = 'Lock'");
+    until("the session waits for a lock", async || number(&mut watcher, &waits).await == 1).await;
 }
 
 /// The row of an exchange: ledger entry and idempotency record.
@@ -134,6 +139,7 @@ async fn a_lock_that_was_waited_for_shows_the_wallet_of_then_and_only_a_later_st
     run(&mut first, &format!("BEGIN; {}", written("b1", "o1", 1))).await.unwrap();
     let mut sql = session(&url).await;
     run(&mut sql, "BEGIN").await.unwrap();
+    let pid = number(&mut sql, "SELECT pg_backend_pid()::bigint").await;
     let reading = tokio::spawn(async move {
         // Lock and records in one statement: the balance is of now, the records of before.
         let in_one = "SELECT charge_balance * 10 + (SELECT count(*) FROM ledger_entries) FROM wallets
@@ -141,8 +147,7 @@ async fn a_lock_that_was_waited_for_shows_the_wallet_of_then_and_only_a_later_st
         let stale = number(&mut sql, in_one).await;
         (stale, number(&mut sql, "SELECT count(*) FROM ledger_entries").await)
     });
-    tokio::time::sleep(A_WHILE).await;
-    assert!(!reading.is_finished(), "it waits");
+    until_locked_out(&url, pid).await;
     run(&mut first, "COMMIT").await.unwrap();
     assert_eq!(reading.await.unwrap(), (933, 4));
 }

@@ -14,7 +14,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::support::console::ORIGIN;
 use crate::support::program::{Program, ServerProcess, free_address};
-use crate::support::{Answer, Request, form, fresh_database, raw};
+use crate::support::{Answer, PATIENCE, Request, form, fresh_database, raw, until};
 
 fn folder(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("minitill-front-{name}-{}", std::process::id()));
@@ -73,11 +73,8 @@ async fn tls_is_a_setting_and_a_certificate_is_renewed_at_sighup() {
     assert_eq!(send(&server, &former, request.clone()).await.unwrap().status, 404);
     let renewed = certify(&folder);
     kill_process(Pid::from_raw(server.pid().try_into().unwrap()).unwrap(), Signal::HUP).unwrap();
-    let started = Instant::now();
-    while send(&server, &renewed, request.clone()).await.is_err() {
-        assert!(started.elapsed() < Duration::from_secs(30), "the new certificate is not in use");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    let is_in_use = async || send(&server, &renewed, request.clone()).await.is_ok();
+    until("the new certificate is in use", is_in_use).await;
     assert!(send(&server, &former, request).await.is_err());
     server.terminate();
     std::fs::remove_dir_all(folder).unwrap();
@@ -99,8 +96,7 @@ async fn health_and_status_ask_a_listener_with_tls() {
         .with("MINITILL_OPS__TLS_KEY", &path("key.pem"));
     let mut server = program.command(&["serve"]).spawn().unwrap();
     let started = Instant::now();
-    while !program.run(&["health", "--ready"]).status.success() && started.elapsed() < Duration::from_secs(30)
-    {
+    while !program.run(&["health", "--ready"]).status.success() && started.elapsed() < PATIENCE {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let (health, status) = (program.run(&["health", "--ready"]), program.run(&["status", "--json"]));

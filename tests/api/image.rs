@@ -7,7 +7,7 @@ use serde_json::json;
 use store::BlobHash;
 
 use crate::support::program::Program;
-use crate::support::{Answer, PAGE, PICTURE, Request, TestApp, TestTill, operator};
+use crate::support::{Answer, PAGE, PICTURE, Request, TestApp, TestTill, operator, until};
 
 /// A PNG of so many pixels across and down, each made of its place.
 pub(crate) fn png(side: u32, mut pixel: impl FnMut(u32, u32) -> [u8; 3]) -> Vec<u8> {
@@ -441,22 +441,12 @@ async fn no_upload_slips_past_a_block_that_is_made_at_the_same_time() {
     let uploading = tokio::spawn(async move { request.send(address).await });
     let waiting = "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
                    WHERE d.datname = current_database() AND NOT l.granted";
-    until(async || till.number(waiting).await == 1).await;
+    until("the upload waits", async || till.number(waiting).await == 1).await;
     let (store, contents) = (till.store.clone(), BlobHash::of(PICTURE));
     let blocking = tokio::spawn(async move { store.block_picture(&operator(), contents, &[], "r").await });
-    until(async || blocking.is_finished() || till.number(waiting).await == 2).await;
+    until("the block waits too", async || blocking.is_finished() || till.number(waiting).await == 2).await;
     holding.rollback().await.unwrap();
     assert_eq!(uploading.await.unwrap().code(), 1);
     assert_eq!(blocking.await.unwrap().unwrap().images, 1);
     assert_eq!(till.number("SELECT count(*) FROM images WHERE blocked_by IS NULL").await, 0);
-}
-
-pub(crate) async fn until(mut holds: impl AsyncFnMut() -> bool) {
-    for _ in 0..500 {
-        if holds().await {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("it did not come to that in five seconds");
 }

@@ -3,7 +3,7 @@
 pub(crate) mod judge;
 
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use ipnet::IpNet;
@@ -13,11 +13,10 @@ use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 
 use crate::game::Game;
 use crate::support::program::Program;
-use crate::support::{Answer, NOW, PICTURE, Request, TestApp, TestTill, encoded, operator};
+use crate::support::{Answer, NOW, PICTURE, Request, TestApp, TestTill, encoded, operator, until};
 
 const SECRET: &str = "the tests' key of the judge";
 const PART: &str = "content-disposition: form-data; name=\"file\"; filename=\"cover.png\"";
@@ -26,12 +25,11 @@ const BLOCKED: &str = "file: the picture is blocked by risk control";
 const TRY_AGAIN: &str = "the picture cannot be judged now, try again";
 const ALLOW: &str = r#"{"verdict":"allow"}"#;
 const BLOCK: &str = r#"{"verdict":"block","reason":"a tale of two swords"}"#;
-const PATIENCE: Duration = Duration::from_secs(40);
 
 /// Settings that ask the judge at this URL.
 fn asking(url: &str, when_unavailable: &str) -> impl FnOnce(&mut Config) + use<> {
     let text = format!(
-        "url = {url:?}\nsecret = {SECRET:?}\ntimeout = \"20s\"\nwhen_unavailable = {when_unavailable:?}\n\
+        "url = {url:?}\nsecret = {SECRET:?}\ntimeout = \"1m\"\nwhen_unavailable = {when_unavailable:?}\n\
          concurrent_max = 32\nconcurrent_per_app_max = 8"
     );
     move |config| config.image_judge = toml::from_str(&text).unwrap()
@@ -227,17 +225,22 @@ async fn without_a_verdict_the_setting_decides() {
                 .map_or(Reply::Hanging, |(_, reply)| reply)
         })
         .await;
-        let till = TestTill::start_with(hasty(&judge.url("/"), setting)).await;
+        let till = TestTill::start_with(asking(&judge.url("/"), setting)).await;
+        // Only the one that hangs has to run out of time.
+        let impatient = TestTill::start_on(till.database_url.clone(), hasty(&judge.url("/"), setting)).await;
         let mut uploads = JoinSet::new();
-        for (number, (case, _)) in no_verdicts().into_iter().enumerate() {
+        for (number, (case, reply)) in no_verdicts().into_iter().enumerate() {
             let app = till.app(&format!("c{number}")).await;
-            let (request, address) = (by_file(&app, PICTURE), till.address);
-            uploads.spawn(async move { (case, timeout(PATIENCE, request.send(address)).await) });
+            let asked = if matches!(reply, Reply::Hanging) { &impatient } else { &till };
+            let (request, address) = (by_file(&app, PICTURE), asked.address);
+            uploads.spawn(async move { (case, request.send(address).await) });
         }
         let answers = uploads.join_all().await;
-        assert_eq!(judge.questions().len(), answers.len());
+        assert!(
+            judge.questions().len() >= answers.len() - 1,
+            "all but the last one were asked about in time"
+        );
         for (case, answer) in answers {
-            let answer = answer.unwrap_or_else(|_| panic!("{case}: no answer"));
             assert_unjudged(&answer, setting, case);
         }
         let kept = till.number("SELECT count(*) FROM images").await;
@@ -261,8 +264,7 @@ async fn a_judge_that_cannot_be_asked_gives_no_verdict() {
     ] {
         for setting in ["block", "allow"] {
             let till = TestTill::start_on(database.database_url.clone(), hasty(&url, setting)).await;
-            let answer = timeout(PATIENCE, till.send(by_file(&app, PICTURE))).await;
-            assert_unjudged(&answer.unwrap_or_else(|_| panic!("{case}: no answer")), setting, case);
+            assert_unjudged(&till.send(by_file(&app, PICTURE)).await, setting, case);
         }
         database.execute("DELETE FROM images").await;
     }
@@ -297,7 +299,6 @@ async fn a_slow_judge_holds_up_its_own_app_alone() {
     .await;
     let till = TestTill::start_with(|config| {
         asking(&judge.url("/"), "block")(config);
-        config.image_judge.timeout = PATIENCE;
         config.image.decodes_max = 1;
         config.database.connections = 2;
     })
@@ -309,22 +310,15 @@ async fn a_slow_judge_holds_up_its_own_app_alone() {
         let (request, address) = (by_file(&slow, &picture(shade)), till.address);
         uploads.spawn(async move { request.send(address).await });
     }
-    let share_taken = async {
-        while judge.questions().len() < 8 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    timeout(PATIENCE, share_taken).await.expect("the app's share of the judge is taken");
-    let others = async {
-        for shade in 0..4 {
-            assert_eq!(till.send(by_file(&quick, &picture(shade))).await.code(), 1);
-        }
-        assert_eq!(Game::new(&quick, "o1", "n1", 1).send(&till).await.code(), 1);
-    };
-    timeout(PATIENCE, others).await.expect("others are served while the judge does not answer");
+    until("the app's share of the judge is taken", async || judge.questions().len() >= 8).await;
+    // The judge does not answer until all of these are served.
+    for shade in 0..4 {
+        assert_eq!(till.send(by_file(&quick, &picture(shade))).await.code(), 1);
+    }
+    assert_eq!(Game::new(&quick, "o1", "n1", 1).send(&till).await.code(), 1);
     assert_eq!(judge.questions().len(), 8 + 4, "an app asks no more than its share at once");
     judge.open_gate();
-    let answers = timeout(PATIENCE, uploads.join_all()).await.unwrap();
+    let answers = uploads.join_all().await;
     assert!(answers.iter().all(|answer| answer.code() == 1));
     assert_eq!(till.number("SELECT count(*) FROM images WHERE app_id = 'a1'").await, 32);
 }
@@ -337,16 +331,13 @@ async fn a_queue_at_the_judge_lets_nothing_through() {
     let till = TestTill::start_with(|config| {
         asking(&judge.url("/"), "allow")(config);
         config.image_judge.concurrent_per_app_max = 1;
-        config.image_judge.timeout = PATIENCE;
         config.http.body_timeout = Duration::from_secs(2);
     })
     .await;
     let app = till.app("a1").await;
     let (first, address) = (by_file(&app, &picture(1)), till.address);
     let first = tokio::spawn(async move { first.send(address).await });
-    while judge.questions().is_empty() {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    until("the judge is asked", async || !judge.questions().is_empty()).await;
     let answer = till.send(by_file(&app, &picture(2))).await;
     assert_eq!((answer.status, answer.code()), (503, 10_000_500), "{}", answer.body);
     assert_eq!(answer.message(), "the service is overloaded, try again");
@@ -372,7 +363,7 @@ async fn the_log_has_the_verdict_and_no_secret() {
         .with("MINITILL_LOG__FILTER", "trace")
         .with("MINITILL_IMAGE_JUDGE__URL", &judge.url("/a-secret-path"))
         .with("MINITILL_IMAGE_JUDGE__SECRET", SECRET)
-        .with("MINITILL_IMAGE_JUDGE__TIMEOUT", "20s")
+        .with("MINITILL_IMAGE_JUDGE__TIMEOUT", "1m")
         .with("MINITILL_IMAGE_JUDGE__WHEN_UNAVAILABLE", "allow")
         .serve(Some(log.clone()))
         .await;
@@ -432,11 +423,8 @@ async fn the_example_judges_and_refuses_what_is_not_signed() {
         println!("examples/judge/judge.py is left out: python3 is not on this machine");
         return;
     };
-    let started = Instant::now();
-    while tokio::net::TcpStream::connect(address).await.is_err() {
-        assert!(started.elapsed() < PATIENCE, "the example does not listen");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let listens = async || tokio::net::TcpStream::connect(address).await.is_ok();
+    until("the example listens", listens).await;
     let url = format!("http://{address}/");
     // This till's clock stands in another year.
     let till = TestTill::start_with(asking(&url, "block")).await;
@@ -446,7 +434,7 @@ async fn the_example_judges_and_refuses_what_is_not_signed() {
         Program::on(&till.database_url)
             .with("MINITILL_IMAGE_JUDGE__URL", &url)
             .with("MINITILL_IMAGE_JUDGE__SECRET", secret)
-            .with("MINITILL_IMAGE_JUDGE__TIMEOUT", "20s")
+            .with("MINITILL_IMAGE_JUDGE__TIMEOUT", "1m")
     };
     let server = program("not the key of the judge").serve(None).await;
     assert_try_again(&by_file(&app, PICTURE).send(server.address).await, "another key");

@@ -350,14 +350,11 @@ async fn replays_are_counted_and_nothing_else_is() {
     assert_eq!(till.number("SELECT count(*) FROM exchange_replays").await, 0, "nothing is written at once");
     // Counting comes after the answer, by a moment.
     let written = async |count: i64| {
-        for _ in 0..200 {
+        crate::support::until("the replays are counted", async || {
             till.store.write_replays().await.unwrap();
-            if till.number("SELECT coalesce(sum(replays), 0)::bigint FROM exchange_replays").await == count {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        panic!("{count} replays are counted");
+            till.number("SELECT coalesce(sum(replays), 0)::bigint FROM exchange_replays").await == count
+        })
+        .await;
     };
     written(2).await;
     assert_eq!(second.send(&till).await.code(), 1);

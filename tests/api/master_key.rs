@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 use store::MasterKeyRefused;
@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use crate::game::Game;
 use crate::support::program::Program;
-use crate::support::{MASTER_KEY, TestApp, TestTill};
+use crate::support::{MASTER_KEY, TestApp, TestTill, until};
 
 /// More than are encrypted anew in one transaction.
 const APPS: usize = 70;
@@ -88,6 +88,13 @@ async fn a_server_under_requests_goes_through_rotations_without_a_failed_request
     let scene = Scene::new("requests").await;
     let server = scene.program.serve(None).await;
     let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    // Longer than the server remembers an app, and until both clients have had every app, so that it reads each one
+    // again.
+    let all_are_read_again = async || {
+        sleep(Duration::from_millis(2500)).await;
+        let before = sent.load(Ordering::Relaxed);
+        until("every app is asked for", async || sent.load(Ordering::Relaxed) > before + 3 * APPS).await;
+    };
     let clients: Vec<_> = (0..2)
         .map(|client| {
             let (stop, sent, apps) = (Arc::clone(&stop), Arc::clone(&sent), scene.apps.clone());
@@ -112,8 +119,7 @@ async fn a_server_under_requests_goes_through_rotations_without_a_failed_request
     let before = scene.program.json(&["master-key", "show"])["encrypts"].clone();
     scene.program.json(&["app", "create", "other"]);
     for _ in 0..2 {
-        // Longer than the server remembers an app, so that it reads every one of them again.
-        sleep(Duration::from_millis(2500)).await;
+        all_are_read_again().await;
         let (scene_program, other) = (scene.program.clone(), ["app", "rotate-pay-key", "other"]);
         // A pay key is made while others are encrypted anew.
         let rotating = tokio::task::spawn_blocking(move || scene_program.json(&["master-key", "rotate"]));
@@ -123,12 +129,11 @@ async fn a_server_under_requests_goes_through_rotations_without_a_failed_request
         assert!(ambiguous.contains("has keys that encrypt nothing"), "{ambiguous}");
         assert_eq!(scene.program.json(&["master-key", "forget"])["forgotten"], 1);
     }
-    sleep(Duration::from_millis(2500)).await;
+    all_are_read_again().await;
     stop.store(true, Ordering::Relaxed);
     for client in clients {
         assert_eq!(client.await.unwrap(), [""; 0]);
     }
-    assert!(sent.load(Ordering::Relaxed) > 2 * APPS);
     let after = scene.program.json(&["master-key", "show"]);
     assert_ne!(after["encrypts"], before);
     assert_eq!((&after["unfinished"], after["at_hand"].as_array().unwrap().len()), (&json!(false), 1));
@@ -161,11 +166,7 @@ async fn a_rotation_that_is_killed_loses_nothing_and_is_finished_by_the_next() {
     let mut rotating = scene.program.command(&rotate).stdout(Stdio::null()).spawn().unwrap();
     let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%app_secret FROM apps%'
                  AND datname = current_database()";
-    let started = Instant::now();
-    while scene.till.number(waits).await == 0 {
-        assert!(started.elapsed() < Duration::from_mins(1));
-        sleep(Duration::from_millis(20)).await;
-    }
+    until("the rotation waits", async || scene.till.number(waits).await > 0).await;
     rotating.kill().unwrap();
     rotating.wait().unwrap();
     holder.rollback().await.unwrap();

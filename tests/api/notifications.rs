@@ -14,7 +14,7 @@ mod servers;
 mod standard;
 mod tries;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use domain::app::Scope;
 use domain::event::{EventType, RetryDelays};
@@ -31,10 +31,8 @@ use tokio::sync::watch;
 
 use crate::game::Game;
 use crate::support::receiver::Receiver;
-use crate::support::{Answer, AppKind, NOW, PAGE, Request, TestApp, TestTill, operator};
+use crate::support::{Answer, AppKind, NOW, PAGE, Request, TestApp, TestTill, operator, until};
 
-/// How long a test waits for what must come.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a test waits for what must not come, where nothing tells that it never will.
 const MOMENT: Duration = Duration::from_millis(300);
 
@@ -159,15 +157,6 @@ pub(crate) async fn add(
     match change(till, &app.id, new_receiver(url, format, events)).await {
         ReceiverReport::Added(added) => *added,
         report => panic!("{report:?}"),
-    }
-}
-
-/// Waits until this holds.
-pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let started = Instant::now();
-    while !holds().await {
-        assert!(started.elapsed() < PATIENCE, "expected that {what}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 

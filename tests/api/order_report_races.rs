@@ -4,18 +4,17 @@
 //! Where the moment matters, the test holds a lock in the database until the writers of two servers have read what is
 //! there and wait to write; so both decide on the same, soon outdated, state.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use crate::support::{Answer, NOW, PAGE, Request, TestTill};
+use crate::support::{Answer, NOW, PAGE, Request, TestTill, until};
 
 const SUCCESS: &str = r#"{"result":1,"error_msg":"success"}"#;
 const STOLEN: &str = "out_order_no: expected a payment of this order, got one of another order";
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Two servers on one database, and what a report needs.
 struct Scene {
@@ -97,13 +96,7 @@ impl Scene {
 
     /// Until this many sessions wait for a lock.
     async fn all_wait(&self, count: i64) {
-        let waiting = "SELECT count(*) FROM pg_stat_activity \
-                       WHERE datname = current_database() AND wait_event_type = 'Lock'";
-        let started = Instant::now();
-        while self.first.number(waiting).await != count {
-            assert!(started.elapsed() < PATIENCE, "{count} reports should wait");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        self.first.until_locked_out(count).await;
     }
 
     /// Orders, events, payments.
@@ -295,11 +288,7 @@ async fn a_report_that_arrived_is_written_although_its_connection_is_cut() {
     let _ = sender.read_to_end(&mut answer).await;
     assert_eq!(answer, b"");
     held.release().await;
-    let started = Instant::now();
-    while scene.rows().await != (1, 1, 1) {
-        assert!(started.elapsed() < PATIENCE, "the report is lost");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until("the report is written", async || scene.rows().await == (1, 1, 1)).await;
     scene.assert_books_whole().await;
 }
 
@@ -330,5 +319,5 @@ async fn senders_that_hang_up_leave_nothing_half_written_and_no_session_in_a_tra
     scene.assert_books_whole().await;
     let inside =
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in%'";
-    assert_eq!(scene.first.number(inside).await, 0);
+    until("no session is in a transaction", async || scene.first.number(inside).await == 0).await;
 }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -10,9 +10,12 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::support::program::Program;
-use crate::support::{Answer, PICTURE, Request, TestApp, TestTill};
+use crate::support::{Answer, PICTURE, Request, TestApp, TestTill, until};
 
-const PATIENCE: Duration = Duration::from_secs(50);
+/// How long half a gigabyte may take on a machine that is busy. It ends a test that hangs, and nothing is judged by it.
+const PATIENCE: Duration = Duration::from_mins(5);
+/// How long a body may take, where no sender is to be cut for its time.
+const LONG_BODY: Duration = Duration::from_mins(10);
 const HEAD: &str = "--b\r\ncontent-disposition: form-data; name=\"file\"; filename=\"a.png\"\r\n\r\n";
 const TAIL: &str = "\r\n--b--\r\n";
 const MEGABYTE: usize = 1_000_000;
@@ -59,7 +62,10 @@ fn peak_memory(pid: u32) -> usize {
 async fn fifty_large_uploads_at_once_stay_within_their_memory() {
     let till = TestTill::start().await;
     let apps = [till.app("a1").await, till.app("a2").await];
-    let program = Program::on(&till.database_url).with("MINITILL_LIMITS__UPLOADS_PER_SECOND", "0");
+    // An upload waits for its room as long as a body may take.
+    let program = Program::on(&till.database_url)
+        .with("MINITILL_LIMITS__UPLOADS_PER_SECOND", "0")
+        .with("MINITILL_HTTP__BODY_TIMEOUT", "10m");
     let server = program.serve(None).await;
     let (address, before) = (server.address, peak_memory(server.pid()));
     let uploads = apps.each_ref().map(|app| std::sync::Arc::new(large_upload(app)));
@@ -101,7 +107,8 @@ async fn fifty_large_fetches_at_once_stay_within_their_memory() {
         .with("MINITILL_LIMITS__UPLOADS_PER_SECOND", "0")
         .with("MINITILL_FETCH__ALLOW_NETWORKS", "127.0.0.1/32")
         .with("MINITILL_FETCH__PORTS", &origin_address.port().to_string())
-        .with("MINITILL_FETCH__TIMEOUT", "40s");
+        .with("MINITILL_FETCH__TIMEOUT", "10m")
+        .with("MINITILL_HTTP__BODY_TIMEOUT", "10m");
     let server = program.serve(None).await;
     let (address, before) = (server.address, peak_memory(server.pid()));
     let mut clients = JoinSet::new();
@@ -109,7 +116,7 @@ async fn fifty_large_fetches_at_once_stay_within_their_memory() {
         let app = &apps[index % 4];
         let query = format!("app_id={}&access_token={}&url=http://{origin_address}/x.png", app.id, app.token);
         let request = Request::post(&format!("/openapi/mp/developer/file/img/uploadWithUrl?{query}"));
-        clients.spawn(async move { request.send(address).await });
+        clients.spawn(async move { send(address, &request.bytes()).await });
     }
     for answer in clients.join_all().await {
         assert_eq!(answer.code(), 1, "{}", answer.body);
@@ -217,7 +224,7 @@ async fn curl_shows_the_refusal_of_a_huge_upload() {
         ("0", "Expect:", "access_token"),
     ] {
         let mut curl = Command::new("curl");
-        curl.args(["--silent", "--max-time", "30", "--header", expect, "--form", "file=@-;filename=a.png"]);
+        curl.args(["--silent", "--max-time", "300", "--header", expect, "--form", "file=@-;filename=a.png"]);
         curl.arg(url(token)).stdin(Stdio::piped()).stdout(Stdio::piped());
         let Some(shown) = tokio::task::spawn_blocking(|| fed_with_zeros(curl)).await.unwrap() else {
             println!("curl is not installed: nothing was tried");
@@ -239,25 +246,46 @@ fn fed_with_zeros(mut program: Command) -> Option<String> {
     Some(String::from_utf8(output.stdout).unwrap())
 }
 
-/// Rule (contract 2.7): whoever announces much and sends little is dropped long before the body
-/// time, and what waits for the room it held is served; another app does not wait at all.
-#[tokio::test(flavor = "multi_thread")]
-async fn slow_senders_do_not_hold_up_quick_ones() {
-    let till = TestTill::start_with(|config| {
+/// A till where one app has room for one large upload, and others have room beside it.
+async fn narrow_till() -> TestTill {
+    TestTill::start_with(|config| {
         config.image.memory_bytes_max = 33_000_000;
         config.image.memory_per_app_bytes_max = 11_000_000;
+        config.http.body_timeout = LONG_BODY;
     })
-    .await;
+    .await
+}
+
+/// A sender that announces 10 MB, has sent so many bytes, and holds the room of all.
+async fn sender_that_stalls(till: &TestTill, app: &TestApp, sent: usize) -> TcpStream {
+    let mut sender = TcpStream::connect(till.address).await.unwrap();
+    let begun = head(app, &app.token, "content-length: 10000000");
+    sender.write_all(format!("{begun}{HEAD}").as_bytes()).await.unwrap();
+    sender.write_all(&vec![b'x'; sent]).await.unwrap();
+    until("the upload has its room", async || till.till.upload_memory.in_use() > 0).await;
+    sender
+}
+
+/// Rule (contract 2.7): an upload that stalls keeps no upload of another app waiting.
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_senders_hold_up_no_other_app() {
+    let till = narrow_till().await;
     let (slow_app, quick_app) = (till.app("a1").await, till.app("a2").await);
-    let mut slow = TcpStream::connect(till.address).await.unwrap();
-    let begun = head(&slow_app, &slow_app.token, "content-length: 10000000");
-    slow.write_all(format!("{begun}{HEAD}").as_bytes()).await.unwrap();
-    sleep(Duration::from_millis(100)).await;
-    let started = Instant::now();
-    let quick = large_upload(&quick_app);
-    assert_eq!(send(till.address, &quick).await.code(), 1);
-    assert!(started.elapsed() < Duration::from_secs(4), "another app waited: {:?}", started.elapsed());
-    let same_app = large_upload(&slow_app);
+    // A tenth of the body earns a tenth of the time.
+    let slow = sender_that_stalls(&till, &slow_app, MEGABYTE).await;
+    assert_eq!(send(till.address, &large_upload(&quick_app)).await.code(), 1);
+    let answered = slow.try_read(&mut [0]).map_err(|error| error.kind());
+    assert_eq!(answered, Err(std::io::ErrorKind::WouldBlock), "it was not waited for");
+}
+
+/// Rule (contract 2.7): whoever announces much and sends little is dropped long before the body time, and what waits for
+/// the room it held is served.
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_senders_are_dropped_and_make_room() {
+    let till = narrow_till().await;
+    let app = till.app("a1").await;
+    let mut slow = sender_that_stalls(&till, &app, 0).await;
+    let same_app = large_upload(&app);
     let waiting = send(till.address, &same_app);
     let dripping = async {
         let mut answer = Vec::new();
@@ -267,28 +295,29 @@ async fn slow_senders_do_not_hold_up_quick_ones() {
         }
         Answer::parse(&answer)
     };
-    let (waited, dropped) = tokio::join!(waiting, dripping);
+    let (waited, dropped) = timeout(PATIENCE, async { tokio::join!(waiting, dripping) }).await.unwrap();
     assert_eq!(waited.code(), 1, "{}", waited.body);
-    assert_eq!((dropped.status, dropped.message().as_str()), (408, "body: expected within 30 s"));
-    assert!(started.elapsed() < Duration::from_secs(12), "{:?}", started.elapsed());
+    assert_eq!((dropped.status, dropped.message().as_str()), (408, "body: expected within 600 s"));
 }
 
 /// Rule (contract 2.7): a sender that is slow but steady, and would be done within the body time, is
 /// not dropped, whether it announces its length or not.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_and_steady_sender_is_served() {
-    let till = TestTill::start_with(|config| config.http.body_timeout = Duration::from_secs(7)).await;
+    let till = TestTill::start_with(|config| config.http.body_timeout = Duration::from_mins(1)).await;
     let app = till.app("a1").await;
-    let body = [HEAD.as_bytes(), PICTURE, TAIL.as_bytes()].concat();
+    // As long as a body is taken to be that does not announce its length.
+    let picture = [PICTURE, &vec![0; 1024 * 1024 - PICTURE.len()]].concat();
+    let body = [HEAD.as_bytes(), &picture, TAIL.as_bytes()].concat();
     let tenth = body.len().div_ceil(10);
     let framings = [format!("content-length: {}", body.len()), "transfer-encoding: chunked".to_owned()];
     let sending = framings.iter().map(async |framing| {
         let mut stream = TcpStream::connect(till.address).await.unwrap();
         let head = head(&app, &app.token, &format!("connection: close\r\n{framing}"));
         stream.write_all(head.as_bytes()).await.unwrap();
-        let pause = if framing.contains("chunked") { 200 } else { 550 };
         for part in body.chunks(tenth) {
-            sleep(Duration::from_millis(pause)).await;
+            // In all it takes longer than the five seconds that anybody has.
+            sleep(Duration::from_millis(550)).await;
             let sent = if framing.contains("chunked") {
                 [format!("{:x}\r\n", part.len()).as_bytes(), part, b"\r\n"].concat()
             } else {
@@ -310,22 +339,11 @@ async fn a_slow_and_steady_sender_is_served() {
 /// Rule: a client that goes away in the middle gives its room back at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_that_go_away_give_their_room_back() {
-    let till = TestTill::start_with(|config| {
-        config.image.memory_bytes_max = 11_000_000;
-        config.image.memory_per_app_bytes_max = 11_000_000;
-    })
-    .await;
+    let till = narrow_till().await;
     let app = till.app("a1").await;
     for _ in 0..5 {
-        let mut client = TcpStream::connect(till.address).await.unwrap();
-        let begun = head(&app, &app.token, "content-length: 10000000");
-        client.write_all(format!("{begun}{HEAD}").as_bytes()).await.unwrap();
-        sleep(Duration::from_millis(20)).await;
+        // Half of the body earns five minutes, in which nobody else would have room.
+        drop(sender_that_stalls(&till, &app, 5 * MEGABYTE).await);
+        until("the room is free", async || till.till.upload_memory.in_use() == 0).await;
     }
-    let started = Instant::now();
-    let path = format!("/openapi/mp/developer/file/img/uploadWithFile?app_id=a1&access_token={}", app.token);
-    let part = "content-disposition: form-data; name=\"file\"";
-    let answer = till.send(Request::post(&path).multipart(&[(part, PICTURE)])).await;
-    assert_eq!(answer.code(), 1, "{}", answer.body);
-    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
 }

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::game::{Game, PATH};
-use crate::support::{Answer, PAGE, PANICKING_PATH, PICTURE, Request, TestTill, raw};
+use crate::support::{Answer, AppKind, PAGE, PANICKING_PATH, PATIENCE, PICTURE, Request, TestTill, raw};
 
 const REPORT: &str = "/openapi/mp/developer/order/v1/report";
 const UPLOAD: &str = "/openapi/mp/developer/file/img/uploadWithFile";
@@ -169,8 +169,7 @@ async fn nothing_of_a_body_is_read_for_a_stranger() {
         let mut stream = TcpStream::connect(till.address).await.unwrap();
         stream.write_all(head.as_bytes()).await.unwrap();
         let mut received = vec![0; 4096];
-        let length =
-            tokio::time::timeout(Duration::from_secs(5), stream.read(&mut received)).await.unwrap().unwrap();
+        let length = tokio::time::timeout(PATIENCE, stream.read(&mut received)).await.unwrap().unwrap();
         let text = String::from_utf8_lossy(&received[..length]).into_owned();
         assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "no 100 Continue for a stranger: {text}");
         assert!(text.contains("100200102"));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use domain::signature::{PayKey, canonical_string};
 use domain::wallet::WalletCall;
 
-use super::{Answer, NOW, Request, TestApp, TestTill, form};
+use super::{Answer, NOW, Request, TestApp, TestTill, form, until};
 
 /// Path of the exchange.
 pub const PATH: &str = "/api/kpay/minigame/pay";
@@ -122,5 +122,18 @@ impl Game {
 
     pub async fn send(&self, till: &TestTill) -> Answer {
         till.send(self.request()).await
+    }
+
+    /// Sends it again as long as it is answered 503: by a server with short limits, on a machine that may be slow.
+    pub async fn send_until_served(&self, till: &TestTill) -> Answer {
+        let mut answer = self.send(till).await;
+        until("the call is served", async || {
+            if answer.status == 503 {
+                answer = self.send(till).await;
+            }
+            answer.status != 503
+        })
+        .await;
+        answer
     }
 }

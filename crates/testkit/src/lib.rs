@@ -292,6 +292,16 @@ impl TestTill {
         sqlx::query_scalar(sqlx::AssertSqlSafe(statement)).fetch_one(&self.sql).await.unwrap()
     }
 
+    /// Waits until this many sessions of the database wait for a lock.
+    pub async fn until_locked_out(&self, sessions: i64) {
+        let waiting = "SELECT count(*) FROM pg_stat_activity \
+                       WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        until(&format!("{sessions} sessions wait for a lock"), async || {
+            self.number(waiting).await == sessions
+        })
+        .await;
+    }
+
     /// Runs statements by hand, as an operator with psql would.
     pub async fn execute(&self, statements: &str) {
         sqlx::raw_sql(sqlx::AssertSqlSafe(statements)).execute(&self.sql).await.unwrap();

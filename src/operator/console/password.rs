@@ -61,9 +61,14 @@ pub(super) async fn verify(
     } else {
         tracing::info!(user, "console: a wrong name, password or code");
     }
-    let steps = started.elapsed().as_millis() / FAILURE_TAKES.as_millis() + 1;
-    sleep_until(started + FAILURE_TAKES * u32::try_from(steps).unwrap_or(u32::MAX)).await;
+    sleep_until(started + answered_after(started.elapsed())).await;
     Ok(None)
+}
+
+/// When a failure is answered whose work took this long.
+fn answered_after(work: Duration) -> Duration {
+    let steps = work.as_millis() / FAILURE_TAKES.as_millis() + 1;
+    FAILURE_TAKES * u32::try_from(steps).unwrap_or(u32::MAX)
 }
 
 /// The hash of a new password.
@@ -87,4 +92,18 @@ pub(super) async fn hash(
 async fn turn(state: &AppState, client: IpAddr) -> Result<Permit, ConsoleError> {
     let turn = timeout(TURN_PATIENCE, state.password_checks.acquire(&client.to_string(), 1)).await;
     turn.map_err(|_| ConsoleError::BUSY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rule: the time of an answer tells nothing of the work behind it, but for a multiple of 300 ms.
+    #[test]
+    fn a_failure_is_answered_at_the_next_multiple_of_its_time() {
+        for (work, answered) in [(0, 300), (1, 300), (299, 300), (300, 600), (301, 600), (899, 900)] {
+            let (work, answered) = (Duration::from_millis(work), Duration::from_millis(answered));
+            assert_eq!(answered_after(work), answered, "{work:?}");
+        }
+    }
 }

@@ -1,20 +1,18 @@
 //! Writes take effect once: whatever is lost, and however many ask at once.
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
 
 use domain::console_user::Role;
 use minitill::operator::admin::{Access, ROUTES};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
-use tokio::time::sleep;
 
 use super::examples::fail_event;
 use super::{Caller, assert_problem, log};
 use crate::game::Game;
 use crate::support::program::Program;
-use crate::support::{Answer, Request, TestApp, TestTill, empty_database};
+use crate::support::{Answer, Request, TestApp, TestTill, empty_database, until};
 
 /// A write for each route that takes effect once, on an app `a1` with a token and a player.
 fn writes() -> Vec<(&'static str, &'static str, Value)> {
@@ -165,11 +163,7 @@ async fn send_and_leave(address: SocketAddr, request: &Request) -> TcpStream {
 }
 
 async fn wait_for(till: &TestTill, statement: &str, number: i64) {
-    let started = Instant::now();
-    while till.number(statement).await != number {
-        assert!(started.elapsed() < Duration::from_mins(1), "{statement}");
-        sleep(Duration::from_millis(5)).await;
-    }
+    until(statement, async || till.number(statement).await == number).await;
 }
 
 /// The caller hangs up while the change waits for a lock; the change is made, the answer reaches nobody.

@@ -5,7 +5,7 @@ use domain::console_user::Role;
 use super::reading::{content, link_called, rows, text, value_of};
 use super::wallet_changes::spender;
 use crate::game::Game;
-use crate::support::TestTill;
+use crate::support::{TestTill, until};
 
 const EXCHANGE: &str = "/console/apps/a1/exchanges/B1";
 
@@ -45,16 +45,11 @@ async fn the_page_tells_what_happened_to_the_players_coins() {
     }
     assert_eq!(game.send(&till).await.code(), 1);
     assert_eq!(game.send(&till).await.code(), 1);
-    let mut shown = String::new();
-    for _ in 0..200 {
+    until("the replays are shown", async || {
         till.store.write_replays().await.unwrap();
-        shown = text(&admin.get(EXCHANGE).await.body);
-        if shown.contains("Replays so far 2 times, first at ") {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
-    assert!(shown.contains("Replays so far 2 times, first at "), "{shown}");
+        text(&admin.get(EXCHANGE).await.body).contains("Replays so far 2 times, first at ")
+    })
+    .await;
     till.execute("UPDATE ledger_entries SET at = at - interval '48 hours' WHERE kind = 'exchange'").await;
     let shown = text(&admin.get(EXCHANGE).await.body);
     for fact in ["Same content refused with 10000603", "Other content refused with 10000603"] {

@@ -11,7 +11,7 @@ use time::OffsetDateTime;
 use super::accessible::faults;
 use super::reading::{content, rows};
 use crate::game::Game;
-use crate::support::{NOW, TestTill};
+use crate::support::{NOW, TestTill, until};
 
 fn now() -> OffsetDateTime {
     OffsetDateTime::from_unix_timestamp(NOW / 1000).unwrap()
@@ -140,11 +140,16 @@ async fn the_first_page_has_what_was_taken_today() {
 /// Rule 16.3.4: while the database is away, the page is there for who was signed in before, and for nobody else.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_page_needs_no_database() {
-    let till =
-        TestTill::start_with(|config| config.database.acquire_timeout = Duration::from_millis(300)).await;
-    let (known, stranger) = (till.browser(Role::Viewer).await, till.browser(Role::Admin).await);
-    learn(&till, &[minute("a:1", 1)]).await;
-    assert_eq!(known.get("/console").await.status, 200);
+    let patient = TestTill::start().await;
+    let till = TestTill::start_on(patient.database_url.clone(), |config| {
+        config.database.acquire_timeout = Duration::from_millis(300);
+    })
+    .await;
+    let known = till.browser_with(patient.browser(Role::Viewer).await.token);
+    let stranger = till.browser_with(patient.browser(Role::Admin).await.token);
+    patient.store.write_health(&[minute("a:1", 1)]).await.unwrap();
+    till.till.health.learn(&patient.store, NOW).await;
+    until("the session is known", async || known.get("/console").await.status == 200).await;
     let name: String =
         sqlx::query_scalar("SELECT current_database()::text").fetch_one(&till.sql).await.unwrap();
     till.sql.close().await;

@@ -1,7 +1,5 @@
 //! Large changes wait for a second person (contract 8.6.40): one admin asks, another one confirms or refuses.
 
-use std::time::Duration;
-
 use domain::console_user::Role;
 use domain::ids::{AppId, CreditRef, OpenId};
 use serde_json::{Value, json};
@@ -364,7 +362,7 @@ async fn a_request_whose_time_ends_during_the_confirmation_is_not_made() {
     sqlx::query(old).execute(&mut *other).await.unwrap();
     let confirm = bob.post(CONFIRM, &[("ref", "case-1")]);
     let end = async {
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        till.until_locked_out(1).await;
         other.commit().await.unwrap();
     };
     let (confirmed, ()) = tokio::join!(confirm, end);

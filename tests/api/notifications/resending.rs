@@ -148,11 +148,7 @@ async fn any_event_of_the_app_can_be_sent_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_needs_one_connection() {
     let receiver = Receiver::taking().await;
-    let (till, app) = quiet_till(&[&receiver], |config| {
-        config.database.connections = 1;
-        config.database.acquire_timeout = Duration::from_secs(2);
-    })
-    .await;
+    let (till, app) = quiet_till(&[&receiver], |config| config.database.connections = 1).await;
     let added = super::add(&till, &app, &receiver.url("/"), ReceiverFormat::Standard, &[]).await;
     let event_id = all_events(&till).await[0].id;
     let command = ReceiverCommand::Resend(id(&added).clone(), Resend::One(event_id));

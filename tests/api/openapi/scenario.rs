@@ -21,7 +21,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::game::Game;
-use crate::support::{Answer, AppKind, PICTURE, Request, TestApp, TestTill, form, operator};
+use crate::support::{Answer, AppKind, PATIENCE, PICTURE, Request, TestApp, TestTill, form, operator};
 
 /// How long a body may take here, so that no test waits long for the refusal.
 pub(crate) const SHORT_BODY_TIMEOUT: Duration = Duration::from_millis(500);
@@ -483,7 +483,7 @@ pub(crate) async fn slowly(address: SocketAddr, bytes: &[u8]) -> Answer {
     stream.write_all(bytes).await.unwrap();
     let mut received = Vec::new();
     let reading = stream.read_to_end(&mut received);
-    tokio::time::timeout(Duration::from_secs(20), reading).await.expect("an answer in time").unwrap();
+    tokio::time::timeout(PATIENCE, reading).await.expect("an answer").unwrap();
     let mut answer = Answer::parse(&received);
     answer.body = answer.body.replace("within 0.5 s", "within 30 s");
     answer

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use super::{SUCCESS, Scene, request};
-use crate::support::{AppKind, Request, TestTill};
+use crate::support::{AppKind, PATIENCE, Request, TestTill};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_is_not_one_json_object_is_refused() {
@@ -70,8 +70,7 @@ async fn the_caller_needs_a_token_of_its_own_and_the_scope_before_anything_is_re
     let mut stream = TcpStream::connect(scene.till.address).await.unwrap();
     stream.write_all(head.as_bytes()).await.unwrap();
     let mut received = vec![0; 2048];
-    let length =
-        tokio::time::timeout(Duration::from_secs(5), stream.read(&mut received)).await.unwrap().unwrap();
+    let length = tokio::time::timeout(PATIENCE, stream.read(&mut received)).await.unwrap().unwrap();
     assert!(String::from_utf8_lossy(&received[..length]).contains("100200102"));
     scene.till.command(&scene.app, AppCommand::Suspend(true)).await;
     scene.till.clock.advance(Duration::from_secs(3));
@@ -185,7 +184,7 @@ async fn answer_without_a_body(till: &TestTill, query: &str) -> String {
     let mut stream = TcpStream::connect(till.address).await.unwrap();
     stream.write_all(head.as_bytes()).await.unwrap();
     let mut received = vec![0; 4096];
-    let reading = tokio::time::timeout(Duration::from_secs(5), stream.read(&mut received));
+    let reading = tokio::time::timeout(PATIENCE, stream.read(&mut received));
     let length = reading.await.expect("a refusal that waits for no body").unwrap();
     String::from_utf8_lossy(&received[..length]).into_owned()
 }
