@@ -46,8 +46,11 @@ use anyhow::{Error, Result, anyhow};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use domain::clock::{Clock, SystemClock};
 use domain::ids::AppId;
+use domain::operation;
+use domain::operation::{OperationRefusal, RefusalKind, Subject};
 use domain::operator::Operator;
 use output::Output;
+use store::OperationError;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -122,7 +125,7 @@ enum StoreCommand {
     Player(player::PlayerCommand),
     /// Credit wallets and show them
     #[command(subcommand)]
-    Wallet(wallet::WalletCommand),
+    Wallet(wallet::WalletArguments),
     /// Show exchanges
     #[command(subcommand)]
     Exchange(exchange::ExchangeCommand),
@@ -164,8 +167,33 @@ enum StoreCommand {
     Demo,
 }
 
+/// There is no such app.
 fn unknown_app(app_id: &AppId) -> Error {
-    anyhow!("there is no app {app_id}; to list all apps, run `minitill app list`")
+    refused(operation::unknown_app(app_id))
+}
+
+/// Why a command was not carried out, in words for people.
+fn not_done(error: OperationError) -> Error {
+    match error {
+        OperationError::Refused(refusal) => refused(refusal),
+        OperationError::Store(error) => error.into(),
+    }
+}
+
+/// The words of a refusal, and what the user of a shell can do next.
+fn refused(refusal: OperationRefusal) -> Error {
+    let app_id = refusal.app_id.unwrap_or_default();
+    let next = match refusal.kind {
+        RefusalKind::Unknown(Subject::App) => "; to list all apps, run `minitill app list`".to_owned(),
+        RefusalKind::Unknown(Subject::Player) => {
+            format!("; a login makes a player known, and so do `minitill user add {app_id}` and --create")
+        }
+        RefusalKind::Unknown(Subject::Exchange | Subject::Request)
+        | RefusalKind::Conflict
+        | RefusalKind::Limit
+        | RefusalKind::NotAllowed => String::new(),
+    };
+    anyhow!("{}{next}", refusal.text.english())
 }
 
 /// The input of every command.

@@ -4,7 +4,7 @@
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 
-use anyhow::{Error, Result, bail, ensure};
+use anyhow::{Error, Result, anyhow, bail, ensure};
 use clap::Subcommand;
 use domain::ids::{AppId, OpenId};
 use serde_json::json;
@@ -14,7 +14,6 @@ use zip::ZipWriter;
 use super::Context;
 use super::new_file::NewFile;
 use super::output::ignore_gone_reader;
-use super::wallet::unknown_wallet;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum PlayerCommand {
@@ -94,6 +93,10 @@ async fn export(
     file.finish_without_replacing()?;
     let total: u64 = rows.values().sum();
     context.output.print(&json!({ "file": path, "rows": rows }), format!("{}: {total} rows", path.display()))
+}
+
+fn unknown_wallet(app_id: &AppId, open_id: &OpenId) -> Error {
+    anyhow!("the app {app_id} has no player {open_id}")
 }
 
 fn refused(error: ExportError) -> Error {

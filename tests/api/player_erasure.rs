@@ -3,8 +3,8 @@
 use domain::app_command::AppCommand;
 use domain::ids::{CreditRef, OpenId, UnionId};
 use domain::login::Player;
+use domain::operation::wallet::Credit;
 use serde_json::json;
-use store::Credit;
 
 use crate::archive::{Folder, day};
 use crate::audit::REHASH;
@@ -72,7 +72,7 @@ async fn pay(till: &TestTill, app: &TestApp, player: &str, number: &str) {
 async fn credit(till: &TestTill, app: &TestApp, (player, free): (&str, i64), reference: &str, note: &str) {
     let (open_id, reference) = (OpenId::parse(player).unwrap(), CreditRef::parse(reference).unwrap());
     let credit = Credit { open_id, free, charge: 0, reference, note: note.to_owned(), create: true };
-    till.store.credit(&operator(), &app.id, credit).await.unwrap();
+    till.store.change_wallet(&operator(), &app.id, credit).await.unwrap();
 }
 
 async fn report(till: &TestTill, app: &TestApp, player: &str, order: &str, status: i16) {

@@ -101,7 +101,7 @@ async fn stage(name: &str) -> (TestTill, Program, Folder) {
     )
     .await;
     // The open_id as the ref of somebody else's credit, and as the version of a package.
-    let credit = store::Credit {
+    let credit = domain::operation::wallet::Credit {
         open_id: OpenId::parse("other").unwrap(),
         free: 1,
         charge: 0,
@@ -109,7 +109,7 @@ async fn stage(name: &str) -> (TestTill, Program, Folder) {
         note: String::new(),
         create: false,
     };
-    till.store.credit(&operator(), &app.id, credit).await.unwrap();
+    till.store.change_wallet(&operator(), &app.id, credit).await.unwrap();
     let version = PackageVersion::parse("o1").unwrap();
     till.command(&app, AppCommand::Publish(version, Vec::new())).await;
     till.execute(PLANTED).await;

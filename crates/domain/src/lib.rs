@@ -23,6 +23,7 @@ pub mod key_uses;
 pub mod ledger;
 pub mod login;
 pub mod moment;
+pub mod operation;
 pub mod operator;
 pub mod operator_log;
 pub mod order;

@@ -77,13 +77,13 @@ pub use books::{
     Difference, FileFault, FileRefusal, Flows, OneSided, ReconcileError, Reconciled, Statement,
     StatementError, TheirFile,
 };
-pub use change_request::{AskOutcome, AskedAmounts, AskedChange, ChangeRequest, EndOutcome, RequestState};
+pub use change_request::{ChangeRequest, RequestState};
 pub use console_user::{
     ConsoleSession, ConsoleUser, ConsoleUserChange, LastAdmin, NewSecondFactor, NewSession, SessionUser,
     SignInAttempt,
 };
 pub use engine::Engine;
-pub use error::{Refusable, Result, StoreError};
+pub use error::{OperationError, Refusable, Result, StoreError};
 pub use event::{Event, EventCursor, EventFilter, EventHead, EventKey, EventPage};
 pub use exchange_lookup::{
     BizNoUse, CancelRecord, ExchangeRecord, NumberRecord, ReferenceMatch, RefusalRecord, RefusalSum,
@@ -117,9 +117,9 @@ pub use sandbox::{DueFault, Purchase};
 pub use status::DatabaseStatus;
 pub use token::TokenSummary;
 pub use wallet::{
-    ArchivedPart, CREDITS_MAX, ChangeOutcome, ChangeRecord, Credit, CreditOutcome, CreditsSource, CsvReader,
-    Debit, EntryKind, GiveBack, LedgerFilter, LedgerLine, LedgerPage, LedgerRow, PlayerCursor, PlayerFilter,
-    PlayersPage, Wallet, WalletDetail, WalletTotals, csv_line, receipt_shown,
+    ArchivedPart, CREDITS_MAX, ChangeRecord, CreditResult, CreditsSource, CsvReader, EntryKind, LedgerFilter,
+    LedgerLine, LedgerPage, LedgerRow, PlayerCursor, PlayerFilter, PlayersPage, Wallet, WalletDetail,
+    WalletTotals, csv_line,
 };
 
 /// A transaction is tried at most this often.

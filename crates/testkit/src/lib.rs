@@ -34,6 +34,7 @@ use domain::app::{AppSettings, Category, Scope};
 use domain::app_command::{AppCommand, AppReport, NewAppSecrets, NewPayKey};
 use domain::clock::{Clock, SystemClock};
 use domain::ids::{AppId, CreditRef, ImgId, OpenId, PackageVersion, PagePath};
+use domain::operation::wallet::Credit;
 use domain::operator::{Operator, OperatorKind};
 use domain::text::Language;
 use http_server::OpenConnections;
@@ -44,7 +45,7 @@ use minitill::public::routes::{ROUTES, Route};
 use minitill::state::AppState;
 use sqlx::PgPool;
 use store::secrets::Keyring;
-use store::{AuditOptions, AuditReport, Credit, DatabaseAddress, KeepOutcome, Store, StoreSettings};
+use store::{AuditOptions, AuditReport, DatabaseAddress, KeepOutcome, Store, StoreSettings};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -265,7 +266,7 @@ impl TestTill {
         let open_id = OpenId::parse(open_id).unwrap();
         let reference = CreditRef::parse(&format!("start-{open_id}")).unwrap();
         let credit = Credit { open_id, free, charge, reference, note: String::new(), create: true };
-        self.store.credit(&operator(), &app.id, credit).await.unwrap();
+        self.store.change_wallet(&operator(), &app.id, credit).await.unwrap();
     }
 
     /// A picture of the app.

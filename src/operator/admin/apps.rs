@@ -145,7 +145,7 @@ pub(super) async fn command<A: TryFrom<AppReport>>(
         app_id
     };
     let command = AppCommand::read(action, &call.fields)?;
-    let operator = call.operator(&json!({}));
+    let operator = call.operator();
     let operator = match call.fields.optional("reason", Reason::parse)? {
         Some(reason) => operator.because(&reason),
         None => operator,

@@ -87,7 +87,7 @@ async fn block(state: &AppState, call: &Call) -> Result<Blocked, Problem> {
     let reason = call.read(reason)?;
     let image = find(state, call).await?;
     let (contents, near_copies) = state.picture_work.block_hashes(&image).await?;
-    let operator = call.operator(&json!({}));
+    let operator = call.operator();
     let outcome = state.store.block_picture(&operator, contents, &near_copies, reason.as_str()).await?;
     let finds_near_copies = !near_copies.is_empty();
     Ok(Blocked { picture: contents, reason, images: outcome.images, finds_near_copies })
@@ -102,7 +102,7 @@ async fn unblock(state: &AppState, call: &Call) -> Result<Unblocked, Problem> {
     call.fields.only(&[])?;
     let image = find(state, call).await?;
     let block = state.store.block_of(&image.img_id).await?.ok_or_else(|| no_block(&image.img_id))?;
-    if !state.store.unblock_picture(&call.operator(&json!({})), block.contents).await? {
+    if !state.store.unblock_picture(&call.operator(), block.contents).await? {
         return Err(no_block(&image.img_id));
     }
     Ok(Unblocked { picture: block.contents })

@@ -5,6 +5,7 @@ use std::fmt::Display;
 
 use axum::http::{HeaderValue, header};
 use domain::ids::IdempotencyKey;
+use domain::operation::{unknown_app, wallet};
 
 use super::document::EXAMPLE_IDEMPOTENCY_KEY;
 use super::exchanges::BIZ_NO;
@@ -15,33 +16,26 @@ use crate::openapi::{APP_ID, IMG_ID, OPEN_ID, refusals};
 
 refusals! { Problem:
     /// There is no such app.
-    no_app(app_id = APP_ID) => Problem::none(format_args!("no app {app_id}"));
+    no_app(app_id = APP_ID) => unknown_app(app_id).into();
     /// There is an app with this id.
     app_taken(app_id = "mygame") => conflict(format_args!("there is an app {app_id} already"));
     /// The app has no such token.
     no_token(app_id = APP_ID) => Problem::none(format_args!("no such token of the app {app_id}"));
     /// The app knows no such player.
-    no_player(app_id = APP_ID, open_id = OPEN_ID) =>
-        Problem::none(format_args!(
-            "no player {open_id} of an app {app_id}; a login makes a player known, and so do POST /apps/{app_id}/users \
-             and a credit with \"create\": true"
-        ));
+    no_player(app_id = APP_ID, open_id = OPEN_ID) => wallet::unknown_player(app_id, open_id).into();
     /// The app has sold nothing under it.
-    no_exchange(app_id = APP_ID, biz_no = BIZ_NO) =>
-        Problem::none(format_args!("no exchange {biz_no} of an app {app_id}"));
+    no_exchange(app_id = APP_ID, biz_no = BIZ_NO) => wallet::unknown_exchange(app_id, biz_no).into();
     /// Nobody has reported this order.
     no_order(app_id = APP_ID, number = ORDER_NO) =>
         Problem::none(format_args!("no order {number} of an app {app_id}"));
     /// The purses do not cover it. The text tells what is there.
-    not_covered(free = 40, charge = 100) =>
-        conflict(format_args!("the player has {free} gifted and {charge} charged coins"));
+    not_covered(free = 40, charge = 100) => wallet::not_covered(free, charge).into();
     /// Less is left of the exchange. The text tells how much.
-    more_than_left(remaining = 60) => conflict(format_args!("{remaining} is left to give back"));
+    more_than_left(remaining = 60) => wallet::more_than_left(remaining).into();
     /// The ref stands for another change.
-    ref_used(reference = "order-4711") =>
-        conflict(format_args!("the ref {reference} was used for another player or with other amounts"));
+    ref_used(reference = "order-4711") => wallet::ref_used(reference).into();
     /// A purse cannot hold that much.
-    balance_too_large() => conflict("a balance would be more than 9223372036854775807");
+    balance_too_large() => wallet::balance_too_large().into();
     /// There is no such image.
     no_image(img_id = IMG_ID) => Problem::none(format_args!("no image {img_id}"));
     /// The image is not blocked.
@@ -72,8 +66,7 @@ refusals! { Problem:
     all_apps_only(name = "of-one-app") =>
         Problem::new(Kind::Forbidden, format!("the API key {name} is for some apps, and this call is about all apps"));
     /// The role support gives back no more of an exchange. The text tells how much.
-    above_limit(max = 10) =>
-        Problem::new(Kind::Forbidden, format!("the role support gives back at most {max} coins of an exchange"));
+    above_limit(max = 10) => wallet::above_limit(max).into();
     /// The body is of another type.
     not_json() => Problem::new(Kind::UnsupportedMediaType, "content-type: expected application/json");
     /// The body is of another type.

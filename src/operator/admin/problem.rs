@@ -7,11 +7,12 @@ use axum::response::Response;
 use domain::app_command::AppRefusal;
 use domain::fields::{FieldError, UnreadableFields};
 use domain::ids::AppId;
+use domain::operation::{OperationRefusal, RefusalKind, Subject};
 use domain::receiver::ReceiverRefusal;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use schemars::JsonSchema;
 use serde::Serialize;
-use store::{CommandError, ReceiverError, StoreError};
+use store::{CommandError, OperationError, ReceiverError, StoreError};
 
 use super::messages;
 use crate::http::refusal::{Refusal, json_response};
@@ -227,6 +228,34 @@ impl From<StoreError> for Problem {
             // Seen only when what the other try was answered could not be read.
             | StoreError::Repeated => Self::unavailable(cause),
             StoreError::Internal(_) => Self::internal(cause),
+        }
+    }
+}
+
+impl From<OperationError> for Problem {
+    fn from(error: OperationError) -> Self {
+        match error {
+            OperationError::Refused(refusal) => refusal.into(),
+            OperationError::Store(error) => error.into(),
+        }
+    }
+}
+
+/// The words of a refusal, and what the caller can do next.
+impl From<OperationRefusal> for Problem {
+    fn from(refusal: OperationRefusal) -> Self {
+        let detail = refusal.text.english();
+        match refusal.kind {
+            RefusalKind::Unknown(Subject::Player) => {
+                let app_id = refusal.app_id.unwrap_or_default();
+                let next = format!(
+                    "a login makes a player known, and so do POST /apps/{app_id}/users and a credit with \"create\": true"
+                );
+                Self::new(Kind::NotFound, format!("{detail}; {next}"))
+            }
+            RefusalKind::Unknown(_) => Self::new(Kind::NotFound, detail),
+            RefusalKind::Conflict | RefusalKind::Limit => Self::new(Kind::Conflict, detail),
+            RefusalKind::NotAllowed => Self::new(Kind::Forbidden, detail),
         }
     }
 }

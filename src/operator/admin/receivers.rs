@@ -252,7 +252,7 @@ async fn change_one(
 
 async fn change(state: &AppState, call: &Call, command: ReceiverCommand) -> Result<ReceiverReport, Problem> {
     let app_id = call.app_id()?;
-    let operator = call.operator(&json!({}));
+    let operator = call.operator();
     let changed = state.store.change_receivers(&operator, &app_id, command).await;
     changed.map_err(|error| Problem::of_receiver(error, &app_id))
 }

@@ -6,13 +6,14 @@ use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use domain::app_command::AppRefusal;
 use domain::fields::{FieldError, FieldProblem, UnreadableFields};
+use domain::operation::{OperationRefusal, RefusalKind, Subject};
 use domain::rights::Need;
 use domain::text;
 use domain::text::{Language, Text};
 use store::secrets::Unhashable;
-use store::{CommandError, StoreError};
+use store::{CommandError, OperationError, StoreError};
 
-use super::i18n::{language, said};
+use super::i18n::{language, said, sentence};
 use super::page::Page;
 use super::session::SignedIn;
 use crate::http::refusal::Refusal;
@@ -306,6 +307,32 @@ impl From<FieldError> for ConsoleError {
         };
         let error = FieldError { field, problem };
         Self::bad_request(text!("{sentence}.", sentence = error.text()))
+    }
+}
+
+impl From<OperationError> for ConsoleError {
+    fn from(error: OperationError) -> Self {
+        match error {
+            OperationError::Refused(refusal) => refusal.into(),
+            OperationError::Store(error) => error.into(),
+        }
+    }
+}
+
+/// The words of a refusal, as a sentence.
+impl From<OperationRefusal> for ConsoleError {
+    fn from(refusal: OperationRefusal) -> Self {
+        let sentence = Text::same(sentence(&text!("{sentence}.", sentence = refusal.text)));
+        match refusal.kind {
+            RefusalKind::Unknown(Subject::Player) => Self {
+                what_next: "A login makes a player known, and so does the box in the form of a credit.",
+                ..Self::not_found(sentence)
+            },
+            RefusalKind::Unknown(_) => Self::not_found(sentence),
+            RefusalKind::Conflict | RefusalKind::Limit | RefusalKind::NotAllowed => {
+                Self::bad_request(sentence)
+            }
+        }
     }
 }
 

@@ -298,7 +298,7 @@ impl Scenario {
             "no_token" => self.body = Some(json!({"access_token": "another"}).to_string().into_bytes()),
             "ref_used" => {
                 let app_id = domain::ids::AppId::parse("demo").unwrap();
-                let credit = store::Credit {
+                let credit = domain::operation::wallet::Credit {
                     open_id: OpenId::parse("player-1").unwrap(),
                     free: 1,
                     charge: 1,
@@ -306,7 +306,7 @@ impl Scenario {
                     note: String::new(),
                     create: true,
                 };
-                self.till.store.credit(&operator(), &app_id, credit).await.unwrap();
+                self.till.store.change_wallet(&operator(), &app_id, credit).await.unwrap();
             }
             "invalid_field" => self.make_invalid(),
             other => panic!("{other}: a new example needs a scenario here"),

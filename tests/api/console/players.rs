@@ -4,7 +4,8 @@ use domain::app_command::AppCommand;
 use domain::console_user::Role;
 use domain::ids::{CreditRef, OpenId, PackageVersion, PagePath};
 use domain::login::Player;
-use store::{Credit, HistoryCursor, HistoryFilter, HistoryLine};
+use domain::operation::wallet::Credit;
+use store::{HistoryCursor, HistoryFilter, HistoryLine};
 
 use super::reading::{content, link_called, rows};
 use crate::game::Game;
@@ -144,7 +145,7 @@ async fn a_ledger_is_filtered_and_goes_on_page_by_page() {
             note: String::new(),
             create: true,
         };
-        till.store.credit(&operator(), &app.id, credit).await.unwrap();
+        till.store.change_wallet(&operator(), &app.id, credit).await.unwrap();
     }
     let viewer = till.browser(Role::Viewer).await;
     let entries = |page: &Answer| -> Vec<String> {
@@ -353,7 +354,7 @@ async fn a_ledger_is_a_file_for_spreadsheets() {
         note: "@note".to_owned(),
         create: true,
     };
-    till.store.credit(&operator(), &app.id, credit).await.unwrap();
+    till.store.change_wallet(&operator(), &app.id, credit).await.unwrap();
     till.execute("UPDATE ledger_entries SET at = '2026-11-21T17:40:12.5Z'; UPDATE operator_log SET at = '2026-11-21T17:40:12.5Z'").await;
     let file = till.browser(Role::Viewer).await.get(&format!("{PLAYER}/ledger.csv")).await;
     assert_eq!(file.header("content-type"), Some("text/csv; charset=utf-8"));
