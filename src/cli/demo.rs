@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use domain::app::{App, AppSettings, Scope, TOKEN_LIFETIME};
-use domain::app_command::{AppCommand, AppReport, IssuedToken};
 use domain::fields::Fields;
 use domain::ids::{AppId, AppName, CreditRef, ImgId, OpenId, PackageVersion, PagePath};
+use domain::operation::app::{AppCommand, AppReport, IssuedToken};
 use domain::operation::wallet::{ChangedPurses, Credit, WalletReport};
 use domain::wallet::WalletCall;
 use serde_json::{Map, json};
-use store::{CommandError, KeepOutcome, Store};
+use store::{KeepOutcome, OperationError, Store};
 
 use super::database::Opened;
 use super::running::Addresses;
@@ -132,7 +132,7 @@ async fn make_app(context: &Context, store: &Store, app_id: &AppId) -> Result<()
         ..AppSettings::default()
     };
     let made = store.carry_out(&context.operator, app_id, AppCommand::Create(settings)).await;
-    if let Err(CommandError::Store(error)) = made {
+    if let Err(OperationError::Store(error)) = made {
         return Err(error.into());
     }
     let app = store.list_apps(Some(app_id)).await?.pop();

@@ -134,10 +134,10 @@ enum StoreCommand {
     Order(order::OrderCommand),
     /// Show images, block pictures, and check or move the stored bytes
     #[command(subcommand)]
-    Image(image::ImageCommand),
+    Image(image::ImageArguments),
     /// Tell servers of an app what happens
     #[command(subcommand)]
-    Receiver(receiver::ReceiverCommand),
+    Receiver(receiver::ReceiverArguments),
     /// Try how a game takes faults, with a sandbox app
     #[command(subcommand)]
     Sandbox(sandbox::SandboxCommand),
@@ -158,7 +158,7 @@ enum StoreCommand {
     ConsoleUser(console_user::ConsoleUserCommand),
     /// Create, list and revoke keys of the admin API
     #[command(subcommand)]
-    ApiKey(api_key::ApiKeyCommand),
+    ApiKey(api_key::ApiKeyArguments),
     /// Show the changes that operators made: who, what, when, before and after
     OperatorLog(operator_log::OperatorLogArguments),
     /// Migrate the database to the schema of this program
@@ -188,10 +188,31 @@ fn refused(refusal: OperationRefusal) -> Error {
         RefusalKind::Unknown(Subject::Player) => {
             format!("; a login makes a player known, and so do `minitill user add {app_id}` and --create")
         }
-        RefusalKind::Unknown(Subject::Exchange | Subject::Request)
+        RefusalKind::Unknown(Subject::Receiver) => {
+            format!("; to list all, run `minitill receiver list {app_id}`")
+        }
+        RefusalKind::Unknown(Subject::Image) => {
+            "; to list the newest images, run `minitill image list --all`".to_owned()
+        }
+        RefusalKind::Unknown(Subject::Block) => {
+            "; to list all blocked pictures, run `minitill image list`".to_owned()
+        }
+        RefusalKind::Unknown(Subject::User) => {
+            "; to list all users, run `minitill console-user list`".to_owned()
+        }
+        RefusalKind::Unknown(Subject::ApiKey) => "; to list all keys, run `minitill api-key list`".to_owned(),
+        RefusalKind::Unknown(
+            Subject::Exchange
+            | Subject::Request
+            | Subject::Token
+            | Subject::Event
+            | Subject::Session
+            | Subject::Records,
+        )
         | RefusalKind::Conflict
         | RefusalKind::Limit
         | RefusalKind::NotAllowed => String::new(),
+        RefusalKind::Invalid(field) => return anyhow!("--{field}: {}", refusal.text.english()),
     };
     anyhow!("{}{next}", refusal.text.english())
 }

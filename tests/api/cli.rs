@@ -181,7 +181,7 @@ async fn a_revoked_token_ends_on_a_running_server_within_five_seconds() {
     is_refused(&tokens[1]).await;
     assert_eq!(said(&tokens[2]).await, known, "the others live on");
     let again = program.complaint(&["token", "revoke", "a1", "--token", &tokens[0]]);
-    assert_eq!(again, "minitill: the app a1 has no such token\n");
+    assert_eq!(again, "minitill: there is no such token of the app a1\n");
     assert_eq!(program.json(&["token", "revoke", "a1", "--all"])["revoked"], 1);
     is_refused(&tokens[2]).await;
     let log = program.json(&["operator-log", "--limit", "1"]);

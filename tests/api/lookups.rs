@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use domain::app_command::AppCommand;
 use domain::ids::{AppId, BizNo, CreditRef, OpenId};
+use domain::operation::app::AppCommand;
 use domain::operation::wallet::Credit;
 use domain::product_info::Item;
 use domain::wallet::Repeat;

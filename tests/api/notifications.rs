@@ -19,10 +19,9 @@ use std::time::{Duration, Instant};
 use domain::app::Scope;
 use domain::event::{EventType, RetryDelays};
 use domain::ids::{AppId, BizNo, CreditRef, ImgId, OpenId, WebUrl};
+use domain::operation::receiver::{AddedReceiver, NewReceiver, ReceiverCommand, ReceiverReport};
 use domain::operation::wallet::{Credit, Debit, GiveBack};
-use domain::receiver::{
-    AddedReceiver, NewReceiver, ReceiverCommand, ReceiverFormat, ReceiverId, ReceiverReport,
-};
+use domain::receiver::{ReceiverFormat, ReceiverId};
 use domain::wallet::Amount;
 use minitill::config::Config;
 use minitill::notify;
@@ -143,7 +142,7 @@ fn id(added: &AddedReceiver) -> &ReceiverId {
 }
 
 async fn change(till: &TestTill, app_id: &AppId, command: ReceiverCommand) -> ReceiverReport {
-    till.store.change_receivers(&operator(), app_id, command).await.unwrap()
+    till.store.change_receivers(&operator(), app_id, command, None).await.unwrap()
 }
 
 fn new_receiver(url: &str, format: ReceiverFormat, events: &[EventType]) -> ReceiverCommand {

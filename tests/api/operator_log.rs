@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use domain::app::AppLimits;
-use domain::app_command::AppCommand;
 use domain::ids::{AppId, CreditRef, OpenId};
+use domain::operation::app::AppCommand;
 use domain::operation::wallet::Credit;
 use domain::per_second::PerSecond;
 use serde_json::{Value, json};

@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use domain::app_command::AppCommand;
 use domain::ids::{CreditRef, OpenId};
+use domain::operation::app::AppCommand;
 use domain::operation::wallet::Credit;
 use serde_json::json;
 

@@ -3,7 +3,6 @@
 //! or HTTP. The one clock is [`clock`], which everything else is handed.
 
 pub mod app;
-pub mod app_command;
 pub mod app_settings;
 pub mod audit;
 pub mod caller;

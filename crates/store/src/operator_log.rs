@@ -77,6 +77,9 @@ domain::word_enum! {
     }
 }
 
+/// The words of all actions.
+pub const OPERATOR_ACTIONS: &[&str] = &Action::WORDS;
+
 impl Action {
     /// The actions whose lines tell of one ledger entry each.
     pub(super) const OF_ENTRIES: [Self; 3] = [Self::WalletCredit, Self::WalletDebit, Self::WalletCancel];

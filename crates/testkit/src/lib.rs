@@ -31,9 +31,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use domain::app::{AppSettings, Category, Scope};
-use domain::app_command::{AppCommand, AppReport, NewAppSecrets, NewPayKey};
 use domain::clock::{Clock, SystemClock};
 use domain::ids::{AppId, CreditRef, ImgId, OpenId, PackageVersion, PagePath};
+use domain::operation::app::{AppCommand, AppReport, NewAppSecrets, NewPayKey};
 use domain::operation::wallet::Credit;
 use domain::operator::{Operator, OperatorKind};
 use domain::text::Language;
@@ -337,6 +337,13 @@ pub fn encoded(text: &str) -> String {
 /// The fields of a form, percent-encoded and joined.
 pub fn form(fields: &[(&str, &str)]) -> String {
     fields.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect::<Vec<_>>().join("&")
+}
+
+/// The command that blocks a picture without its near copies.
+#[must_use]
+pub fn block(contents: &store::BlobHash, reason: &str) -> domain::operation::image::ImageCommand {
+    let (picture, reason) = (*contents.as_array(), reason.to_owned());
+    domain::operation::image::ImageCommand::Block { picture, near_copies: Vec::new(), reason }
 }
 
 /// Who changes things in tests.

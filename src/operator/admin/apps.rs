@@ -1,14 +1,14 @@
 //! Apps: what operators see of them, and the commands to them.
 
 use domain::app::{AppLimits, AppSettings, AppSummary, Category};
-use domain::app_command::{
-    AppAction, AppCommand, AppReport, LimitsSet, NewAppSecret, NewAppSecrets, NewPayKey, PublishedPackage,
-    RegisteredPois, RegisteredPreorders, Suspension,
-};
 use domain::app_settings::{AppField, AppFieldKind};
 use domain::fields::{FieldError, LIST_ITEMS_MAX};
 use domain::ids::{AppId, OrderNo, PackageVersion, PagePath, PoiId, Reason};
 use domain::key_uses::KeyKind;
+use domain::operation::app::{
+    AppAction, AppCommand, AppReport, LimitsSet, NewAppSecret, NewAppSecrets, NewPayKey, PublishedPackage,
+    RegisteredPois, RegisteredPreorders, Suspension,
+};
 use domain::per_second::PerSecond;
 use domain::quota::Quota;
 use serde_json::{Value, json};

@@ -83,7 +83,7 @@ fn made(reference: String, result: &CreditResult) -> CreditMade {
         Err(refusal) => match refusal.kind {
             RefusalKind::Unknown(_) => Status::UnknownPlayer,
             RefusalKind::Limit => Status::BalanceTooLarge,
-            RefusalKind::Conflict | RefusalKind::NotAllowed => Status::RefUsed,
+            RefusalKind::Conflict | RefusalKind::NotAllowed | RefusalKind::Invalid(_) => Status::RefUsed,
         },
     };
     let purses = result.as_ref().ok();

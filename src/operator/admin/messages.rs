@@ -5,7 +5,7 @@ use std::fmt::Display;
 
 use axum::http::{HeaderValue, header};
 use domain::ids::IdempotencyKey;
-use domain::operation::{unknown_app, wallet};
+use domain::operation::{app, image, receiver, unknown_app, wallet};
 
 use super::document::EXAMPLE_IDEMPOTENCY_KEY;
 use super::exchanges::BIZ_NO;
@@ -18,9 +18,9 @@ refusals! { Problem:
     /// There is no such app.
     no_app(app_id = APP_ID) => unknown_app(app_id).into();
     /// There is an app with this id.
-    app_taken(app_id = "mygame") => conflict(format_args!("there is an app {app_id} already"));
+    app_taken(app_id = "mygame") => app::app_taken(app_id).into();
     /// The app has no such token.
-    no_token(app_id = APP_ID) => Problem::none(format_args!("no such token of the app {app_id}"));
+    no_token(app_id = APP_ID) => app::unknown_token(app_id).into();
     /// The app knows no such player.
     no_player(app_id = APP_ID, open_id = OPEN_ID) => wallet::unknown_player(app_id, open_id).into();
     /// The app has sold nothing under it.
@@ -37,17 +37,15 @@ refusals! { Problem:
     /// A purse cannot hold that much.
     balance_too_large() => wallet::balance_too_large().into();
     /// There is no such image.
-    no_image(img_id = IMG_ID) => Problem::none(format_args!("no image {img_id}"));
+    no_image(img_id = IMG_ID) => image::unknown_image(img_id).into();
     /// The image is not blocked.
-    no_block(img_id = IMG_ID) => Problem::none(format_args!("no block on the image {img_id}"));
+    no_block(img_id = IMG_ID) => image::not_blocked(img_id).into();
     /// The app has no such receiver.
-    no_receiver(receiver_id = RECEIVER_ID, app_id = APP_ID) =>
-        Problem::none(format_args!("no receiver {receiver_id} of an app {app_id}"));
+    no_receiver(receiver_id = RECEIVER_ID, app_id = APP_ID) => receiver::unknown_receiver(app_id, receiver_id).into();
     /// The app has as many receivers as it may have.
-    too_many_receivers() => conflict("the app has 5 receivers, and may have no more");
+    too_many_receivers() => receiver::too_many_receivers().into();
     /// The receiver has no such event, or it was removed.
-    no_event(event_id = EVENT_ID) =>
-        Problem::none(format_args!("no event {event_id} for this receiver; events are kept for notify.keep"));
+    no_event(event_id = EVENT_ID) => receiver::unknown_event(event_id).into();
     /// Events after the cursor were removed. What is missing stands in the ledger.
     cursor_too_old() => conflict("after: events after this cursor were removed, because they are older than notify.keep");
     /// The cursor is of another database, or of this one before it was restored.

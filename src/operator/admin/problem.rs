@@ -4,17 +4,13 @@ use std::collections::BTreeSet;
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
-use domain::app_command::AppRefusal;
 use domain::fields::{FieldError, UnreadableFields};
-use domain::ids::AppId;
 use domain::operation::{OperationRefusal, RefusalKind, Subject};
-use domain::receiver::ReceiverRefusal;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use schemars::JsonSchema;
 use serde::Serialize;
-use store::{CommandError, OperationError, ReceiverError, StoreError};
+use store::{OperationError, StoreError};
 
-use super::messages;
 use crate::http::refusal::{Refusal, json_response};
 
 /// What a URI leaves as it is.
@@ -256,6 +252,7 @@ impl From<OperationRefusal> for Problem {
             RefusalKind::Unknown(_) => Self::new(Kind::NotFound, detail),
             RefusalKind::Conflict | RefusalKind::Limit => Self::new(Kind::Conflict, detail),
             RefusalKind::NotAllowed => Self::new(Kind::Forbidden, detail),
+            RefusalKind::Invalid(field) => Self::field(field, detail),
         }
     }
 }
@@ -275,33 +272,6 @@ impl From<FieldError> for Problem {
 impl From<Vec<FieldError>> for Problem {
     fn from(errors: Vec<FieldError>) -> Self {
         Self::invalid(errors.into_iter().map(FieldProblem::from).collect())
-    }
-}
-
-impl Problem {
-    /// A command to receivers of an app was not carried out.
-    pub(super) fn of_receiver(error: ReceiverError, app_id: &AppId) -> Self {
-        match error {
-            ReceiverError::Store(error) => error.into(),
-            ReceiverError::Refused(ReceiverRefusal::UnknownApp(app_id)) => messages::no_app(&app_id),
-            ReceiverError::Refused(ReceiverRefusal::Unknown(id)) => messages::no_receiver(&id, app_id),
-            ReceiverError::Refused(ReceiverRefusal::TooMany) => messages::too_many_receivers(),
-            ReceiverError::Refused(ReceiverRefusal::UnknownEvent(id)) => messages::no_event(id),
-        }
-    }
-}
-
-impl From<CommandError> for Problem {
-    fn from(error: CommandError) -> Self {
-        match error {
-            CommandError::Store(error) => error.into(),
-            CommandError::Refused(AppRefusal::UnknownApp(app_id)) => messages::no_app(&app_id),
-            CommandError::Refused(AppRefusal::IdTaken(app_id)) => messages::app_taken(&app_id),
-            CommandError::Refused(AppRefusal::UnknownToken(app_id)) => messages::no_token(&app_id),
-            CommandError::Refused(AppRefusal::KeysChanged(app_id)) => {
-                Self::new(Kind::Conflict, format!("the keys of the app {app_id} have changed"))
-            }
-        }
     }
 }
 

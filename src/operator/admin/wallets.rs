@@ -1,8 +1,8 @@
 //! Players and their wallets.
 
-use domain::app_command::KnownPlayers;
 use domain::fields::{Expected, FieldError, parse_integer};
 use domain::ids::{CreditRef, OpenId};
+use domain::operation::app::KnownPlayers;
 use domain::operation::wallet::{ChangedPurses, Credit, Debit, WalletCommand, WalletReport};
 use domain::wallet::check_credit;
 use serde_json::json;

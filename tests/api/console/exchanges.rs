@@ -231,9 +231,7 @@ async fn what_cannot_be_given_back_is_refused_in_words() {
         good.map(|(known, text)| (known, if known == name { value } else { text }))
     };
     let taken = |reference: &str| {
-        format!(
-            ">reference: {reference} was used for another change or with other amounts. Type a new reference.</p>"
-        )
+        format!(">The ref {reference} was used for another player or with other amounts.</p>")
     };
     let whole = "amount: expected a whole number of coins from 1".to_owned();
     let too_much =

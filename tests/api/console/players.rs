@@ -1,9 +1,9 @@
 //! Pages of players: both purses, the ledger, and the ledger as a file.
 
-use domain::app_command::AppCommand;
 use domain::console_user::Role;
 use domain::ids::{CreditRef, OpenId, PackageVersion, PagePath};
 use domain::login::Player;
+use domain::operation::app::AppCommand;
 use domain::operation::wallet::Credit;
 use store::{HistoryCursor, HistoryFilter, HistoryLine};
 
@@ -124,8 +124,8 @@ async fn another_apps_player_is_not_found() {
         }
         let fields = [("gifted", "5"), ("reference", "r"), ("reason", "x")];
         let answer = admin.post(&format!("/console/apps/{player}/credit"), &fields).await;
-        let is_app = !player.starts_with("none");
-        assert_eq!(answer.status, if is_app { 400 } else { 404 }, "{player}");
+        let is_id = !player.contains('%');
+        assert_eq!(answer.status, if is_id { 404 } else { 400 }, "{player}");
     }
     let none = admin.get("/console/apps/none/players/o1/credit").await;
     assert!(none.status == 404 && none.body.contains("There is no app none."), "{}", none.body);

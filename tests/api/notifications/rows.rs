@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use domain::event::{EventId, EventType};
 use domain::ids::CreditRef;
+use domain::operation::receiver::{ReceiverCommand, Resend};
 use domain::operation::wallet::Credit;
-use domain::receiver::{ReceiverCommand, ReceiverFormat, Resend};
+use domain::receiver::ReceiverFormat;
 use serde_json::Map;
 use store::{CreditsSource, EventCursor, EventFilter, EventPage};
 

@@ -1,6 +1,6 @@
 //! Who may report, and what is read at all: credentials, then one JSON object (contract 2 and 4).
 
-use domain::app_command::AppCommand;
+use domain::operation::app::AppCommand;
 use std::time::Duration;
 
 use serde_json::{Value, json};

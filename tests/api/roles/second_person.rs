@@ -1,8 +1,8 @@
 //! Who sees, confirms and refuses a large change of the console (contract 8.6.40).
 
-use domain::console_user::{ConsoleUserName, Role};
+use domain::console_user::{ConsoleUserName, PasswordHash, Role};
 use domain::rights::{Apps, Rights};
-use store::secrets::{PasswordHash, random_token};
+use store::secrets::random_token;
 
 use crate::game::Game;
 use crate::support::console::{Browser, session};
@@ -112,7 +112,11 @@ async fn only_an_admin_of_the_app_confirms() {
         assert!(page.status == 404 && page.body.contains("There is no app a1."), "{}", page.body);
     }
     let none = foreign.post("/console/apps/a2/request/confirm", &[("ref", "r1")]).await;
-    assert!(none.status == 404 && none.body.contains("There is no request r1 of an app a2."), "{}", none.body);
+    assert!(
+        none.status == 404 && none.body.contains("There is no request r1 of an app a2."),
+        "{}",
+        none.body
+    );
     assert_eq!(till.purses(&app, "o1").await, (0, 2000, 2));
     let own = till.browser_of(of_app(Role::Admin, "a1")).await;
     assert!(own.get("/console/requests").await.body.contains("Requests <span class=\"tag wait\">1</span>"));

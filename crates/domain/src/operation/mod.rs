@@ -2,6 +2,13 @@
 //! done, and why it was not done. Command line, admin API and console read their input into a command, hand it to the
 //! store, and render the report or the refusal.
 
+pub mod app;
+pub mod books;
+pub mod image;
+pub mod key;
+pub mod player;
+pub mod receiver;
+pub mod user;
 pub mod wallet;
 
 use std::fmt::Display;
@@ -32,6 +39,8 @@ pub enum RefusalKind {
     Limit,
     /// Somebody else may do it.
     NotAllowed,
+    /// This field fits no longer, or not with the others.
+    Invalid(&'static str),
 }
 
 /// What an operation is about.
@@ -45,6 +54,24 @@ pub enum Subject {
     Exchange,
     /// A change of a wallet that waits for a second person.
     Request,
+    /// An access token of an app.
+    Token,
+    /// A receiver of an app.
+    Receiver,
+    /// An event for a receiver.
+    Event,
+    /// An image.
+    Image,
+    /// The block of a picture.
+    Block,
+    /// A key of the admin API.
+    ApiKey,
+    /// A user of the console.
+    User,
+    /// A session of a user.
+    Session,
+    /// What is recorded of a player, whether or not the app knows them.
+    Records,
 }
 
 impl OperationRefusal {
