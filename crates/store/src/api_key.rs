@@ -113,7 +113,7 @@ async fn create(
     let hash = token_hash(&key);
     let made = sqlx::query!(
         "INSERT INTO api_keys (name, role, apps, key_sha256) VALUES ($1, $2, $3, $4)
-                     ON CONFLICT DO NOTHING",
+         ON CONFLICT DO NOTHING",
         name.as_str(),
         rights.role.as_str(),
         rights.apps.listed(),
@@ -134,7 +134,7 @@ async fn revoke(
 ) -> Result<ApiKeyReport, OperationError> {
     let revoked = sqlx::query!(
         "UPDATE api_keys SET revoked_at = now() WHERE name = $1 AND revoked_at IS NULL
-                     RETURNING role, apps",
+         RETURNING role, apps",
         name.as_str()
     );
     let Some(revoked) = revoked.fetch_optional(&mut *connection).await? else {

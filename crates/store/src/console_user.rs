@@ -106,7 +106,7 @@ async fn add(
 ) -> Result<(), OperationError> {
     let made = sqlx::query!(
         "INSERT INTO console_users (name, role, apps, password) VALUES ($1, $2, $3, $4)
-                     ON CONFLICT DO NOTHING",
+         ON CONFLICT DO NOTHING",
         name.as_str(),
         rights.role.as_str(),
         rights.apps.listed(),

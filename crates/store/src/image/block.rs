@@ -196,12 +196,12 @@ async fn unblock(
     // Another block may match them.
     sqlx::query!(
         "UPDATE images i SET blocked_by = (
-                         SELECT b.content_sha256 FROM picture_blocks b
-                         WHERE b.content_sha256 = i.content_sha256 OR EXISTS (
-                             SELECT 1 FROM unnest(b.perceptual_hashes) AS h (bits)
-                             WHERE bit_count((h.bits # i.perceptual_hash)::bit(64)) <= $2)
-                         ORDER BY b.blocked_at, b.content_sha256 LIMIT 1)
-                     WHERE i.blocked_by = $1",
+             SELECT b.content_sha256 FROM picture_blocks b
+             WHERE b.content_sha256 = i.content_sha256 OR EXISTS (
+                 SELECT 1 FROM unnest(b.perceptual_hashes) AS h (bits)
+                 WHERE bit_count((h.bits # i.perceptual_hash)::bit(64)) <= $2)
+             ORDER BY b.blocked_at, b.content_sha256 LIMIT 1)
+         WHERE i.blocked_by = $1",
         contents.as_bytes(),
         i64::from(NEAR_COPY_DISTANCE_MAX)
     )
