@@ -125,10 +125,9 @@ async fn keep_admin(
     name: &ConsoleUserName,
     command: &UserCommand,
 ) -> Result<(), OperationError> {
-    match command {
-        UserCommand::Remove => {}
-        UserCommand::Rights(rights) if !rights.is_everything() => {}
-        _ => return Ok(()),
+    let demotes = matches!(command, UserCommand::Rights(rights) if !rights.is_everything());
+    if !demotes && !matches!(command, UserCommand::Remove) {
+        return Ok(());
     }
     // Whoever changes an admin waits here, in the same order. So two admins cannot remove each other.
     let admins = sqlx::query_scalar!(

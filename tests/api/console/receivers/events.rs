@@ -143,7 +143,7 @@ async fn an_event_of_another_type_is_not_sent_again() {
         "{shown}"
     );
     let refused = admin.post(&format!("{page}/resend"), &[("event_id", &event.as_text())]).await;
-    assert_eq!(refused.status, 400);
+    assert_eq!(refused.status, 404);
     assert_eq!(till.number("SELECT count(*) FROM deliveries").await, 0);
 }
 
