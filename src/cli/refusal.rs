@@ -1,4 +1,4 @@
-//! Why a command was not carried out, and what the user of a shell can do next.
+//! Refusals of commands: their words, and what the user of a shell can do next.
 
 use anyhow::{Error, anyhow};
 use domain::ids::AppId;

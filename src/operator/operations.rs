@@ -1,4 +1,4 @@
-//! Every operation of an operator, and where each face has it. The types of `domain::operation` say what each does.
+//! Table of the operations of operators: where each face has each of them. The types of `domain::operation` say what each does.
 
 /// An operation.
 #[derive(Debug, Clone, Copy)]

@@ -1,4 +1,4 @@
-//! What an operator does to an app (contract 8.2): settings and limits, keys and tokens, what it offers, and who plays.
+//! Commands of operators to an app (contract 8.2): settings and limits, keys and tokens, what it offers, and who plays.
 
 use std::fmt::Display;
 use std::time::Duration;

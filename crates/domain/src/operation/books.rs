@@ -1,5 +1,5 @@
-//! What an operator does with the books of an app: revenue (contract 13.2.6), statements (contract 13.3), bills (contract
-//! 13.4) and comparisons (contract 13.5). Nothing of it changes anything, and each query is a type of the store.
+//! Refusals of reports about the books of an app: revenue (contract 13.2.6) and statements (contract 13.3). A report
+//! changes nothing, and its query is a type of the store.
 
 use std::fmt::Display;
 

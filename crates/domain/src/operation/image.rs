@@ -1,4 +1,4 @@
-//! What an operator does to pictures (contract 5.5): the block list.
+//! Commands of operators to pictures (contract 5.5): the block list.
 
 use std::fmt::Display;
 

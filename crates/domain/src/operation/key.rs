@@ -1,4 +1,4 @@
-//! What an operator does to the keys of the admin API (contract 8.7). Keys and tokens of an app are in `app`.
+//! Commands of operators to the keys of the admin API (contract 8.7). Keys and tokens of an app are in `app`.
 
 use std::fmt::Display;
 

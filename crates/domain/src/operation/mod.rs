@@ -1,4 +1,4 @@
-//! What an operator can do (contract 8), one file a subject: the command with every field parsed, the report of what was
+//! Operations of operators (contract 8), one file a subject: the command with every field parsed, the report of what was
 //! done, and why it was not done. Command line, admin API and console read their input into a command, hand it to the
 //! store, and render the report or the refusal.
 

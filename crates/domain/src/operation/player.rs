@@ -1,5 +1,4 @@
-//! What an operator does with all that is recorded of a player: exports it (contract 13.6), and erases it (contract
-//! 13.7). The command is the player.
+//! Export (contract 13.6) and erasure (contract 13.7) of all that is recorded of a player. The command is the player.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;

@@ -1,4 +1,4 @@
-//! What an operator does to the receivers of an app (contract 12.2).
+//! Commands of operators to the receivers of an app (contract 12.2).
 
 use std::fmt::Display;
 

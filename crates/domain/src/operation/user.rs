@@ -1,4 +1,4 @@
-//! What an operator does to users of the console, and what a user does to themselves (contract 8.6).
+//! Commands of operators to users of the console, and of a user to themselves (contract 8.6).
 
 use std::fmt::Display;
 

@@ -1,4 +1,4 @@
-//! What an operator does to a wallet, once for each ref: credits (contract 8.3), debits and cancels (contract 10.7). A
+//! Commands of operators to a wallet, once for each ref: credits (contract 8.3), debits and cancels (contract 10.7). A
 //! large one waits for a second person (contract 8.6.40).
 
 mod refusal;

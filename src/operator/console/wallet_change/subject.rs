@@ -1,4 +1,4 @@
-//! What a change is made to: a player's wallet, and the exchange that is given back.
+//! Target of a change: a player's wallet, and the exchange that is given back.
 
 use domain::fields::{FieldError, Fields};
 use domain::ids::{AppId, OpenId};

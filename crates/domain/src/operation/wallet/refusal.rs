@@ -1,4 +1,4 @@
-//! Why a wallet does not take an operator's change.
+//! Refusals of an operator's change of a wallet.
 
 use std::fmt::Display;
 
