@@ -1,17 +1,19 @@
 //! `minitill api-key ...` keeps the keys of the admin API.
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::Result;
 use clap::Subcommand;
 use domain::console_user::Role;
 use domain::ids::ApiKeyName;
+use domain::operation::key::ApiKeyCommand;
+use domain::secret::Secret;
 use serde_json::json;
-use store::{RevokeOutcome, Store};
+use store::Store;
 
-use super::Context;
 use super::console_user::OwnApps;
+use super::{Context, not_done};
 
 #[derive(Debug, Subcommand)]
-pub(super) enum ApiKeyCommand {
+pub(super) enum ApiKeyArguments {
     /// Create a key of the admin API and print it once
     Create {
         /// Name of the key in the operator's log: 1 to 64 of 0-9A-Za-z._@-
@@ -31,37 +33,31 @@ pub(super) enum ApiKeyCommand {
     },
 }
 
-pub(super) async fn run(context: &Context, store: &Store, command: ApiKeyCommand) -> Result<()> {
+pub(super) async fn run(context: &Context, store: &Store, arguments: ApiKeyArguments) -> Result<()> {
     let (operator, output) = (&context.operator, &context.output);
-    match command {
-        ApiKeyCommand::Create { name, role, apps } => {
+    match arguments {
+        ApiKeyArguments::Create { name, role, apps } => {
             let rights = apps.with(role, store).await?;
             let apps = rights.apps.listed().to_owned();
-            let made = store.create_api_key(operator, &name, rights).await?;
-            let api_key = made.with_context(|| {
-                format!(
-                    "the name {name} belongs to another API key, which may be revoked; choose a new name, \
-                     so that the operator's log is clear"
-                )
-            })?;
+            let command = ApiKeyCommand::Create(name.clone(), rights);
+            let made = store.change_api_keys(operator, command).await.map_err(not_done)?;
+            let api_key = made.api_key.as_ref().map(Secret::expose);
             output.show_once(&json!({ "name": name, "role": role, "apps": apps, "api_key": api_key }))
         }
-        ApiKeyCommand::List => {
+        ApiKeyArguments::List => {
             let columns =
                 ["name", "role", "apps", "created_at", "last_used_at", "uses_last_day", "revoked_at"];
             let none =
                 "There are no API keys. To create one, run `minitill api-key create <name> --role admin`.";
             output.list("api_keys", &store.api_keys().await?, &columns, none)
         }
-        ApiKeyCommand::Revoke { name } => match store.revoke_api_key(operator, &name).await? {
-            RevokeOutcome::Revoked => output.print(
+        ApiKeyArguments::Revoke { name } => {
+            let command = ApiKeyCommand::Revoke(name.clone());
+            store.change_api_keys(operator, command).await.map_err(not_done)?;
+            output.print(
                 &json!({ "name": name, "revoked": true }),
                 format!("The API key {name} is revoked. Every server refuses it from now on."),
-            ),
-            RevokeOutcome::WasRevoked => bail!("the API key {name} is already revoked"),
-            RevokeOutcome::Unknown => {
-                bail!("there is no API key {name}; to list all keys, run `minitill api-key list`")
-            }
-        },
+            )
+        }
     }
 }

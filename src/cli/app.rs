@@ -3,18 +3,18 @@
 mod arguments;
 mod settings;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use domain::app::{AppLimits, AppSettings};
-use domain::app_command::{AppCommand, AppRefusal, AppReport};
 use domain::ids::AppId;
+use domain::operation::app::{AppCommand, AppReport};
 use serde::Serialize;
 use serde_json::json;
-use store::{CommandError, Store};
+use store::Store;
 
 pub(super) use self::arguments::AppArguments;
 use self::arguments::{PoiCommand, PreorderCommand};
 use super::output::{lines, members};
-use super::{Context, unknown_app};
+use super::{Context, not_done, unknown_app};
 
 pub(super) async fn run(context: &Context, store: &Store, arguments: AppArguments) -> Result<()> {
     let (app_id, command) = match arguments {
@@ -68,17 +68,7 @@ pub(super) async fn command(
     app_id: &AppId,
     command: AppCommand,
 ) -> Result<AppReport> {
-    store.carry_out(&context.operator, app_id, command).await.map_err(|error| match error {
-        CommandError::Store(error) => error.into(),
-        CommandError::Refused(AppRefusal::UnknownApp(app_id)) => unknown_app(&app_id),
-        CommandError::Refused(AppRefusal::IdTaken(app_id)) => anyhow!("there is an app {app_id} already"),
-        CommandError::Refused(AppRefusal::KeysChanged(app_id)) => {
-            anyhow!("the keys of the app {app_id} have changed")
-        }
-        CommandError::Refused(AppRefusal::UnknownToken(app_id)) => {
-            anyhow!("the app {app_id} has no such token")
-        }
-    })
+    store.carry_out(&context.operator, app_id, command).await.map_err(not_done)
 }
 
 /// Carries out a command to an app and prints its report.

@@ -7,12 +7,12 @@ use anyhow::{Result, ensure};
 
 use super::app::AppArguments;
 use super::console_user::ConsoleUserCommand;
-use super::image::ImageCommand;
+use super::image::ImageArguments;
 use super::master_key::MasterKeyCommand;
 use super::player::PlayerCommand;
-use super::receiver::{OneReceiver, ReceiverCommand};
+use super::receiver::{OneReceiver, ReceiverArguments};
 use super::token::TokenCommand;
-use super::{StoreCommand, api_key::ApiKeyCommand};
+use super::{StoreCommand, api_key::ApiKeyArguments};
 
 /// Asks before a command that needs it, unless `--yes` is given.
 pub(super) fn confirm(command: &StoreCommand, is_sure: bool) -> Result<()> {
@@ -39,10 +39,10 @@ fn consequence(command: &StoreCommand) -> Option<String> {
         StoreCommand::Token(TokenCommand::Revoke { app_id, all: true, .. }) => {
             format!("Every access token of the app {app_id} will be refused.")
         }
-        StoreCommand::Image(ImageCommand::Block { picture, .. }) => {
+        StoreCommand::Image(ImageArguments::Block { picture, .. }) => {
             format!("The picture {picture} and its near copies will be refused in every app.")
         }
-        StoreCommand::Receiver(ReceiverCommand::Remove(OneReceiver { receiver_id, .. })) => {
+        StoreCommand::Receiver(ReceiverArguments::Remove(OneReceiver { receiver_id, .. })) => {
             format!("Events that wait for the receiver {receiver_id} will never be sent to it.")
         }
         StoreCommand::Archive(arguments) if arguments.stops_exchanges() => {
@@ -61,7 +61,7 @@ fn consequence(command: &StoreCommand) -> Option<String> {
         StoreCommand::ConsoleUser(ConsoleUserCommand::Remove { name }) => {
             format!("The user {name} will be removed from the console.")
         }
-        StoreCommand::ApiKey(ApiKeyCommand::Revoke { name }) => {
+        StoreCommand::ApiKey(ApiKeyArguments::Revoke { name }) => {
             format!("Every server will refuse the API key {name} for ever.")
         }
         _ => return None,

@@ -2,17 +2,18 @@
 
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
 
-use anyhow::{Result, anyhow, bail, ensure};
+use anyhow::{Result, anyhow, ensure};
 use clap::{Args, Subcommand};
-use domain::console_user::{ConsoleUserName, NewPassword, PASSWORD_BYTES_MAX, Role};
+use domain::console_user::{ConsoleUserName, NewPassword, PASSWORD_BYTES_MAX, PasswordHash, Role};
 use domain::ids::AppId;
+use domain::operation::user::{UserCommand, of_a_provider, unknown_own_app, user_taken};
 use domain::rights::{Apps, Rights};
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use serde_json::{Value, json};
-use store::secrets::PasswordHash;
-use store::{ConsoleUserChange as Change, Store};
+use store::Store;
+use store::secrets::hash_password;
 
-use super::Context;
+use super::{Context, not_done, refused};
 
 /// The apps that a user or a key is for.
 #[derive(Debug, Args)]
@@ -27,7 +28,7 @@ impl OwnApps {
     pub(super) async fn with(self, role: Role, store: &Store) -> Result<Rights> {
         let apps = Apps::of(self.apps).map_err(|expected| anyhow!("--app: {expected}"))?;
         if let Some(app_id) = store.first_unknown_app(&apps).await? {
-            bail!("--app: there is no app {app_id}; to list all apps, run `minitill app list`");
+            return Err(refused(unknown_own_app(app_id)));
         }
         Ok(Rights { role, apps })
     }
@@ -82,8 +83,8 @@ pub(super) enum ConsoleUserCommand {
 
 pub(super) async fn run(context: &Context, store: &Store, command: ConsoleUserCommand) -> Result<()> {
     let (operator, output) = (&context.operator, &context.output);
-    let changed = |is_known: bool, name: &ConsoleUserName, value: Value, done: &str| {
-        ensure!(is_known, "there is no user {name}; to list all users, run `minitill console-user list`");
+    let change = async |name: &ConsoleUserName, command: UserCommand, value: Value, done: &str| {
+        store.change_console_user(operator, name, command).await.map_err(not_done)?;
         output.print(&value, format!("{name} {done}"))
     };
     match command {
@@ -110,44 +111,50 @@ pub(super) async fn run(context: &Context, store: &Store, command: ConsoleUserCo
                 .iter()
                 .find(|user| user.name == name.as_str())
                 .and_then(|user| user.oidc_issuer.as_ref());
-            ensure!(provider.is_none(), "{name} signs in by OpenID Connect and has no password here");
-            let is_known =
-                store.change_console_user(operator, &name, Change::Password(new_password(&name)?)).await?;
+            if provider.is_some() {
+                return Err(refused(of_a_provider(name)));
+            }
+            let command = UserCommand::Password(new_password(&name)?);
             let done = "has a new password. All sessions have ended.";
-            changed(is_known, &name, json!({ "name": name }), done)
+            change(&name, command, json!({ "name": name }), done).await
         }
         ConsoleUserCommand::SetRole { name, role, apps } => {
             let rights = apps.with(role, store).await?;
             let value = json!({ "name": name, "role": role, "apps": rights.apps.listed() });
-            let is_known = store.change_console_user(operator, &name, Change::Rights(rights)).await?;
             let done = format!("has the role {role} now. Sessions with other rights have ended.");
-            changed(is_known, &name, value, &done)
+            change(&name, UserCommand::Rights(rights), value, &done).await
         }
         ConsoleUserCommand::Unlock { name } => {
-            let is_known = store.change_console_user(operator, &name, Change::Unlock).await?;
-            changed(is_known, &name, json!({ "name": name }), "can sign in.")
+            change(&name, UserCommand::Unlock, json!({ "name": name }), "can sign in.").await
         }
         ConsoleUserCommand::ResetSecondFactor { name } => {
-            let is_known = store.change_console_user(operator, &name, Change::ResetSecondFactor).await?;
-            changed(is_known, &name, json!({ "name": name }), "signs in without a second factor.")
+            change(
+                &name,
+                UserCommand::ResetSecondFactor,
+                json!({ "name": name }),
+                "signs in without a second factor.",
+            )
+            .await
         }
         ConsoleUserCommand::Remove { name } => {
-            let is_known = store.change_console_user(operator, &name, Change::Remove).await?;
-            changed(is_known, &name, json!({ "name": name }), "is removed. All sessions have ended.")
+            change(
+                &name,
+                UserCommand::Remove,
+                json!({ "name": name }),
+                "is removed. All sessions have ended.",
+            )
+            .await
         }
     }
 }
 
 async fn add(context: &Context, store: &Store, name: &ConsoleUserName, rights: Rights) -> Result<()> {
-    let taken =
-        || anyhow!("there is already a user {name}; to change the user, run set-password or set-role");
     if store.console_users().await?.iter().any(|user| user.name == name.as_str()) {
-        return Err(taken());
+        return Err(refused(user_taken(name)));
     }
     let (role, apps) = (rights.role, rights.apps.listed().to_owned());
-    if !store.add_console_user(&context.operator, name, rights, new_password(name)?).await? {
-        return Err(taken());
-    }
+    let command = UserCommand::Add(rights, new_password(name)?);
+    store.change_console_user(&context.operator, name, command).await.map_err(not_done)?;
     let url = format!("{}/console", context.config.ops.base_url());
     let value = json!({ "name": name, "role": role, "apps": apps, "console": url });
     context.output.print(&value, format!("{name} can sign in at {url} with the role {role}."))
@@ -165,7 +172,7 @@ fn new_password(name: &ConsoleUserName) -> Result<PasswordHash> {
         read_line()?
     };
     let password = NewPassword::parse(&typed, name).map_err(|expected| anyhow!("password: {expected}"))?;
-    Ok(PasswordHash::of(&password)?)
+    Ok(hash_password(&password)?)
 }
 
 /// Asks on the terminal, without showing the answer.

@@ -5,17 +5,18 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use domain::app::{App, AppSettings, Scope, TOKEN_LIFETIME};
-use domain::app_command::{AppCommand, AppReport, IssuedToken};
 use domain::fields::Fields;
 use domain::ids::{AppId, AppName, CreditRef, ImgId, OpenId, PackageVersion, PagePath};
-use domain::wallet::{Balances, WalletCall};
+use domain::operation::app::{AppCommand, AppReport, IssuedToken};
+use domain::operation::wallet::{ChangedPurses, Credit, WalletReport};
+use domain::wallet::WalletCall;
 use serde_json::{Map, json};
-use store::{CommandError, Credit, CreditOutcome, KeepOutcome, Store};
+use store::{KeepOutcome, OperationError, Store};
 
 use super::database::Opened;
 use super::running::Addresses;
 use super::sign::sign;
-use super::{Context, app, unknown_app};
+use super::{Context, app, not_done, unknown_app};
 use crate::config::DEMO_PICTURE_PATH;
 use crate::operator;
 
@@ -30,7 +31,7 @@ struct Scene {
     base: String,
     app: std::sync::Arc<App>,
     access_token: String,
-    balances: Balances,
+    purses: ChangedPurses,
     img_id: ImgId,
     picture: PathBuf,
     picture_url: String,
@@ -61,7 +62,7 @@ pub(super) async fn run(context: &Context, opened: &Opened) -> Result<()> {
         ("upload_with_url", "8. Upload a cover image from a URL.", upload_with_url(&scene)),
         ("login", "9. Log a player in, by a name that only a sandbox app takes.", login(&scene)?),
     ];
-    let (free, charge) = (scene.balances.free(), scene.balances.charge());
+    let (free, charge) = (scene.purses.free_balance, scene.purses.charge_balance);
     let names: Map<_, _> =
         commands.iter().map(|(name, _, command)| ((*name).to_owned(), json!(command))).collect();
     let value = json!({
@@ -95,9 +96,8 @@ async fn prepare(context: &Context, opened: &Opened) -> Result<Scene> {
         note: "minitill demo".to_owned(),
         create: true,
     };
-    let CreditOutcome::Done { balances, .. } = store.credit(&context.operator, &app_id, credit).await? else {
-        bail!("the player of the demo could not be credited");
-    };
+    let report = store.change_wallet(&context.operator, &app_id, credit).await.map_err(not_done)?;
+    let WalletReport::Changed(purses) = report else { bail!("the player of the demo was not credited") };
     let (version, page) = (PackageVersion::parse("1.0.0").expect(VALID), PagePath::parse(PAGE).expect(VALID));
     app::command(context, store, &app_id, AppCommand::Publish(version, vec![page])).await?;
     let kept = pictures::keep(operator::DEMO_PICTURE)
@@ -115,7 +115,7 @@ async fn prepare(context: &Context, opened: &Opened) -> Result<Scene> {
         base: addresses.public,
         app,
         access_token,
-        balances,
+        purses,
         img_id,
         picture: write_picture(opened)?,
         picture_url: addresses.operator + DEMO_PICTURE_PATH,
@@ -132,7 +132,7 @@ async fn make_app(context: &Context, store: &Store, app_id: &AppId) -> Result<()
         ..AppSettings::default()
     };
     let made = store.carry_out(&context.operator, app_id, AppCommand::Create(settings)).await;
-    if let Err(CommandError::Store(error)) = made {
+    if let Err(OperationError::Store(error)) = made {
         return Err(error.into());
     }
     let app = store.list_apps(Some(app_id)).await?.pop();

@@ -5,16 +5,18 @@ use std::process::ExitCode;
 use anyhow::{Result, anyhow};
 use clap::Subcommand;
 use domain::ids::ImgId;
+use domain::operation::image;
+use domain::operation::image::{ImageCommand, not_blocked};
 use domain::picture_store::PictureStore;
 use pictures::PerceptualHash;
 use serde_json::json;
 use store::{BlobHash, Store};
 
-use super::{Context, image_stores};
-use crate::images::small_copies::hashes_of;
+use super::{Context, image_stores, not_done, refused};
+use crate::images::small_copies::{block_command, hashes_of};
 
 #[derive(Debug, Subcommand)]
-pub(super) enum ImageCommand {
+pub(super) enum ImageArguments {
     /// Block a picture and its near copies for every app: they are not accepted, not served, and no order
     /// may use them
     Block {
@@ -60,23 +62,23 @@ pub(super) enum ImageCommand {
 }
 
 /// Runs the command. The exit code is 1 if pictures are damaged.
-pub(super) async fn run(context: &Context, store: &Store, command: ImageCommand) -> Result<ExitCode> {
+pub(super) async fn run(context: &Context, store: &Store, arguments: ImageArguments) -> Result<ExitCode> {
     let output = &context.output;
-    match command {
-        ImageCommand::Move { to } => return image_stores::relocate(context, store, to).await,
-        ImageCommand::Verify => return image_stores::verify(context, store).await,
-        ImageCommand::Sweep { dry_run } => image_stores::sweep(context, store, dry_run).await,
-        ImageCommand::Block { picture, reason } => block(context, store, &picture, &reason).await,
-        ImageCommand::Unblock { picture } => unblock(context, store, &picture).await,
-        ImageCommand::List { all: true, limit } => {
+    match arguments {
+        ImageArguments::Move { to } => return image_stores::relocate(context, store, to).await,
+        ImageArguments::Verify => return image_stores::verify(context, store).await,
+        ImageArguments::Sweep { dry_run } => image_stores::sweep(context, store, dry_run).await,
+        ImageArguments::Block { picture, reason } => block(context, store, &picture, reason).await,
+        ImageArguments::Unblock { picture } => unblock(context, store, &picture).await,
+        ImageArguments::List { all: true, limit } => {
             let columns = ["img_id", "app_id", "format", "side", "bytes", "blocked", "uploaded_at"];
             output.list("images", &store.newest_images(limit).await?, &columns, "There are no images.")
         }
-        ImageCommand::List { all: false, .. } => {
+        ImageArguments::List { all: false, .. } => {
             let columns = ["picture", "reason", "images", "blocked_at"];
             output.list("blocks", &store.blocks().await?, &columns, "No picture is blocked.")
         }
-        ImageCommand::Show { img_id } => {
+        ImageArguments::Show { img_id } => {
             let image = store.image(&img_id).await?.ok_or_else(|| unknown_image(&img_id))?;
             let mut shown = json!(image);
             shown["blocked_by"] = json!(store.block_of(&img_id).await?);
@@ -86,19 +88,20 @@ pub(super) async fn run(context: &Context, store: &Store, command: ImageCommand)
     .map(|()| ExitCode::SUCCESS)
 }
 
-async fn block(context: &Context, store: &Store, name: &str, reason: &str) -> Result<()> {
+async fn block(context: &Context, store: &Store, name: &str, reason: String) -> Result<()> {
     let (contents, near_copies) = picture(store, name).await?;
-    let outcome = store.block_picture(&context.operator, contents, &near_copies, reason).await?;
+    let command = block_command(&contents, &near_copies, reason.clone());
+    let report = store.change_blocks(&context.operator, command).await.map_err(not_done)?;
     let value = json!({
-        "picture": contents, "reason": reason, "was_blocked": outcome.was_blocked,
-        "images": outcome.images, "finds_near_copies": !near_copies.is_empty(),
+        "picture": contents, "reason": reason, "was_blocked": report.was_blocked,
+        "images": report.images, "finds_near_copies": !near_copies.is_empty(),
     });
     let copies = if near_copies.is_empty() {
         "exact copies only, because the picture has too little detail to find near copies"
     } else {
         "exact and near copies"
     };
-    let text = format!("The picture is blocked: {copies}. Blocked images: {}.", outcome.images);
+    let text = format!("The picture is blocked: {copies}. Blocked images: {}.", report.images);
     context.output.print(&value, text)
 }
 
@@ -107,17 +110,14 @@ async fn unblock(context: &Context, store: &Store, name: &str) -> Result<()> {
         Ok(img_id) => store.block_of(&img_id).await?.map(|block| block.contents),
         Err(_) => Some(picture(store, name).await?.0),
     };
-    let not_blocked =
-        || anyhow!("{name} is not blocked; to list all blocked pictures, run `minitill image list`");
-    let contents = under.ok_or_else(not_blocked)?;
-    if !store.unblock_picture(&context.operator, contents).await? {
-        return Err(not_blocked());
-    }
+    let contents = under.ok_or_else(|| refused(not_blocked(name)))?;
+    let command = ImageCommand::Unblock { picture: *contents.as_array(), name: name.to_owned() };
+    store.change_blocks(&context.operator, command).await.map_err(not_done)?;
     context.output.print(&json!({ "picture": contents }), "The picture is no longer blocked.")
 }
 
 fn unknown_image(img_id: &ImgId) -> anyhow::Error {
-    anyhow!("there is no image {img_id}; to list the newest images, run `minitill image list --all`")
+    refused(image::unknown_image(img_id))
 }
 
 /// The content hash and the perceptual hashes of the picture that an argument names.

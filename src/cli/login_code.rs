@@ -2,9 +2,9 @@
 
 use anyhow::Result;
 use clap::Subcommand;
-use domain::app_command::AppCommand;
 use domain::ids::{AppId, OpenId, UnionId};
 use domain::login::Player;
+use domain::operation::app::AppCommand;
 use store::Store;
 
 use super::Context;

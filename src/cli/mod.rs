@@ -27,6 +27,7 @@ mod player;
 mod postgres;
 mod receiver;
 mod reconcile;
+mod refusal;
 mod report;
 mod running;
 mod sandbox;
@@ -42,12 +43,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Error, Result, anyhow};
+use anyhow::{Result, anyhow};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use domain::clock::{Clock, SystemClock};
-use domain::ids::AppId;
 use domain::operator::Operator;
 use output::Output;
+use refusal::{not_done, refused, unknown_app};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -122,7 +123,7 @@ enum StoreCommand {
     Player(player::PlayerCommand),
     /// Credit wallets and show them
     #[command(subcommand)]
-    Wallet(wallet::WalletCommand),
+    Wallet(wallet::WalletArguments),
     /// Show exchanges
     #[command(subcommand)]
     Exchange(exchange::ExchangeCommand),
@@ -131,10 +132,10 @@ enum StoreCommand {
     Order(order::OrderCommand),
     /// Show images, block pictures, and check or move the stored bytes
     #[command(subcommand)]
-    Image(image::ImageCommand),
+    Image(image::ImageArguments),
     /// Tell servers of an app what happens
     #[command(subcommand)]
-    Receiver(receiver::ReceiverCommand),
+    Receiver(receiver::ReceiverArguments),
     /// Try how a game takes faults, with a sandbox app
     #[command(subcommand)]
     Sandbox(sandbox::SandboxCommand),
@@ -155,17 +156,13 @@ enum StoreCommand {
     ConsoleUser(console_user::ConsoleUserCommand),
     /// Create, list and revoke keys of the admin API
     #[command(subcommand)]
-    ApiKey(api_key::ApiKeyCommand),
+    ApiKey(api_key::ApiKeyArguments),
     /// Show the changes that operators made: who, what, when, before and after
     OperatorLog(operator_log::OperatorLogArguments),
     /// Migrate the database to the schema of this program
     Migrate(migrate::MigrateArguments),
     /// Create a sandbox app and print curl commands for it: exchange, report, uploads and login
     Demo,
-}
-
-fn unknown_app(app_id: &AppId) -> Error {
-    anyhow!("there is no app {app_id}; to list all apps, run `minitill app list`")
 }
 
 /// The input of every command.

@@ -4,17 +4,16 @@
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 
-use anyhow::{Error, Result, bail, ensure};
+use anyhow::{Error, Result, ensure};
 use clap::Subcommand;
 use domain::ids::{AppId, OpenId};
 use serde_json::json;
-use store::{ErasureRefusal, ExportError, Refusable, Store};
+use store::{ExportError, Store};
 use zip::ZipWriter;
 
-use super::Context;
 use super::new_file::NewFile;
 use super::output::ignore_gone_reader;
-use super::wallet::unknown_wallet;
+use super::{Context, not_done};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum PlayerCommand {
@@ -45,16 +44,7 @@ pub(super) async fn run(context: &Context, store: &Store, command: PlayerCommand
 }
 
 async fn erase(context: &Context, store: &Store, app_id: &AppId, open_id: &OpenId) -> Result<()> {
-    let erased = match store.erase_player(&context.operator, app_id, open_id).await {
-        Ok(erased) => erased,
-        Err(Refusable::Refused(ErasureRefusal::UnknownPlayer)) => {
-            return Err(unknown_wallet(app_id, open_id));
-        }
-        Err(Refusable::Refused(ErasureRefusal::ArchiveUnderWay)) => bail!(
-            "entries of the app {app_id} are moving to or from an archive; nothing was erased, try again when that has ended"
-        ),
-        Err(Refusable::Store(error)) => return Err(error.into()),
-    };
+    let erased = store.erase_player(&context.operator, app_id, open_id).await.map_err(not_done)?;
     let mut lines = vec![format!("The player is now {}.", erased.pseudonym)];
     let rows = erased.rows.iter().filter(|(_, count)| **count > 0);
     lines.extend(rows.map(|(kind, count)| format!("{kind:<17} {count}")));
@@ -80,7 +70,7 @@ async fn export(
         let out = ZipWriter::new_stream(io::stdout());
         return match Box::pin(store.export_player(operator, &app_id, &open_id, out)).await {
             Err(ExportError::Output(error)) => ignore_gone_reader(Err(error)),
-            Err(error) => Err(refused(error)),
+            Err(error) => Err(failed(error)),
             Ok(_) => Ok(()),
         };
     };
@@ -89,17 +79,16 @@ async fn export(
     let rows = Box::pin(store.export_player(operator, &app_id, &open_id, ZipWriter::new(&file.file))).await;
     let rows = rows.map_err(|error| match error {
         ExportError::Output(error) => file.failed(&error),
-        other => refused(other),
+        other @ ExportError::Operation(_) => failed(other),
     })?;
     file.finish_without_replacing()?;
     let total: u64 = rows.values().sum();
     context.output.print(&json!({ "file": path, "rows": rows }), format!("{}: {total} rows", path.display()))
 }
 
-fn refused(error: ExportError) -> Error {
+fn failed(error: ExportError) -> Error {
     match error {
-        ExportError::UnknownPlayer(app_id, open_id) => unknown_wallet(&app_id, &open_id),
+        ExportError::Operation(error) => not_done(error),
         ExportError::Output(error) => error.into(),
-        ExportError::Store(error) => error.into(),
     }
 }

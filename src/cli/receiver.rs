@@ -5,25 +5,23 @@ use clap::{Args, Subcommand};
 use domain::event::{EventId, EventType};
 use domain::ids::AppId;
 use domain::moment;
-use domain::receiver::{
-    NewReceiver, ReceiverCommand as Change, ReceiverFormat, ReceiverId, ReceiverRefusal, ReceiverReport,
-    Resend, TimeSpan,
-};
+use domain::operation::receiver::{NewReceiver, ReceiverCommand, ReceiverReport, Resend, unknown_receiver};
+use domain::receiver::{ReceiverFormat, ReceiverId, TimeSpan};
 use serde::Serialize;
 use serde_json::json;
-use store::{ReceiverError, Store};
+use store::Store;
 use time::OffsetDateTime;
 
 use super::app::require_app;
 use super::output::{lines, members, object_table};
-use super::{Context, unknown_app};
+use super::{Context, not_done, refused};
 use crate::notify::Sender;
 
 /// The most failed events that one call lists.
 const LISTED_MAX: u32 = 10_000;
 
 #[derive(Debug, Subcommand)]
-pub(super) enum ReceiverCommand {
+pub(super) enum ReceiverArguments {
     /// Add a receiver and print its secret once
     Add {
         /// Id of the app
@@ -104,32 +102,40 @@ fn parse_event_id(text: &str) -> Result<EventId, String> {
     EventId::parse(text).map_err(|expected| expected.to_string())
 }
 
-pub(super) async fn run(context: &Context, store: &Store, command: ReceiverCommand) -> Result<()> {
-    let (receiver, change) = match command {
-        ReceiverCommand::Add { app_id, url, events, format } => {
+pub(super) async fn run(context: &Context, store: &Store, arguments: ReceiverArguments) -> Result<()> {
+    let (receiver, change) = match arguments {
+        ReceiverArguments::Add { app_id, url, events, format } => {
             let url = sender(context).read_url(&url).map_err(|expected| anyhow!("url: {expected}"))?;
-            let change = Change::Add(NewReceiver { url, events, format });
+            let change = ReceiverCommand::Add(NewReceiver { url, events, format });
             return carry_out(context, store, &app_id, change).await;
         }
-        ReceiverCommand::List { app_id } => {
+        ReceiverArguments::List { app_id } => {
             require_app(store, &app_id).await?;
             let columns =
                 ["receiver_id", "state", "url", "events", "format", "taken", "last_taken_at", "last_error"];
             let none = "The app has no receiver. To add one, run `minitill receiver add <app_id> <url>`.";
             return context.output.list("receivers", &store.receivers(&app_id).await?, &columns, none);
         }
-        ReceiverCommand::Show(receiver) => return show(context, store, &receiver).await,
-        ReceiverCommand::Test(receiver) => return test(context, store, &receiver).await,
-        ReceiverCommand::Failed { receiver, span } => return failed(context, store, &receiver, &span).await,
-        ReceiverCommand::Pause(receiver) => (receiver, Change::Pause as fn(ReceiverId) -> Change),
-        ReceiverCommand::Resume(receiver) => (receiver, Change::Resume as fn(ReceiverId) -> Change),
-        ReceiverCommand::Remove(receiver) => (receiver, Change::Remove as fn(ReceiverId) -> Change),
-        ReceiverCommand::RotateSecret(receiver) => {
-            (receiver, Change::RotateSecret as fn(ReceiverId) -> Change)
+        ReceiverArguments::Show(receiver) => return show(context, store, &receiver).await,
+        ReceiverArguments::Test(receiver) => return test(context, store, &receiver).await,
+        ReceiverArguments::Failed { receiver, span } => {
+            return failed(context, store, &receiver, &span).await;
         }
-        ReceiverCommand::Resend { receiver, event_id, since, until } => {
+        ReceiverArguments::Pause(receiver) => {
+            (receiver, ReceiverCommand::Pause as fn(ReceiverId) -> ReceiverCommand)
+        }
+        ReceiverArguments::Resume(receiver) => {
+            (receiver, ReceiverCommand::Resume as fn(ReceiverId) -> ReceiverCommand)
+        }
+        ReceiverArguments::Remove(receiver) => {
+            (receiver, ReceiverCommand::Remove as fn(ReceiverId) -> ReceiverCommand)
+        }
+        ReceiverArguments::RotateSecret(receiver) => {
+            (receiver, ReceiverCommand::RotateSecret as fn(ReceiverId) -> ReceiverCommand)
+        }
+        ReceiverArguments::Resend { receiver, event_id, since, until } => {
             let which = event_id.map_or(Resend::Failed(TimeSpan { since, until }), Resend::One);
-            let change = Change::Resend(receiver.receiver_id, which);
+            let change = ReceiverCommand::Resend(receiver.receiver_id, which);
             return carry_out(context, store, &receiver.app_id, change).await;
         }
     };
@@ -140,9 +146,9 @@ pub(super) fn sender(context: &Context) -> Sender {
     Sender::new(context.config.fetch_settings(), std::sync::Arc::clone(&context.clock))
 }
 
-async fn carry_out(context: &Context, store: &Store, app_id: &AppId, change: Change) -> Result<()> {
-    let report = store.change_receivers(&context.operator, app_id, change).await;
-    match report.map_err(|error| refused(error, app_id))? {
+async fn carry_out(context: &Context, store: &Store, app_id: &AppId, command: ReceiverCommand) -> Result<()> {
+    let report = store.change_receivers(&context.operator, app_id, command, None).await;
+    match report.map_err(not_done)? {
         report @ (ReceiverReport::Added(_) | ReceiverReport::Rotated(_)) => context
             .output
             .print(&report, format!("{}\nSave this now. It is not shown again.", text(&report)?)),
@@ -162,22 +168,8 @@ fn text(value: &impl Serialize) -> Result<String> {
     Ok(lines(&shown))
 }
 
-fn refused(error: ReceiverError, app_id: &AppId) -> anyhow::Error {
-    match error {
-        ReceiverError::Store(error) => error.into(),
-        ReceiverError::Refused(ReceiverRefusal::UnknownApp(app_id)) => unknown_app(&app_id),
-        ReceiverError::Refused(ReceiverRefusal::Unknown(id)) => unknown(app_id, &id),
-        ReceiverError::Refused(ReceiverRefusal::TooMany) => {
-            anyhow!("the app {app_id} has 5 receivers, and may have no more; remove one first")
-        }
-        ReceiverError::Refused(ReceiverRefusal::UnknownEvent(id)) => {
-            anyhow!("there is no event {id} for this receiver; events are kept for notify.keep")
-        }
-    }
-}
-
 fn unknown(app_id: &AppId, id: &ReceiverId) -> anyhow::Error {
-    anyhow!("the app {app_id} has no receiver {id}; to list all, run `minitill receiver list {app_id}`")
+    refused(unknown_receiver(app_id, id))
 }
 
 async fn show(context: &Context, store: &Store, receiver: &OneReceiver) -> Result<()> {

@@ -13,7 +13,7 @@ use store::{BillColumn, Difference, ReconcileError, Reconciled, Store, TheirFile
 
 use super::output::{complain, tab_separated};
 use super::report::{parse_day, parse_month, parse_zone};
-use super::{Context, unknown_app};
+use super::{Context, not_done};
 
 #[derive(Debug, Args)]
 pub(super) struct ReconcileArguments {
@@ -44,12 +44,12 @@ fn parse_mapped(text: &str) -> Result<(String, BillColumn), String> {
 
 pub(super) async fn run(context: &Context, store: &Store, arguments: ReconcileArguments) -> Result<ExitCode> {
     let ReconcileArguments { app_id, file, map, day, month, time_zone } = arguments;
-    let file = TheirFile::open(&file, &map).map_err(refused)?;
+    let file = TheirFile::open(&file, &map).map_err(failed)?;
     if !file.ignored().is_empty() {
         complain(&format!("columns that the bill does not have are ignored: {}", file.ignored().join(", ")));
     }
     let span = day.or(month).map(|period| period.span(&time_zone));
-    let mut found = store.reconcile(&app_id, span, file).await.map_err(refused)?;
+    let mut found = store.reconcile(&app_id, span, file).await.map_err(failed)?;
     if found.without_number > 0 {
         complain(&format!("{} lines without a biz_no are not compared", found.without_number));
     }
@@ -64,11 +64,11 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: ReconcileAr
     Ok(if is_same { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn refused(error: ReconcileError) -> anyhow::Error {
+fn failed(error: ReconcileError) -> anyhow::Error {
     match error {
-        ReconcileError::UnknownApp(app_id) => unknown_app(&app_id),
-        ReconcileError::Store(error) => error.into(),
-        ReconcileError::File(_) | ReconcileError::Output(_) => anyhow!("{error}"),
+        ReconcileError::Operation(error) => not_done(error),
+        ReconcileError::File(refusal) => anyhow!("{refusal}"),
+        ReconcileError::Output(error) => error.into(),
     }
 }
 
@@ -82,14 +82,14 @@ async fn show(is_json: bool, found: &mut Reconciled) -> Result<bool> {
             list.item(&mut out, &json!({ "biz_no": biz_no }).to_string(), &["only here", biz_no])
         })
         .await
-        .map_err(refused)?;
+        .map_err(failed)?;
     list.begin(&mut out, "],\"only_there\":[")?;
     let there = found
         .each_only_there(|biz_no| {
             list.item(&mut out, &json!({ "biz_no": biz_no }).to_string(), &["only there", biz_no])
         })
         .await
-        .map_err(refused)?;
+        .map_err(failed)?;
     list.begin(&mut out, "],\"differs\":[")?;
     let (matched, differing) = found
         .each_difference(|difference| {
@@ -98,7 +98,7 @@ async fn show(is_json: bool, found: &mut Reconciled) -> Result<bool> {
             list.item(&mut out, &object, &["differs", biz_no, field, here, there])
         })
         .await
-        .map_err(refused)?;
+        .map_err(failed)?;
     if is_json {
         writeln!(out, "],\"matched\":{matched}}}")?;
     } else {

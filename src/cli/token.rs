@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Subcommand;
-use domain::app_command::AppCommand;
 use domain::ids::AppId;
+use domain::operation::app::AppCommand;
 use domain::secret::Secret;
 use store::Store;
 

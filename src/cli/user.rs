@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 use clap::Subcommand;
-use domain::app_command::AppCommand;
 use domain::ids::{AppId, OpenId};
+use domain::operation::app::AppCommand;
 use store::{PlayerFilter, Store};
 
 use super::Context;

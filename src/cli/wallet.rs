@@ -6,23 +6,20 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand, ValueEnum};
 use domain::ids::{AppId, BizNo, CreditRef, OpenId};
 use domain::moment::rfc3339;
-use domain::wallet::{Amount, Balances, check_credit};
+use domain::operation::wallet::{Credit, Debit, GiveBack, WalletCommand, unknown_player};
+use domain::wallet::{Amount, check_credit};
 use futures_util::TryStreamExt as _;
-use serde_json::{Value, json};
-use store::{
-    ArchivedPart, ChangeOutcome, Credit, CreditOutcome, CsvReader, Debit, GiveBack, LedgerFilter, Store,
-    receipt_shown,
-};
+use store::{ArchivedPart, CsvReader, LedgerFilter, Store};
 
 use super::output::{complain, ignore_gone_reader, tab_separated, terminal_width};
-use super::{Context, unknown_app};
+use super::{Context, not_done, refused};
 
 #[derive(Debug, Subcommand)]
-pub(super) enum WalletCommand {
+pub(super) enum WalletArguments {
     /// Credit a player's wallet once for each ref
     Credit {
         /// App of the wallet
@@ -130,42 +127,29 @@ pub(super) enum StatementFormat {
     Object,
 }
 
-pub(super) async fn run(context: &Context, store: &Store, command: WalletCommand) -> Result<()> {
-    match command {
-        WalletCommand::Credit { app_id, open_id, free, charge, reference, note, unknown } => {
-            check_credit(free, charge)
-                .map_err(|expected| anyhow!("--free and --charge: {expected}, got 0 and 0"))?;
-            let mut shown = json!({ "ref": reference });
+pub(super) async fn run(context: &Context, store: &Store, arguments: WalletArguments) -> Result<()> {
+    match arguments {
+        WalletArguments::Credit { app_id, open_id, free, charge, reference, note, unknown } => {
+            check_coins(free, charge)?;
             let credit = Credit { open_id, free, charge, reference, note, create: unknown.create };
-            let outcome = store.credit(&context.operator, &app_id, credit.clone()).await?;
-            let (balances, replayed) = done(&outcome, &app_id, &credit)?;
-            shown["free_balance"] = balances.free().into();
-            shown["charge_balance"] = balances.charge().into();
-            shown["replayed"] = replayed.into();
-            context.output.show(&shown)
+            change(context, store, &app_id, credit).await
         }
-        WalletCommand::Debit { app_id, open_id, free, charge, reference, note } => {
-            check_credit(free, charge)
-                .map_err(|expected| anyhow!("--free and --charge: {expected}, got 0 and 0"))?;
-            let debit = Debit { open_id, free, charge, reference: reference.clone(), note };
-            let outcome = store.debit(&context.operator, &app_id, debit).await?;
-            context.output.show(&changed(outcome, &app_id, &reference)?)
+        WalletArguments::Debit { app_id, open_id, free, charge, reference, note } => {
+            check_coins(free, charge)?;
+            change(context, store, &app_id, Debit { open_id, free, charge, reference, note }).await
         }
-        WalletCommand::Cancel { app_id, biz_no, amount, reference, note } => {
-            let give_back = GiveBack { biz_no: biz_no.clone(), amount, reference: reference.clone(), note };
-            let outcome = store.give_back(&context.operator, &app_id, give_back).await?;
-            let outcome = outcome.ok_or_else(|| anyhow!("the app {app_id} has no exchange {biz_no}"))?;
-            context.output.show(&changed(outcome, &app_id, &reference)?)
+        WalletArguments::Cancel { app_id, biz_no, amount, reference, note } => {
+            change(context, store, &app_id, GiveBack { biz_no, amount, reference, note }).await
         }
-        WalletCommand::Import { app_id, file, unknown } => {
+        WalletArguments::Import { app_id, file, unknown } => {
             let import = import::Import { app_id: &app_id, file: &file, create: unknown.create };
             import::run(context, store, import).await
         }
-        WalletCommand::Show { app_id, open_id } => {
+        WalletArguments::Show { app_id, open_id } => {
             let wallet = store.wallet(&app_id, &open_id).await?;
             context.output.show(&wallet.ok_or_else(|| unknown_wallet(&app_id, &open_id))?)
         }
-        WalletCommand::Statement { app_id, open_id, format, excel } => {
+        WalletArguments::Statement { app_id, open_id, format, excel } => {
             if !store.is_known(&app_id, &open_id).await? {
                 return Err(unknown_wallet(&app_id, &open_id));
             }
@@ -182,53 +166,28 @@ pub(super) async fn run(context: &Context, store: &Store, command: WalletCommand
     }
 }
 
+/// The app does not know the player.
 pub(super) fn unknown_wallet(app_id: &AppId, open_id: &OpenId) -> anyhow::Error {
-    anyhow!("the app {app_id} has no player {open_id}")
+    refused(unknown_player(app_id, open_id))
 }
 
-/// A credit for a player whom the app does not know.
-fn unknown_player(app_id: &AppId, open_id: &str) -> anyhow::Error {
-    anyhow!(
-        "the app {app_id} has no player {open_id}; a login makes a player known, and so do \
-         `minitill user add {app_id} {open_id}` and --create"
-    )
+fn check_coins(free: i64, charge: i64) -> Result<()> {
+    check_credit(free, charge).map_err(|expected| anyhow!("--free and --charge: {expected}, got 0 and 0"))
+}
+
+/// Changes a wallet, and prints what was done.
+async fn change(
+    context: &Context,
+    store: &Store,
+    app_id: &AppId,
+    command: impl Into<WalletCommand>,
+) -> Result<()> {
+    let report = store.change_wallet(&context.operator, app_id, command).await.map_err(not_done)?;
+    context.output.show(&report)
 }
 
 fn parse_amount(text: &str) -> Result<Amount, String> {
     Amount::parse(text).map_err(|expected| expected.to_string())
-}
-
-/// What a debit or a cancel prints.
-fn changed(outcome: ChangeOutcome, app_id: &AppId, reference: &CreditRef) -> Result<Value> {
-    match outcome {
-        ChangeOutcome::Done { receipt, replayed } => {
-            let mut shown = receipt_shown(&receipt);
-            shown["ref"] = json!(reference);
-            shown["replayed"] = replayed.into();
-            Ok(shown)
-        }
-        ChangeOutcome::Refused(why) => bail!("ref {reference}: {why}"),
-        ChangeOutcome::AboveLimit { max } => {
-            bail!("ref {reference}: at most {max} coins of an exchange may be given back")
-        }
-        ChangeOutcome::UnknownApp => Err(unknown_app(app_id)),
-    }
-}
-
-/// The balances after a credit, and whether it was made before.
-fn done(outcome: &CreditOutcome, app_id: &AppId, credit: &Credit) -> Result<(Balances, bool)> {
-    let reference = &credit.reference;
-    match outcome {
-        CreditOutcome::Done { balances, replayed } => Ok((*balances, *replayed)),
-        CreditOutcome::RefConflict => {
-            bail!("ref {reference} was used for another player or with other amounts")
-        }
-        CreditOutcome::OutOfRange => {
-            bail!("ref {reference}: a balance would be more than 9223372036854775807")
-        }
-        CreditOutcome::UnknownApp => Err(unknown_app(app_id)),
-        CreditOutcome::UnknownPlayer => Err(unknown_player(app_id, credit.open_id.as_str())),
-    }
 }
 
 /// Prints the ledger entry by entry, so that a long ledger needs little memory.

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::operation::image::ImageCommand;
 use guarded_fetch::bulkhead::{Bulkhead, Permit};
 use pictures::{HASH_SIDE, PerceptualHash, Thumbnail, Unacceptable, hashes_of_near_copies};
 use store::{BlobHash, Store, StoreError, StoredImage};
@@ -111,4 +112,14 @@ pub fn hashes_of(bytes: &[u8]) -> Result<(BlobHash, Vec<PerceptualHash>), Unacce
 
 fn internal(fault: impl std::fmt::Display) -> StoreError {
     StoreError::Internal(format!("a picture's work ended: {fault}"))
+}
+
+/// The command that blocks a picture and its near copies.
+pub(crate) fn block_command(
+    contents: &BlobHash,
+    near_copies: &[PerceptualHash],
+    reason: String,
+) -> ImageCommand {
+    let near_copies = near_copies.iter().map(|hash| hash.to_i64()).collect();
+    ImageCommand::Block { picture: *contents.as_array(), near_copies, reason }
 }

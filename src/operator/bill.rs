@@ -8,7 +8,7 @@ use axum::response::{IntoResponse as _, Response};
 use domain::ids::AppId;
 use domain::period::{Period, TimeZone};
 use futures_util::stream;
-use store::{BillError, BillPiece, CsvReader, Store};
+use store::{BillPiece, CsvReader, OperationError, Store};
 
 /// The media type of a bill.
 pub(super) const CSV: &str = "text/csv; charset=utf-8";
@@ -30,7 +30,7 @@ pub(super) async fn bill_file(
     period: Period,
     zone: &TimeZone,
     reader: CsvReader,
-) -> Result<Response, BillError> {
+) -> Result<Response, OperationError> {
     let mut bill = store.bill(app_id, period.span(zone), reader).await?;
     let first = bill.next().await?;
     let of = (app_id.clone(), period);

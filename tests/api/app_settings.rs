@@ -4,13 +4,14 @@
 use std::time::Duration;
 
 use domain::app::{AppChange, AppLimits, AppLimitsChange, AppSettings, Category};
-use domain::app_command::{AppCommand, AppRefusal};
 use domain::ids::{AppId, AppName, OrderNo, PackageVersion, PagePath, PoiId, Reason};
+use domain::operation::app::{AppCommand, keys_changed};
+use domain::operation::unknown_app;
 use domain::per_second::PerSecond;
 use domain::quota::Quota;
 use domain::text::Language;
 use serde_json::json;
-use store::{CommandError, OperatorLogFilter, OperatorLogLine};
+use store::{OperationError, OperatorLogFilter, OperatorLogLine};
 
 use crate::support::program::Program;
 use crate::support::{TestTill, fresh_database, operator};
@@ -73,7 +74,7 @@ async fn settings_change_together_or_alone_and_each_change_leaves_one_line() {
     till.command(&app, AppCommand::Change(all)).await;
     till.command(&app, AppCommand::Change(AppChange::default())).await;
     let nobody = AppId::parse("a9").unwrap();
-    let unknown = || CommandError::Refused(AppRefusal::UnknownApp(nobody.clone()));
+    let unknown = || OperationError::Refused(unknown_app(&nobody));
     let change = AppCommand::Change(AppChange::default());
     assert_eq!(till.store.carry_out(&operator(), &nobody, change).await.unwrap_err(), unknown());
     assert_eq!(till.number(lines).await, count);
@@ -154,7 +155,7 @@ async fn a_rotation_that_is_asked_for_twice_is_made_once() {
     let rotate = || till.store.carry_out(&operator, &app.id, AppCommand::RotatePayKey(Some(1)));
     let both = tokio::join!(rotate(), rotate());
     assert_eq!([both.0, both.1].iter().filter(|made| made.is_ok()).count(), 1);
-    let changed = || CommandError::Refused(AppRefusal::KeysChanged(app.id.clone()));
+    let changed = || OperationError::Refused(keys_changed(&app.id));
     assert_eq!(rotate().await.unwrap_err(), changed());
     assert_eq!(till.number("SELECT count(*) FROM pay_keys WHERE app_id = 'a1'").await, 2);
 
@@ -163,7 +164,7 @@ async fn a_rotation_that_is_asked_for_twice_is_made_once() {
     assert_eq!(till.store.carry_out(&operator, &app.id, rotate()).await.unwrap_err(), changed());
     assert_eq!(till.number("SELECT secret_generation::bigint FROM apps WHERE app_id = 'a1'").await, 2);
     let nobody = AppId::parse("a9").unwrap();
-    let unknown = || CommandError::Refused(AppRefusal::UnknownApp(nobody.clone()));
+    let unknown = || OperationError::Refused(unknown_app(&nobody));
     for command in [AppCommand::RotatePayKey(Some(1)), rotate()] {
         assert_eq!(till.store.carry_out(&operator, &nobody, command).await.unwrap_err(), unknown());
     }

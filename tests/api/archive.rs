@@ -7,8 +7,8 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use domain::app::Scope;
-use domain::app_command::AppCommand;
 use domain::ids::OpenId;
+use domain::operation::app::AppCommand;
 use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 

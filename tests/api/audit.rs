@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use domain::app::Scope;
-use domain::app_command::AppCommand;
 use domain::ids::OpenId;
+use domain::operation::app::AppCommand;
 use serde_json::{Value, json};
 
 use crate::game::Game;

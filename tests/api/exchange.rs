@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::app_command::AppCommand;
+use domain::operation::app::AppCommand;
 use domain::signature::{Mistake, PayKey};
 use md5::{Digest as _, Md5};
 

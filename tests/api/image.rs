@@ -269,8 +269,9 @@ async fn a_blocked_picture_is_not_served_not_accepted_and_no_order_may_use_it() 
     assert_eq!(uploaded(&till, &app, PICTURE).await, id);
     assert_eq!(till.send(Request::get(&format!("/img/{id}"))).await.bytes, PICTURE);
     assert_eq!(till.send(report("order_0002", "payment_02")).await.code(), 1);
-    let complaint =
-        format!("minitill: {id} is not blocked; to list all blocked pictures, run `minitill image list`\n");
+    let complaint = format!(
+        "minitill: there is no block on the image {id}; to list all blocked pictures, run `minitill image list`\n"
+    );
     assert_eq!(program.complaint(&["image", "unblock", &id]), complaint);
 }
 
@@ -443,7 +444,10 @@ async fn no_upload_slips_past_a_block_that_is_made_at_the_same_time() {
                    WHERE d.datname = current_database() AND NOT l.granted";
     until("the upload waits", async || till.number(waiting).await == 1).await;
     let (store, contents) = (till.store.clone(), BlobHash::of(PICTURE));
-    let blocking = tokio::spawn(async move { store.block_picture(&operator(), contents, &[], "r").await });
+    let blocking =
+        tokio::spawn(
+            async move { store.change_blocks(&operator(), crate::support::block(&contents, "r")).await },
+        );
     until("the block waits too", async || blocking.is_finished() || till.number(waiting).await == 2).await;
     holding.rollback().await.unwrap();
     assert_eq!(uploading.await.unwrap().code(), 1);

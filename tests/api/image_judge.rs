@@ -138,7 +138,7 @@ async fn what_is_settled_needs_no_judge() {
     let till = TestTill::start_with(asking(&judge.url("/"), "block")).await;
     let app = till.app("a1").await;
     let contents = store::BlobHash::of(PICTURE);
-    till.store.block_picture(&operator(), contents, &[], "listed").await.unwrap();
+    till.store.change_blocks(&operator(), crate::support::block(&contents, "listed")).await.unwrap();
     till.send(by_file(&app, PICTURE)).await.assert_refused(10_000_303, BLOCKED);
     assert_eq!(till.send(by_file(&app, b"GIF89a")).await.code(), 10_000_200);
     assert_eq!(judge.questions().len(), 0);

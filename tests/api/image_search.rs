@@ -1,6 +1,7 @@
 //! Images as operators look for them, and all that is known of one.
 
 use domain::ids::{AppId, ImgId};
+use domain::operation::image::ImageCommand;
 use pictures::{HASH_SIDE, hashes_of_near_copies, process};
 use sha2::{Digest as _, Sha256};
 use store::{BlobHash, ImageFilter, ImageKey, StoredImage};
@@ -121,11 +122,16 @@ async fn an_image_tells_who_uses_it_where_it_is_and_what_looks_like_it() {
 
     let processed = process(PICTURE, HASH_SIDE).unwrap();
     till.store
-        .block_picture(
+        .change_blocks(
             &operator(),
-            BlobHash::of(&processed.contents),
-            &hashes_of_near_copies(&processed.reduced),
-            "a <b>reason</b>",
+            ImageCommand::Block {
+                picture: *BlobHash::of(&processed.contents).as_array(),
+                near_copies: hashes_of_near_copies(&processed.reduced)
+                    .iter()
+                    .map(|hash| hash.to_i64())
+                    .collect(),
+                reason: "a <b>reason</b>".to_owned(),
+            },
         )
         .await
         .unwrap();

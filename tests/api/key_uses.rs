@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use domain::app_command::{AppCommand, NewAppSecret};
 use domain::console_user::Role;
+use domain::operation::app::{AppCommand, NewAppSecret};
 use serde_json::{Value, json};
 
 use crate::admin::Caller;

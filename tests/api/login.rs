@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use domain::app_command::{AppCommand, IssuedLoginCode};
 use domain::ids::{OpenId, UnionId};
 use domain::login::Player;
+use domain::operation::app::{AppCommand, IssuedLoginCode};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use tokio::task::JoinSet;

@@ -3,13 +3,14 @@
 
 use std::time::Duration;
 
-use domain::app_command::AppCommand;
 use domain::ids::{AppId, BizNo, CreditRef, OpenId};
+use domain::operation::app::AppCommand;
+use domain::operation::wallet::Credit;
 use domain::product_info::Item;
 use domain::wallet::Repeat;
 use futures_util::TryStreamExt as _;
 use serde_json::json;
-use store::{Credit, EntryKind, LedgerFilter, LedgerPage, PlayerCursor, PlayerFilter, WalletTotals};
+use store::{EntryKind, LedgerFilter, LedgerPage, PlayerCursor, PlayerFilter, WalletTotals};
 use time::OffsetDateTime;
 
 use crate::game::Game;
@@ -46,7 +47,7 @@ async fn credit(till: &TestTill, app: &TestApp, reference: &str, note: &str) {
         note: note.to_owned(),
         create: true,
     };
-    till.store.credit(&operator(), &app.id, credit).await.unwrap();
+    till.store.change_wallet(&operator(), &app.id, credit).await.unwrap();
 }
 
 /// The whole open id comes first, then those that begin with it, by their bytes, over all apps or

@@ -38,6 +38,7 @@ mod master_key;
 mod metrics;
 mod notifications;
 mod openapi;
+mod operations;
 mod operator;
 mod operator_changes;
 mod operator_log;

@@ -19,14 +19,14 @@ use std::time::Duration;
 use domain::app::Scope;
 use domain::event::{EventType, RetryDelays};
 use domain::ids::{AppId, BizNo, CreditRef, ImgId, OpenId, WebUrl};
-use domain::receiver::{
-    AddedReceiver, NewReceiver, ReceiverCommand, ReceiverFormat, ReceiverId, ReceiverReport,
-};
+use domain::operation::receiver::{AddedReceiver, NewReceiver, ReceiverCommand, ReceiverReport};
+use domain::operation::wallet::{Credit, Debit, GiveBack};
+use domain::receiver::{ReceiverFormat, ReceiverId};
 use domain::wallet::Amount;
 use minitill::config::Config;
 use minitill::notify;
 use serde_json::json;
-use store::{Credit, Debit, Event, EventCursor, EventFilter, EventPage, GiveBack, ReceiverDetail};
+use store::{Event, EventCursor, EventFilter, EventPage, ReceiverDetail};
 use tokio::sync::watch;
 
 use crate::game::Game;
@@ -140,7 +140,7 @@ fn id(added: &AddedReceiver) -> &ReceiverId {
 }
 
 async fn change(till: &TestTill, app_id: &AppId, command: ReceiverCommand) -> ReceiverReport {
-    till.store.change_receivers(&operator(), app_id, command).await.unwrap()
+    till.store.change_receivers(&operator(), app_id, command, None).await.unwrap()
 }
 
 fn new_receiver(url: &str, format: ReceiverFormat, events: &[EventType]) -> ReceiverCommand {
@@ -182,20 +182,20 @@ fn open_id() -> OpenId {
 async fn credit(till: &TestTill, app: &TestApp, reference: &str, free: i64, charge: i64) {
     let reference = CreditRef::parse(reference).unwrap();
     let credit = Credit { open_id: open_id(), free, charge, reference, note: String::new(), create: false };
-    till.store.credit(&operator(), &app.id, credit).await.unwrap();
+    till.store.change_wallet(&operator(), &app.id, credit).await.unwrap();
 }
 
 async fn debit(till: &TestTill, app: &TestApp, reference: &str, free: i64, charge: i64) {
     let reference = CreditRef::parse(reference).unwrap();
     let debit = Debit { open_id: open_id(), free, charge, reference, note: String::new() };
-    till.store.debit(&operator(), &app.id, debit).await.unwrap();
+    till.store.change_wallet(&operator(), &app.id, debit).await.unwrap();
 }
 
 async fn give_back(till: &TestTill, app: &TestApp, biz_no: &str, amount: i64, reference: &str, note: &str) {
     let (biz_no, reference) = (BizNo::parse(biz_no).unwrap(), CreditRef::parse(reference).unwrap());
     let amount = Amount::parse(&amount.to_string()).unwrap();
     let give_back = GiveBack { biz_no, amount, reference, note: note.to_owned() };
-    till.store.give_back(&operator(), &app.id, give_back).await.unwrap().unwrap();
+    till.store.change_wallet(&operator(), &app.id, give_back).await.unwrap();
 }
 
 /// Every event of the feed.

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use domain::app::AppLimits;
-use domain::app_command::AppCommand;
 use domain::ids::{AppId, CreditRef, OpenId};
+use domain::operation::app::AppCommand;
+use domain::operation::wallet::Credit;
 use domain::per_second::PerSecond;
 use serde_json::{Value, json};
-use store::{Credit, OperatorLogFilter};
+use store::OperatorLogFilter;
 
 use crate::support::program::Program;
 use crate::support::{PICTURE, TestTill, committed, fresh_database, operator};
@@ -139,7 +140,7 @@ async fn a_change_and_its_line_are_one_transaction() {
     let reference = CreditRef::parse("r1").unwrap();
     let credit =
         Credit { open_id: open_id.clone(), free: 5, charge: 0, reference, note: String::new(), create: true };
-    assert!(till.store.credit(&operator(), &app.id, credit.clone()).await.is_err());
+    assert!(till.store.change_wallet(&operator(), &app.id, credit.clone()).await.is_err());
     assert_eq!(till.purses(&app, "o1").await, (1, 1, 1));
     let refused = [
         till.store.carry_out(&operator(), &app.id, AppCommand::Suspend(true)).await.is_err(),
@@ -170,7 +171,7 @@ async fn a_change_and_its_line_are_one_transaction() {
     assert_eq!(till.number("SELECT count(*) FROM access_tokens").await, 1);
     assert_eq!(till.number("SELECT count(*) FROM wallets").await, 1);
     till.execute("ALTER TABLE operator_log DROP CONSTRAINT nothing_more; ALTER TABLE ledger_entries ADD CONSTRAINT no_more CHECK (seq < 2) NOT VALID").await;
-    assert!(till.store.credit(&operator(), &app.id, credit).await.is_err());
+    assert!(till.store.change_wallet(&operator(), &app.id, credit).await.is_err());
     assert_eq!(till.number(count).await, lines);
     till.assert_audit_clean().await;
 }

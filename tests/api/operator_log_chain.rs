@@ -4,10 +4,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use domain::app_command::AppCommand;
 use domain::ids::{CreditRef, OpenId};
+use domain::operation::app::AppCommand;
+use domain::operation::wallet::Credit;
 use serde_json::json;
-use store::Credit;
 
 use crate::support::program::Program;
 use crate::support::{TestApp, TestTill, operator};
@@ -246,7 +246,7 @@ async fn till() -> (TestTill, TestApp, Program) {
     let till = TestTill::start().await;
     let app = till.app("a1").await;
     till.player(&app, "o1", 5, 0).await;
-    till.store.credit(&operator(), &app.id, credit("o2", "r2")).await.unwrap();
+    till.store.change_wallet(&operator(), &app.id, credit("o2", "r2")).await.unwrap();
     till.command(&app, AppCommand::Suspend(true)).await;
     till.execute(RECHAIN).await;
     let program = Program::on(&till.database_url);
@@ -292,7 +292,7 @@ async fn a_log_that_was_written_anew_is_found_against_the_checkpoint() {
     let checkpoint = path.to_str().unwrap();
     program.json(&["audit", "--checkpoint", checkpoint]);
     assert_eq!(program.json(&["audit", "--since", checkpoint])["operator_log_lines"], 0);
-    till.store.credit(&operator(), &app.id, credit("o2", "r3")).await.unwrap();
+    till.store.change_wallet(&operator(), &app.id, credit("o2", "r3")).await.unwrap();
     till.command(&app, AppCommand::Suspend(false)).await;
     assert_eq!(program.json(&["audit", "--since", checkpoint])["operator_log_lines"], 2);
     assert_found(&till, DAMAGES_SINCE, Some(&path)).await;
@@ -312,7 +312,7 @@ async fn operators_at_once_leave_a_chain_without_a_gap() {
                 // The same few wallets, in another order for each operator.
                 let open_id = format!("o{}", (operator_number * 5 + turn * 3) % 4);
                 let reference = format!("r{operator_number}x{turn}");
-                till.store.credit(&operator(), &app.id, credit(&open_id, &reference)).await.unwrap();
+                till.store.change_wallet(&operator(), &app.id, credit(&open_id, &reference)).await.unwrap();
                 let suspended = (operator_number + turn) % 2 == 0;
                 till.command(&app, AppCommand::Suspend(suspended)).await;
             }

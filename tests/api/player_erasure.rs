@@ -1,10 +1,10 @@
 //! `minitill player erase` (contract 13.7): what told of the person is gone, and the money is as it was.
 
-use domain::app_command::AppCommand;
 use domain::ids::{CreditRef, OpenId, UnionId};
 use domain::login::Player;
+use domain::operation::app::AppCommand;
+use domain::operation::wallet::Credit;
 use serde_json::json;
-use store::Credit;
 
 use crate::archive::{Folder, day};
 use crate::audit::REHASH;
@@ -72,7 +72,7 @@ async fn pay(till: &TestTill, app: &TestApp, player: &str, number: &str) {
 async fn credit(till: &TestTill, app: &TestApp, (player, free): (&str, i64), reference: &str, note: &str) {
     let (open_id, reference) = (OpenId::parse(player).unwrap(), CreditRef::parse(reference).unwrap());
     let credit = Credit { open_id, free, charge: 0, reference, note: note.to_owned(), create: true };
-    till.store.credit(&operator(), &app.id, credit).await.unwrap();
+    till.store.change_wallet(&operator(), &app.id, credit).await.unwrap();
 }
 
 async fn report(till: &TestTill, app: &TestApp, player: &str, order: &str, status: i16) {
@@ -203,7 +203,7 @@ async fn nothing_of_an_erased_player_is_left_but_the_money() {
 
     // The player is unknown, and a number is not used twice, whoever sends it.
     let refused = program.complaint(&["player", "erase", "a1", PLAYER]);
-    assert_eq!(refused, format!("minitill: the app a1 has no player {PLAYER}\n"));
+    assert_eq!(refused, format!("minitill: nothing is recorded of a player {PLAYER} of an app a1\n"));
     Game::new(&app, PLAYER, "new", 1).send(&till).await.assert_refused(10_000_423, "open_id: expected a player of this app; a login makes a player known, and so does the operator's `minitill user add`");
     till.command(&app, AppCommand::AddUsers(vec![OpenId::parse(PLAYER).unwrap()])).await;
     credit(&till, &app, (PLAYER, 9), "r3", "").await;
@@ -278,7 +278,7 @@ async fn an_erasure_that_is_refused_changes_nothing() {
     let (till, _, program, _folder) = stage("erasure-refused").await;
     for (app, player) in [("a1", "nobody"), ("a9", PLAYER)] {
         let refused = program.complaint(&["player", "erase", app, player]);
-        assert_eq!(refused, format!("minitill: the app {app} has no player {player}\n"));
+        assert_eq!(refused, format!("minitill: nothing is recorded of a player {player} of an app {app}\n"));
     }
     till.execute("UPDATE archives SET state = 'moving', digest = NULL").await;
     let before = rows_with(&till, &[PLAYER]).await;

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::{Cursor, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 
-use domain::app_command::AppCommand;
 use domain::ids::{CreditRef, OpenId, PackageVersion};
 use domain::login::Player;
+use domain::operation::app::AppCommand;
 use serde_json::{Value, json};
 use zip::ZipArchive;
 
@@ -101,7 +101,7 @@ async fn stage(name: &str) -> (TestTill, Program, Folder) {
     )
     .await;
     // The open_id as the ref of somebody else's credit, and as the version of a package.
-    let credit = store::Credit {
+    let credit = domain::operation::wallet::Credit {
         open_id: OpenId::parse("other").unwrap(),
         free: 1,
         charge: 0,
@@ -109,7 +109,7 @@ async fn stage(name: &str) -> (TestTill, Program, Folder) {
         note: String::new(),
         create: false,
     };
-    till.store.credit(&operator(), &app.id, credit).await.unwrap();
+    till.store.change_wallet(&operator(), &app.id, credit).await.unwrap();
     let version = PackageVersion::parse("o1").unwrap();
     till.command(&app, AppCommand::Publish(version, Vec::new())).await;
     till.execute(PLANTED).await;
@@ -268,7 +268,7 @@ async fn an_unknown_player_has_no_export_and_one_who_was_only_refused_has() {
     let path = folder.file("none.zip");
     for (app, player) in [("a1", "nobody"), ("a9", "ghost")] {
         let refused = program.complaint(&["player", "export", app, player, "--out", &path]);
-        assert_eq!(refused, format!("minitill: the app {app} has no player {player}\n"));
+        assert_eq!(refused, format!("minitill: nothing is recorded of a player {player} of an app {app}\n"));
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
     assert_eq!(till.number("SELECT count(*) FROM operator_log WHERE action = 'player.export'").await, 0);

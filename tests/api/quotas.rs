@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::app::AppLimits;
-use domain::app_command::AppCommand;
+use domain::operation::app::AppCommand;
 use domain::quota::Quota;
 use futures_util::future::join_all;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::app::AppLimits;
-use domain::app_command::AppCommand;
+use domain::operation::app::AppCommand;
 use domain::per_second::PerSecond;
 use minitill::config::Config;
 use sqlx::{ConnectOptions as _, Executor as _};

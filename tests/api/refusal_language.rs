@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use domain::app_command::AppCommand;
 use domain::app_settings::{AppChange, AppLimitsChange};
+use domain::operation::app::AppCommand;
 use domain::per_second::PerSecond;
 use domain::text::Language;
 use serde_json::json;

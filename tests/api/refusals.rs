@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use domain::app::Scope;
-use domain::app_command::AppCommand;
 use domain::app_settings::AppLimitsChange;
 use domain::code::Code;
 use domain::ids::{AppId, BizNo, OpenId};
 use domain::ledger::ReferenceKind;
+use domain::operation::app::AppCommand;
 use domain::per_second::PerSecond;
 use serde_json::{Value, json};
 use store::RefusedChange;

@@ -10,10 +10,10 @@ use std::path::PathBuf;
 
 use domain::app::Scope;
 use domain::ids::{CreditRef, OpenId};
+use domain::operation::wallet::Credit;
 use domain::operator::{Operator, OperatorKind};
 use serde_json::json;
 use sqlx::{Connection as _, PgConnection};
-use store::Credit;
 
 use crate::admin::Caller;
 use crate::game::Game;
@@ -107,7 +107,7 @@ async fn three_months(name: &str) -> (TestTill, TestApp, Program) {
         note: String::new(),
         create: true,
     };
-    till.store.credit(&console, &app.id, credit).await.unwrap();
+    till.store.change_wallet(&console, &app.id, credit).await.unwrap();
     play(&till, Game::present(&app, "o1", "g1", 7_000_000)).await;
     play(&till, Game::new(&app, "o1", "b1", 4_500).with("product_name", "=1+1;\"a\", b\n'c")).await;
     play(&till, Game::cancel(&app, "o1", "b1c", "b1", 500)).await;

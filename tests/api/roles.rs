@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 
 use domain::console_user::Role;
 use domain::ids::WebUrl;
-use domain::receiver::{NewReceiver, ReceiverCommand, ReceiverFormat, ReceiverReport};
+use domain::operation::receiver::{NewReceiver, ReceiverCommand, ReceiverReport};
+use domain::receiver::ReceiverFormat;
 use domain::rights::{Apps, Rights};
 use minitill::operator::{admin, console};
 use serde_json::json;
@@ -78,10 +79,11 @@ impl Scene {
         let (url, format) =
             (WebUrl::parse(&format!("https://{word}.example/1")).unwrap(), ReceiverFormat::Standard);
         let command = ReceiverCommand::Add(NewReceiver { url, events: Vec::new(), format });
-        let receiver_id = match till.store.change_receivers(&operator(), &app.id, command).await.unwrap() {
-            ReceiverReport::Added(added) => added.receiver.receiver_id.to_string(),
-            other => panic!("no receiver is added: {other:?}"),
-        };
+        let receiver_id =
+            match till.store.change_receivers(&operator(), &app.id, command, None).await.unwrap() {
+                ReceiverReport::Added(added) => added.receiver.receiver_id.to_string(),
+                other => panic!("no receiver is added: {other:?}"),
+            };
         Self { app, word, img_id, receiver_id }
     }
 

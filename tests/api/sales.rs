@@ -2,9 +2,9 @@
 
 use domain::app::Scope;
 use domain::ids::{BizNo, CreditRef};
+use domain::operation::wallet::GiveBack;
 use domain::wallet::Amount;
 use serde_json::{Value, json};
-use store::GiveBack;
 
 use crate::admin::{Caller, assert_answer, assert_problem};
 use crate::game::Game;
@@ -48,7 +48,7 @@ pub(crate) async fn till() -> (TestTill, TestApp) {
         reference: CreditRef::parse("back-1").unwrap(),
         note: String::new(),
     };
-    till.store.give_back(&operator(), &app.id, give_back).await.unwrap().unwrap();
+    till.store.change_wallet(&operator(), &app.id, give_back).await.unwrap();
     for (number, at) in [
         ("B1", "2026-10-20T16:29:59.999999Z"),
         ("P1", "2026-10-20T16:30:00Z"),

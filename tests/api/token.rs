@@ -1,6 +1,6 @@
 //! Access tokens (contract 6).
 
-use domain::app_command::{AppCommand, NewAppSecret};
+use domain::operation::app::{AppCommand, NewAppSecret};
 use std::time::Duration;
 
 use serde_json::json;

@@ -1,7 +1,7 @@
 //! `balance`, `present`, `cancel` and `query` (contract 10), each rule by its exact answer.
 
 use domain::app::Scope;
-use domain::app_command::AppCommand;
+use domain::operation::app::AppCommand;
 use serde_json::{Value, json};
 
 use crate::game::Game;

@@ -19,8 +19,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use domain::app::Scope;
-use domain::app_command::AppCommand;
 use domain::ids::{OrderNo, PoiId};
+use domain::operation::app::AppCommand;
 use private_postgres::Programs;
 use sqlx::PgPool;
 use tokio::task::JoinSet;

@@ -15,9 +15,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use domain::app::Scope;
-use domain::app_command::{AppCommand, IssuedLoginCode};
 use domain::ids::{OpenId, OrderNo, PackageVersion, PagePath, PoiId};
 use domain::login::Player;
+use domain::operation::app::{AppCommand, IssuedLoginCode};
 use minitill::public::routes::ROUTES;
 use serde_json::json;
 

@@ -99,6 +99,30 @@ impl fmt::Debug for NewPassword {
     }
 }
 
+/// The stored hash of a password: a PHC string with algorithm, parameters, salt and hash.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PasswordHash(String);
+
+impl PasswordHash {
+    /// The hash that this PHC string is.
+    #[must_use]
+    pub const fn kept(text: String) -> Self {
+        Self(text)
+    }
+
+    /// The PHC string.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for PasswordHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PasswordHash")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

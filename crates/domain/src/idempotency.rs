@@ -3,8 +3,6 @@
 
 use std::fmt;
 
-use serde_json::{Map, Value};
-
 use super::ids::{ApiKeyName, IdempotencyKey};
 
 /// A request with an idempotency key.
@@ -20,18 +18,6 @@ pub struct IdempotentRequest {
     pub attempt: [u8; 16],
     /// The key that encrypts the stored answer.
     pub answer_key: [u8; 32],
-    /// The part of the answer that is known before the change.
-    pub answer: Map<String, Value>,
-}
-
-impl IdempotentRequest {
-    /// The full answer: the part that was known before, and the part that the change added.
-    #[must_use]
-    pub fn answered(&self, added: Map<String, Value>) -> Value {
-        let mut answer = self.answer.clone();
-        answer.extend(added);
-        Value::Object(answer)
-    }
 }
 
 /// It shows neither the key nor the answer, which may hold a secret.

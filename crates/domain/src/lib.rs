@@ -3,7 +3,6 @@
 //! or HTTP. The one clock is [`clock`], which everything else is handed.
 
 pub mod app;
-pub mod app_command;
 pub mod app_settings;
 pub mod audit;
 pub mod caller;
@@ -25,6 +24,7 @@ pub mod key_uses;
 pub mod ledger;
 pub mod login;
 pub mod moment;
+pub mod operation;
 pub mod operator;
 pub mod operator_log;
 pub mod order;

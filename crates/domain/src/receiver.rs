@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use time::OffsetDateTime;
 
-use super::event::{EventId, EventType};
-use super::ids::{AppId, WebUrl, made_of, text_type};
+use super::event::EventType;
+use super::ids::{AppId, made_of, text_type};
 
 /// The most receivers of an app.
 pub const RECEIVERS_MAX: i64 = 5;
@@ -50,43 +50,6 @@ crate::word_enum! {
         /// Nothing is sent to it.
         Paused = "paused",
     }
-}
-
-/// A receiver to be added.
-#[derive(Debug, Clone)]
-pub struct NewReceiver {
-    /// Where events are sent.
-    pub url: WebUrl,
-    /// The types of events that it is told of. Empty: all.
-    pub events: Vec<EventType>,
-    /// Format of the notifications.
-    pub format: ReceiverFormat,
-}
-
-/// What an operator does to the receivers of an app.
-#[derive(Debug, Clone)]
-pub enum ReceiverCommand {
-    /// Add one.
-    Add(NewReceiver),
-    /// Send nothing to it until it is resumed.
-    Pause(ReceiverId),
-    /// Send to it again, and what has waited.
-    Resume(ReceiverId),
-    /// Forget it, and what waits for it.
-    Remove(ReceiverId),
-    /// Make a new secret. The one before it signs too for a day.
-    RotateSecret(ReceiverId),
-    /// Send events again.
-    Resend(ReceiverId, Resend),
-}
-
-/// Which events are sent again.
-#[derive(Debug, Clone)]
-pub enum Resend {
-    /// This one, whatever became of it.
-    One(EventId),
-    /// All failed ones of changes in a span of time.
-    Failed(TimeSpan),
 }
 
 /// A span of time. `since` is in, `until` is out.
@@ -141,74 +104,4 @@ pub struct Receiver {
     pub last_status: Option<i16>,
     /// What the last failure was.
     pub last_error: Option<String>,
-}
-
-/// A receiver that was added, with its secret, which is shown once.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-pub struct AddedReceiver {
-    /// The receiver.
-    #[serde(flatten)]
-    pub receiver: Receiver,
-    /// The secret that signs.
-    #[schemars(regex(pattern = "^whsec_[0-9A-Za-z+/]{43}=$"))]
-    pub secret: String,
-}
-
-/// A new secret of a receiver, shown once.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-pub struct NewReceiverSecret {
-    /// The app.
-    pub app_id: AppId,
-    /// The receiver.
-    pub receiver_id: ReceiverId,
-    /// The secret that signs. The one before it signs too for 24 hours.
-    #[schemars(regex(pattern = "^whsec_[0-9A-Za-z+/]{43}=$"))]
-    pub secret: String,
-}
-
-/// A receiver that was removed.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-pub struct RemovedReceiver {
-    /// The app.
-    pub app_id: AppId,
-    /// The receiver.
-    pub receiver_id: ReceiverId,
-    /// `true`.
-    pub removed: bool,
-}
-
-/// Events that are sent again.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-pub struct Resent {
-    /// How many.
-    pub resent: u64,
-}
-
-/// What a command has done.
-#[derive(Debug, Clone, Serialize)]
-#[serde(untagged)]
-pub enum ReceiverReport {
-    /// A receiver was added.
-    Added(Box<AddedReceiver>),
-    /// A receiver was paused or resumed.
-    Changed(Box<Receiver>),
-    /// A receiver was removed.
-    Removed(RemovedReceiver),
-    /// A receiver has a new secret.
-    Rotated(NewReceiverSecret),
-    /// Events are sent again.
-    Resent(Resent),
-}
-
-/// Why a command was not carried out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ReceiverRefusal {
-    /// There is no such app.
-    UnknownApp(AppId),
-    /// The app has no such receiver.
-    Unknown(ReceiverId),
-    /// The app has as many receivers as it may have.
-    TooMany,
-    /// The app has no such event, or it was removed.
-    UnknownEvent(EventId),
 }

@@ -2,15 +2,18 @@
 
 use domain::ids::ApiKeyName;
 use domain::key_uses::KeyKind;
+use domain::operation::key::{ApiKeyCommand, ApiKeyReport, already_revoked, key_taken, unknown_key};
 use domain::operator::Operator;
 use domain::rights::Rights;
+use domain::secret::Secret;
 use serde::Serialize;
+use sqlx::PgConnection;
 use time::OffsetDateTime;
 
 use super::console_user::{rights_shown, stored_rights_shown};
 use super::operator_log::{Action, LogLine};
 use crate::secrets::{random_api_key, token_hash};
-use crate::{Result, Store, StoreError};
+use crate::{OperationError, Result, Store, StoreError};
 
 /// The API key of a caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,66 +48,22 @@ pub struct ApiKeySummary {
     pub revoked_at: Option<OffsetDateTime>,
 }
 
-/// The result of a revocation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RevokeOutcome {
-    /// Every instance refuses the key from now on.
-    Revoked,
-    /// The key was revoked before.
-    WasRevoked,
-    /// There is no key with this name.
-    Unknown,
-}
-
 impl Store {
-    /// Makes a key and returns its text, which cannot be shown again. `None` when the name is used
-    /// already, also by a revoked key.
-    pub async fn create_api_key(
+    /// Makes or revokes a key for an operator. Keys are not cached, so every instance refuses a revoked one at once.
+    ///
+    /// # Errors
+    /// The command does not fit the keys that are there, or the database is away.
+    pub async fn change_api_keys(
         &self,
         operator: &Operator,
-        name: &ApiKeyName,
-        rights: impl Into<Rights>,
-    ) -> Result<Option<String>> {
-        let key = random_api_key();
-        let context = (operator.clone(), name.clone(), rights.into(), token_hash(&key));
-        let made = self.transaction(context, move |connection, (operator, name, rights, hash)| {
+        command: ApiKeyCommand,
+    ) -> Result<ApiKeyReport, OperationError> {
+        self.transaction((operator.clone(), command), |connection, (operator, command)| {
             Box::pin(async move {
-                let made = sqlx::query!(
-                    "INSERT INTO api_keys (name, role, apps, key_sha256) VALUES ($1, $2, $3, $4)
-                     ON CONFLICT DO NOTHING",
-                    name.as_str(),
-                    rights.role.as_str(),
-                    rights.apps.listed(),
-                    hash.as_slice()
-                );
-                if made.execute(&mut *connection).await?.rows_affected() == 0 {
-                    return Ok(false);
+                match command {
+                    ApiKeyCommand::Create(name, rights) => create(connection, operator, name, rights).await,
+                    ApiKeyCommand::Revoke(name) => revoke(connection, operator, name).await,
                 }
-                let line = LogLine::new(operator, Action::ApiKeyCreate, name.as_str());
-                line.after(rights_shown(rights)).record(connection).await?;
-                Ok::<_, StoreError>(true)
-            })
-        });
-        Ok(made.await?.then_some(key))
-    }
-
-    /// Revokes a key. Keys are not cached, so every instance refuses it at once.
-    pub async fn revoke_api_key(&self, operator: &Operator, name: &ApiKeyName) -> Result<RevokeOutcome> {
-        self.transaction((operator.clone(), name.clone()), move |connection, (operator, name)| {
-            Box::pin(async move {
-                let revoked = sqlx::query!(
-                    "UPDATE api_keys SET revoked_at = now() WHERE name = $1 AND revoked_at IS NULL
-                     RETURNING role, apps",
-                    name.as_str()
-                );
-                let Some(revoked) = revoked.fetch_optional(&mut *connection).await? else {
-                    let known = sqlx::query_scalar!("SELECT 1 FROM api_keys WHERE name = $1", name.as_str());
-                    let known = known.fetch_optional(connection).await?;
-                    return Ok(known.map_or(RevokeOutcome::Unknown, |_| RevokeOutcome::WasRevoked));
-                };
-                let line = LogLine::new(operator, Action::ApiKeyRevoke, name.as_str());
-                line.before(stored_rights_shown(&revoked.role, &revoked.apps)).record(connection).await?;
-                Ok(RevokeOutcome::Revoked)
             })
         })
         .await
@@ -142,4 +101,48 @@ impl Store {
             is_revoked: row.is_revoked,
         }))
     }
+}
+
+async fn create(
+    connection: &mut PgConnection,
+    operator: &Operator,
+    name: &ApiKeyName,
+    rights: &Rights,
+) -> Result<ApiKeyReport, OperationError> {
+    let key = random_api_key();
+    let hash = token_hash(&key);
+    let made = sqlx::query!(
+        "INSERT INTO api_keys (name, role, apps, key_sha256) VALUES ($1, $2, $3, $4)
+         ON CONFLICT DO NOTHING",
+        name.as_str(),
+        rights.role.as_str(),
+        rights.apps.listed(),
+        hash.as_slice()
+    );
+    if made.execute(&mut *connection).await?.rows_affected() == 0 {
+        return Err(key_taken(name).into());
+    }
+    let line = LogLine::new(operator, Action::ApiKeyCreate, name.as_str());
+    line.after(rights_shown(rights)).record(connection).await?;
+    Ok(ApiKeyReport { api_key: Some(Secret::new(key)) })
+}
+
+async fn revoke(
+    connection: &mut PgConnection,
+    operator: &Operator,
+    name: &ApiKeyName,
+) -> Result<ApiKeyReport, OperationError> {
+    let revoked = sqlx::query!(
+        "UPDATE api_keys SET revoked_at = now() WHERE name = $1 AND revoked_at IS NULL
+         RETURNING role, apps",
+        name.as_str()
+    );
+    let Some(revoked) = revoked.fetch_optional(&mut *connection).await? else {
+        let known = sqlx::query_scalar!("SELECT 1 FROM api_keys WHERE name = $1", name.as_str());
+        let known = known.fetch_optional(connection).await?;
+        return Err(known.map_or_else(|| unknown_key(name), |_| already_revoked(name)).into());
+    };
+    let line = LogLine::new(operator, Action::ApiKeyRevoke, name.as_str());
+    line.before(stored_rights_shown(&revoked.role, &revoked.apps)).record(connection).await?;
+    Ok(ApiKeyReport { api_key: None })
 }

@@ -18,7 +18,6 @@ use crate::{Result, Store};
 
 pub(super) use columns::AppRow;
 pub(super) use command::AppUpdate;
-pub use command::CommandError;
 pub use detail::{AppDetail, AppWithKeys, COUNTED_MAX, Package};
 pub use keys::AppKey;
 

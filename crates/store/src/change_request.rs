@@ -3,11 +3,11 @@
 
 mod row;
 
-use domain::ids::{AppId, BizNo, CreditRef, OpenId};
-use domain::ledger::ReferenceKind;
+use domain::ids::{AppId, CreditRef, OpenId};
+use domain::operation::unknown_app;
+use domain::operation::wallet::{WalletCommand, own_request, ref_used, unknown_request};
 use domain::operator::Operator;
 use domain::rights::Apps;
-use domain::wallet::{Amount, Change, WalletRequest};
 use row::{Row, requests};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
@@ -16,86 +16,8 @@ use time::OffsetDateTime;
 use crate::app::app_exists;
 use crate::operator_log::{Action, LogLine};
 use crate::paging::LISTED_MAX;
-use crate::wallet::{ChangeOutcome, GiveBackLimit, write_change};
-use crate::{Refusable, Result, Store, StoreError};
-
-/// The change that somebody asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AskedChange {
-    /// The player.
-    pub open_id: OpenId,
-    /// What is changed.
-    pub amounts: AskedAmounts,
-    /// The operator's reference, unique in the app.
-    pub reference: CreditRef,
-    /// Reason for people.
-    pub reason: String,
-}
-
-/// What is changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AskedAmounts {
-    /// Coins are added.
-    Credit {
-        /// Gifted currency.
-        free: i64,
-        /// Charged currency.
-        charge: i64,
-        /// Whether the credit makes the player known.
-        create: bool,
-    },
-    /// Coins are taken.
-    Debit {
-        /// Gifted currency.
-        free: i64,
-        /// Charged currency.
-        charge: i64,
-    },
-    /// An exchange is given back, or a part of it.
-    GiveBack {
-        /// The exchange.
-        biz_no: BizNo,
-        /// How much of it.
-        amount: Amount,
-    },
-}
-
-impl AskedAmounts {
-    /// Its kind in the ledger.
-    #[must_use]
-    pub const fn kind(&self) -> ReferenceKind {
-        match self {
-            Self::Credit { .. } => ReferenceKind::Credit,
-            Self::Debit { .. } => ReferenceKind::Debit,
-            Self::GiveBack { .. } => ReferenceKind::Cancel,
-        }
-    }
-
-    /// How many coins it moves, of both purses.
-    #[must_use]
-    pub fn coins(&self) -> i64 {
-        match self {
-            Self::Credit { free, charge, .. } | Self::Debit { free, charge } => free.saturating_add(*charge),
-            Self::GiveBack { amount, .. } => amount.get(),
-        }
-    }
-
-    const fn action(&self) -> Action {
-        match self {
-            Self::Credit { .. } => Action::WalletCredit,
-            Self::Debit { .. } => Action::WalletDebit,
-            Self::GiveBack { .. } => Action::WalletCancel,
-        }
-    }
-
-    fn change(&self) -> Change {
-        match self.clone() {
-            Self::Credit { free, charge, .. } => Change::Credit { free, charge },
-            Self::Debit { free, charge } => Change::Debit { free, charge },
-            Self::GiveBack { biz_no, amount } => Change::Cancel { of: biz_no, amount },
-        }
-    }
-}
+use crate::wallet::{GiveBackLimit, write_change};
+use crate::{OperationError, Result, Store, StoreError};
 
 domain::word_enum! {
     /// What became of a request.
@@ -116,8 +38,10 @@ domain::word_enum! {
 pub struct ChangeRequest {
     /// The app.
     pub app_id: AppId,
-    /// The change.
-    pub change: AskedChange,
+    /// The player.
+    pub open_id: OpenId,
+    /// What is asked for.
+    pub command: WalletCommand,
     /// Who asked.
     pub asked_by: String,
     /// When.
@@ -134,52 +58,31 @@ pub struct ChangeRequest {
     pub give_back_max: Option<i64>,
 }
 
-/// The answer to a new request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AskOutcome {
-    /// It waits, or it was asked before: the same change under the same ref.
-    Asked(Box<ChangeRequest>),
-    /// The ref has a request for another change.
-    RefConflict,
-    /// There is no such app.
-    UnknownApp,
-}
-
-/// What became of a confirmation or a refusal.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum EndOutcome {
-    /// The request has ended as it was wanted. For a confirmation: the change is made.
-    Done,
-    /// It had ended before.
-    EndedBefore(Box<ChangeRequest>),
-    /// Nobody confirms what they asked for themselves.
-    OwnRequest,
-    /// There is no such request.
-    Unknown,
-    /// The till refuses the change, and the request waits on.
-    Refused(ChangeOutcome),
-}
-
 impl Store {
-    /// Asks for a change. The same change under the same ref is the same request, whatever became of it.
+    /// Asks for a change of this player's wallet, and returns its request. The same change under the same ref is the same
+    /// request, whatever became of it.
+    ///
+    /// # Errors
+    /// There is no such app, the ref has a request for another change, or the database is away.
     pub async fn ask_for_change(
         &self,
         operator: &Operator,
         app_id: &AppId,
-        change: AskedChange,
-    ) -> Result<AskOutcome> {
+        open_id: &OpenId,
+        command: WalletCommand,
+    ) -> Result<ChangeRequest, OperationError> {
         if !app_exists(&self.pool, app_id).await? {
-            return Ok(AskOutcome::UnknownApp);
+            return Err(unknown_app(app_id).into());
         }
-        let context = (operator.clone(), app_id.clone(), change.clone());
-        self.transaction(context, |connection, (operator, app_id, change)| {
-            Box::pin(ask(connection, operator, app_id, change))
+        let context = (operator.clone(), app_id.clone(), open_id.clone(), command.clone());
+        self.transaction(context, |connection, (operator, app_id, open_id, command)| {
+            Box::pin(ask(connection, operator, (app_id, open_id), command))
         })
         .await?;
-        let request = self.change_request(app_id, &change.reference).await?;
+        let request = self.change_request(app_id, command.reference()).await?;
         let request = request.ok_or_else(|| StoreError::damaged("console_requests"))?;
-        let is_same = request.change.open_id == change.open_id && request.change.amounts == change.amounts;
-        Ok(if is_same { AskOutcome::Asked(Box::new(request)) } else { AskOutcome::RefConflict })
+        let is_same = request.open_id == *open_id && request.command.content() == command.content();
+        if is_same { Ok(request) } else { Err(ref_used(command.reference()).into()) }
     }
 
     /// The request with this ref.
@@ -216,24 +119,30 @@ impl Store {
         rows.fetch_all(&self.pool).await?.into_iter().map(Row::request).collect()
     }
 
-    /// Makes the change that somebody else asked for, and ends the request: both or nothing. What the role of who asked may
-    /// not give back is refused.
+    /// Makes the change that somebody else asked for, and ends the request: both or nothing. `false` when the request had
+    /// ended before. What the role of who asked may not give back is refused.
+    ///
+    /// # Errors
+    /// There is no such request, it is the operator's own, the till refuses the change, or the database is away.
     pub async fn confirm_change(
         &self,
         operator: &Operator,
         app_id: &AppId,
         reference: &CreditRef,
-    ) -> Result<EndOutcome> {
+    ) -> Result<bool, OperationError> {
         self.end_request(operator, app_id, reference, RequestState::Confirmed).await
     }
 
-    /// Refuses a request. Who asked may do it too.
+    /// Refuses a request. Who asked may do it too. `false` when the request had ended before.
+    ///
+    /// # Errors
+    /// There is no such request, or the database is away.
     pub async fn refuse_change(
         &self,
         operator: &Operator,
         app_id: &AppId,
         reference: &CreditRef,
-    ) -> Result<EndOutcome> {
+    ) -> Result<bool, OperationError> {
         self.end_request(operator, app_id, reference, RequestState::Refused).await
     }
 
@@ -243,57 +152,40 @@ impl Store {
         app_id: &AppId,
         reference: &CreditRef,
         end: RequestState,
-    ) -> Result<EndOutcome> {
+    ) -> Result<bool, OperationError> {
         // What was asked for never changes.
-        let Some(request) = self.change_request(app_id, reference).await? else {
-            return Ok(EndOutcome::Unknown);
-        };
-        let limit = self.limit_of(&request).await?;
+        let request = self.change_request(app_id, reference).await?;
+        let limit = self.limit_of(&request.ok_or_else(|| unknown_request(app_id, reference))?).await?;
         let engine = self.engine.get();
         let context = (operator.clone(), app_id.clone(), reference.clone());
         let ended = self.transaction(context, move |connection, (operator, app_id, reference)| {
             Box::pin(async move {
-                let request = match lock(connection, operator, app_id, reference, end).await? {
-                    Ok(request) => request,
-                    Err(outcome) => return Ok(outcome),
+                let request = lock(connection, operator, app_id, reference, end).await?;
+                let Some(ChangeRequest { open_id, command, asked_by, .. }) = request else {
+                    return Ok::<_, OperationError>(false);
                 };
-                let AskedChange { open_id, amounts, reference, reason } = &request.change;
                 let action = if end == RequestState::Confirmed {
-                    let create = matches!(amounts, AskedAmounts::Credit { create: true, .. });
-                    let change = WalletRequest::of_operator(
-                        open_id.clone(),
-                        reference,
-                        amounts.change(),
-                        reason.clone(),
-                    );
-                    let as_whom = (operator, amounts.action(), limit);
-                    write_change(connection, engine, as_whom, app_id, &change, create).await?;
+                    let player = (app_id, &open_id);
+                    write_change(connection, engine, (operator, limit), player, &command).await?;
                     Action::ChangeRequestConfirm
                 } else {
                     Action::ChangeRequestRefuse
                 };
-                let before = state_of(&request.change, RequestState::Waiting, &request.asked_by);
-                let after = state_of(&request.change, end, &request.asked_by);
+                let before = state_of(&command, RequestState::Waiting, &asked_by);
+                let after = state_of(&command, end, &asked_by);
                 let line = LogLine::new(operator, action, open_id.as_str()).of_app(app_id).before(before);
-                line.after(after).note(reason).record(connection).await?;
-                Ok::<_, Refusable<ChangeOutcome>>(EndOutcome::Done)
+                line.after(after).note(command.note()).record(connection).await?;
+                Ok(true)
             })
         });
-        match ended.await {
-            Ok(outcome) => {
-                self.events.notify_one();
-                Ok(outcome)
-            }
-            Err(Refusable::Refused(outcome)) => Ok(EndOutcome::Refused(outcome)),
-            Err(Refusable::Store(error)) => Err(error),
-        }
+        let ended = ended.await?;
+        self.events.notify_one();
+        Ok(ended)
     }
 
     /// How much of its exchange a request may give back, by the role of who asked.
     async fn limit_of(&self, request: &ChangeRequest) -> Result<Option<GiveBackLimit>> {
-        let (Some(max), AskedAmounts::GiveBack { biz_no, .. }) =
-            (request.give_back_max, &request.change.amounts)
-        else {
+        let (Some(max), Some((biz_no, _))) = (request.give_back_max, request.command.given_back()) else {
             return Ok(None);
         };
         let exchange = self.exchange(&request.app_id, biz_no, false).await?;
@@ -306,30 +198,26 @@ impl Store {
 async fn ask(
     connection: &mut PgConnection,
     operator: &Operator,
-    app_id: &AppId,
-    change: &AskedChange,
+    (app_id, open_id): (&AppId, &OpenId),
+    command: &WalletCommand,
 ) -> Result<()> {
-    let AskedChange { open_id, amounts, reference, reason } = change;
-    let (free, charged, create, of, amount) = match amounts {
-        AskedAmounts::Credit { free, charge, create } => (*free, *charge, *create, None, None),
-        AskedAmounts::Debit { free, charge } => (*free, *charge, false, None, None),
-        AskedAmounts::GiveBack { biz_no, amount } => (0, 0, false, Some(biz_no.as_str()), Some(amount.get())),
-    };
+    let (free, charged) = command.purses().unwrap_or_default();
+    let (of, amount) = command.given_back().map(|(biz_no, amount)| (biz_no.as_str(), amount.get())).unzip();
     let asked = sqlx::query!(
         "INSERT INTO console_requests
              (app_id, ref, kind, open_id, free, charge, create_wallet, of_biz_no, amount, reason, asked_by,
               give_back_max)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT (app_id, ref) DO NOTHING",
         app_id.as_str(),
-        reference.as_str(),
-        amounts.kind().as_str(),
+        command.reference().as_str(),
+        command.kind().as_str(),
         open_id.as_str(),
         free,
         charged,
-        create,
+        command.makes_known(),
         of,
         amount,
-        reason,
+        command.note(),
         operator.name(),
         of.and(operator.give_back_max())
     );
@@ -337,26 +225,27 @@ async fn ask(
         return Ok(());
     }
     let line = LogLine::new(operator, Action::ChangeRequestAsk, open_id.as_str()).of_app(app_id);
-    line.after(state_of(change, RequestState::Waiting, operator.name())).note(reason).record(connection).await
+    let after = state_of(command, RequestState::Waiting, operator.name());
+    line.after(after).note(command.note()).record(connection).await
 }
 
-/// Locks a request that waits, and marks its end. The row stays locked until the transaction ends, so of two ends at the
-/// same time one finds that the other was first.
+/// Locks a request that waits, and marks its end. `None` when it has ended before. The row stays locked until the
+/// transaction ends, so of two ends at the same time one finds that the other was first.
 async fn lock(
     connection: &mut PgConnection,
     operator: &Operator,
     app_id: &AppId,
     reference: &CreditRef,
     end: RequestState,
-) -> Result<Result<ChangeRequest, EndOutcome>> {
+) -> Result<Option<ChangeRequest>, OperationError> {
     let row = requests!("WHERE app_id = $2 AND ref = $3 FOR UPDATE", app_id.as_str(), reference.as_str());
-    let Some(row) = row.fetch_optional(&mut *connection).await? else { return Ok(Err(EndOutcome::Unknown)) };
-    let request = row.request()?;
+    let row = row.fetch_optional(&mut *connection).await?;
+    let request = row.ok_or_else(|| unknown_request(app_id, reference))?.request()?;
     if request.state != RequestState::Waiting {
-        return Ok(Err(EndOutcome::EndedBefore(Box::new(request))));
+        return Ok(None);
     }
     if end == RequestState::Confirmed && request.asked_by == operator.name() {
-        return Ok(Err(EndOutcome::OwnRequest));
+        return Err(own_request().into());
     }
     sqlx::query!(
         "UPDATE console_requests SET state = $3, ended_by = $4, ended_at = clock_timestamp()
@@ -368,26 +257,24 @@ async fn lock(
     )
     .execute(connection)
     .await?;
-    Ok(Ok(request))
+    Ok(Some(request))
 }
 
 /// A request in the operator's log.
-fn state_of(change: &AskedChange, state: RequestState, asked_by: &str) -> Value {
+fn state_of(command: &WalletCommand, state: RequestState, asked_by: &str) -> Value {
     let mut shown = json!({
-        "ref": change.reference.as_str(),
-        "kind": change.amounts.kind().as_str(),
+        "ref": command.reference().as_str(),
+        "kind": command.kind().as_str(),
         "state": state,
         "asked_by": asked_by,
     });
-    match &change.amounts {
-        AskedAmounts::Credit { free, charge, .. } | AskedAmounts::Debit { free, charge } => {
-            shown["free"] = (*free).into();
-            shown["charge"] = (*charge).into();
-        }
-        AskedAmounts::GiveBack { biz_no, amount } => {
-            shown["biz_no"] = biz_no.as_str().into();
-            shown["amount"] = amount.get().into();
-        }
+    if let Some((free, charge)) = command.purses() {
+        shown["free"] = free.into();
+        shown["charge"] = charge.into();
+    }
+    if let Some((biz_no, amount)) = command.given_back() {
+        shown["biz_no"] = biz_no.as_str().into();
+        shown["amount"] = amount.get().into();
     }
     shown
 }

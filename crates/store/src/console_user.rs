@@ -5,8 +5,12 @@ mod provided;
 mod second_factor;
 mod session;
 
-use domain::console_user::ConsoleUserName;
-use domain::operator::Operator;
+use domain::console_user::{ConsoleUserName, PasswordHash};
+use domain::operation::user::{
+    UserCommand, has_second_factor, last_admin, of_a_provider, password_changed, unknown_session,
+    unknown_user, user_taken,
+};
+use domain::operator::{Operator, OperatorKind};
 use domain::rights::Rights;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -14,10 +18,8 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 
 use super::operator_log::{Action, LogLine};
-use crate::secrets::PasswordHash;
-use crate::{Refusable, Result, Store};
+use crate::{OperationError, Result, Store};
 
-pub use second_factor::NewSecondFactor;
 pub use session::{ConsoleSession, NewSession, SessionUser, SignInAttempt};
 
 /// A user of the console, without the password.
@@ -45,36 +47,6 @@ pub struct ConsoleUser {
     pub created_at: OffsetDateTime,
 }
 
-/// A change of a user.
-#[derive(Debug, Clone)]
-pub enum ConsoleUserChange {
-    /// Set the password and forget the failed attempts.
-    Password(PasswordHash),
-    /// The user sets their own password. It ends their other sessions, and does nothing when the present
-    /// password has changed meanwhile.
-    OwnPassword {
-        /// Hash of the present password, which was verified.
-        present: PasswordHash,
-        /// Hash of the new one.
-        new: PasswordHash,
-        /// The session that stays, by the hash of its token.
-        session: [u8; 32],
-    },
-    /// Set the second factor of a user who has none.
-    SecondFactor(NewSecondFactor),
-    /// Forget the second factor, and end all sessions.
-    ResetSecondFactor,
-    /// End one session, by its [`ConsoleSession::id`].
-    EndSession(String),
-    /// Set the role and its apps. The next sign-in at an OpenID Connect provider sets the role of the user's groups
-    /// again, and leaves the apps.
-    Rights(Rights),
-    /// Forget the failed attempts of all addresses, so that none has to wait.
-    Unlock,
-    /// Remove the user.
-    Remove,
-}
-
 impl Store {
     /// All users by name.
     pub async fn console_users(&self) -> Result<Vec<ConsoleUser>> {
@@ -98,84 +70,71 @@ impl Store {
         .await?)
     }
 
-    /// Adds a user. `false` when the name is used already.
-    pub async fn add_console_user(
-        &self,
-        operator: &Operator,
-        name: &ConsoleUserName,
-        rights: impl Into<Rights>,
-        password: PasswordHash,
-    ) -> Result<bool> {
-        let context = (operator.clone(), name.clone(), rights.into(), password);
-        self.transaction(context, move |connection, (operator, name, rights, password)| {
-            Box::pin(async move {
-                let made = sqlx::query!(
-                    "INSERT INTO console_users (name, role, apps, password) VALUES ($1, $2, $3, $4)
-                     ON CONFLICT DO NOTHING",
-                    name.as_str(),
-                    rights.role.as_str(),
-                    rights.apps.listed(),
-                    password.as_str()
-                );
-                let made = made.execute(&mut *connection).await?.rows_affected() == 1;
-                if made {
-                    let line = LogLine::new(operator, Action::ConsoleUserAdd, name.as_str());
-                    line.after(rights_shown(rights)).record(connection).await?;
-                }
-                Ok(made)
-            })
-        })
-        .await
-    }
-
-    /// Changes a user in one transaction that locks the user's row. A sign-in waits for that lock. A change
-    /// of the password or the role ends the user's sessions. `false` when there is no such user or session, and
-    /// for a password or a second factor of a user of an OpenID Connect provider.
+    /// Carries out a command to a user, in one transaction that locks the user's row. A sign-in waits for that lock. A
+    /// change of the password or the role ends the user's sessions. From the console it never removes or demotes the last
+    /// admin (contract 8.6.4).
+    ///
+    /// # Errors
+    /// The command does not fit the user, or the database is away.
     pub async fn change_console_user(
         &self,
         operator: &Operator,
         name: &ConsoleUserName,
-        change: ConsoleUserChange,
-    ) -> Result<bool> {
-        let context = (self.clone(), operator.clone(), name.clone(), change);
-        self.transaction(context, move |connection, (store, operator, name, change)| {
-            Box::pin(change_user(store, connection, operator, name, change))
+        command: UserCommand,
+    ) -> Result<(), OperationError> {
+        let context = (self.clone(), operator.clone(), name.clone(), command);
+        self.transaction(context, |connection, (store, operator, name, command)| {
+            Box::pin(async move {
+                if operator.kind() == OperatorKind::Console {
+                    keep_admin(connection, name, command).await?;
+                }
+                if let UserCommand::Add(rights, password) = command {
+                    return add(connection, operator, name, (rights, password)).await;
+                }
+                change_user(store, connection, operator, name, command).await
+            })
         })
         .await
     }
 }
 
-/// There would be no admin of all apps left.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LastAdmin;
-
-impl Store {
-    /// As [`Self::change_console_user`], but it never removes or demotes the last admin (contract 8.6.4).
-    ///
-    /// # Errors
-    /// [`LastAdmin`], or the database is away.
-    pub async fn change_console_user_but_last_admin(
-        &self,
-        operator: &Operator,
-        name: &ConsoleUserName,
-        change: ConsoleUserChange,
-    ) -> Result<bool, Refusable<LastAdmin>> {
-        let context = (self.clone(), operator.clone(), name.clone(), change);
-        self.transaction(context, move |connection, (store, operator, name, change)| {
-            Box::pin(async move {
-                let keeps_admin = matches!(change, ConsoleUserChange::Rights(rights) if rights.is_everything());
-                // Whoever changes an admin waits here, in the same order. So two admins cannot remove each other.
-                let admins = sqlx::query_scalar!(
-                    "SELECT name FROM console_users WHERE role = 'admin' AND apps = '{}' ORDER BY name FOR UPDATE"
-                );
-                if admins.fetch_all(&mut *connection).await? == [name.as_str()] && !keeps_admin {
-                    return Err(Refusable::Refused(LastAdmin));
-                }
-                Ok(change_user(store, connection, operator, name, change).await?)
-            })
-        })
-        .await
+async fn add(
+    connection: &mut PgConnection,
+    operator: &Operator,
+    name: &ConsoleUserName,
+    (rights, password): (&Rights, &PasswordHash),
+) -> Result<(), OperationError> {
+    let made = sqlx::query!(
+        "INSERT INTO console_users (name, role, apps, password) VALUES ($1, $2, $3, $4)
+         ON CONFLICT DO NOTHING",
+        name.as_str(),
+        rights.role.as_str(),
+        rights.apps.listed(),
+        password.as_str()
+    );
+    if made.execute(&mut *connection).await?.rows_affected() == 0 {
+        return Err(user_taken(name).into());
     }
+    let line = LogLine::new(operator, Action::ConsoleUserAdd, name.as_str());
+    Ok(line.after(rights_shown(rights)).record(connection).await?)
+}
+
+/// Refuses to remove or demote the last admin of all apps.
+async fn keep_admin(
+    connection: &mut PgConnection,
+    name: &ConsoleUserName,
+    command: &UserCommand,
+) -> Result<(), OperationError> {
+    let demotes = matches!(command, UserCommand::Rights(rights) if !rights.is_everything());
+    if !demotes && !matches!(command, UserCommand::Remove) {
+        return Ok(());
+    }
+    // Whoever changes an admin waits here, in the same order. So two admins cannot remove each other.
+    let admins = sqlx::query_scalar!(
+        "SELECT name FROM console_users WHERE role = 'admin' AND apps = '{}' ORDER BY name FOR UPDATE"
+    );
+    let admins = admins.fetch_all(connection).await?;
+    if admins == [name.as_str()] { Err(last_admin(name).into()) } else { Ok(()) }
 }
 
 async fn change_user(
@@ -183,75 +142,75 @@ async fn change_user(
     connection: &mut PgConnection,
     operator: &Operator,
     name: &ConsoleUserName,
-    change: &ConsoleUserChange,
-) -> Result<bool> {
+    command: &UserCommand,
+) -> Result<(), OperationError> {
     let user = sqlx::query!(
         r#"SELECT role, apps, password, totp_secret IS NOT NULL AS "has_second_factor!", oidc_issuer
            FROM console_users WHERE name = $1 FOR UPDATE"#,
         name.as_str()
     );
-    let Some(user) = user.fetch_optional(&mut *connection).await? else { return Ok(false) };
+    let user = user.fetch_optional(&mut *connection).await?.ok_or_else(|| unknown_user(name))?;
     let rights_before = stored_rights_shown(&user.role, &user.apps);
     let line = |action| LogLine::new(operator, action, name.as_str());
-    let line = match change {
-        ConsoleUserChange::Password(_)
-        | ConsoleUserChange::OwnPassword { .. }
-        | ConsoleUserChange::SecondFactor(_)
+    let line = match command {
+        UserCommand::Add(..) => return Err(user_taken(name).into()),
+        UserCommand::Password(_) | UserCommand::OwnPassword { .. } | UserCommand::SecondFactor(_)
             if user.oidc_issuer.is_some() =>
         {
-            return Ok(false);
+            return Err(of_a_provider(name).into());
         }
-        ConsoleUserChange::Password(password) => {
+        UserCommand::Password(password) => {
             session::forget_attempts(connection, name).await?;
             session::end_all(connection, name, None).await?;
             set_password(connection, name, password).await?;
             line(Action::ConsoleUserSetPassword)
         }
-        ConsoleUserChange::OwnPassword { present, .. } if user.password != present.as_str() => {
-            return Ok(false);
+        UserCommand::OwnPassword { present, .. } if user.password != present.as_str() => {
+            return Err(password_changed(name).into());
         }
-        ConsoleUserChange::OwnPassword { new, session, .. } => {
+        UserCommand::OwnPassword { new, session, .. } => {
             session::end_all(connection, name, Some(session)).await?;
             set_password(connection, name, new).await?;
             line(Action::ConsoleUserSetPassword)
         }
-        ConsoleUserChange::SecondFactor(_) if user.has_second_factor => return Ok(false),
-        ConsoleUserChange::SecondFactor(new) => {
+        UserCommand::SecondFactor(_) if user.has_second_factor => {
+            return Err(has_second_factor(name).into());
+        }
+        UserCommand::SecondFactor(new) => {
             second_factor::set(store, connection, name, new).await?;
             line(Action::ConsoleUserSetSecondFactor)
         }
-        ConsoleUserChange::ResetSecondFactor if !user.has_second_factor => return Ok(true),
-        ConsoleUserChange::ResetSecondFactor => {
+        UserCommand::ResetSecondFactor if !user.has_second_factor => return Ok(()),
+        UserCommand::ResetSecondFactor => {
             second_factor::forget(connection, name).await?;
             session::end_all(connection, name, None).await?;
             line(Action::ConsoleUserResetSecondFactor)
         }
-        ConsoleUserChange::EndSession(id) => {
+        UserCommand::EndSession(id) => {
             if !session::end_one(connection, name, id).await? {
-                return Ok(false);
+                return Err(unknown_session(name).into());
             }
             line(Action::ConsoleUserEndSession).after(json!({ "session": id }))
         }
-        ConsoleUserChange::Rights(rights) if rights_before == rights_shown(rights) => return Ok(true),
-        ConsoleUserChange::Rights(rights) => {
+        UserCommand::Rights(rights) if rights_before == rights_shown(rights) => return Ok(()),
+        UserCommand::Rights(rights) => {
             set_rights(connection, name, rights).await?;
             line(Action::ConsoleUserSetRole).before(rights_before).after(rights_shown(rights))
         }
-        ConsoleUserChange::Unlock => {
+        UserCommand::Unlock => {
             let failed = session::forget_attempts(connection, name).await?;
             if failed == 0 {
-                return Ok(true);
+                return Ok(());
             }
             let line = line(Action::ConsoleUserUnlock).before(json!({ "failed_attempts": failed }));
             line.after(json!({ "failed_attempts": 0 }))
         }
-        ConsoleUserChange::Remove => {
+        UserCommand::Remove => {
             remove(connection, name).await?;
             line(Action::ConsoleUserRemove).before(rights_before)
         }
     };
-    line.record(connection).await?;
-    Ok(true)
+    Ok(line.record(connection).await?)
 }
 
 async fn set_password(

@@ -1,10 +1,10 @@
 //! Errors of the store.
 
+use domain::operation::OperationRefusal;
 use domain::picture_store::Outside;
 
 use crate::objects::ObjectStoreError;
 
-/// The result of nearly every function of the store.
 /// A result of the store.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
@@ -85,6 +85,15 @@ pub enum Refusable<R> {
     Refused(R),
     /// The database is away, or a fault of ours.
     Store(StoreError),
+}
+
+/// Why an operator's command was not carried out.
+pub type OperationError = Refusable<OperationRefusal>;
+
+impl From<OperationRefusal> for OperationError {
+    fn from(refusal: OperationRefusal) -> Self {
+        Self::Refused(refusal)
+    }
 }
 
 impl<R, E: Into<StoreError>> From<E> for Refusable<R> {

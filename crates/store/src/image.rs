@@ -27,7 +27,7 @@ mod unused;
 mod usage;
 
 pub use blob_hash::{BlobCheck, BlobHash};
-pub use block::{Block, BlockOutcome};
+pub use block::Block;
 pub use contents::PART_BYTES;
 pub use moving::{BlobLocation, MoveOutcome};
 pub use search::{ImageCursor, ImageDetail, ImageFilter, ImageKey};

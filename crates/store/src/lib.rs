@@ -68,22 +68,18 @@ use crate::error::AsStoreError;
 use crate::hosts::{Hosts, takes_writes};
 use crate::objects::Objects;
 
-pub use api_key::{ApiKey, ApiKeySummary, RevokeOutcome};
-pub use app::{AppDetail, AppKey, AppWithKeys, COUNTED_MAX, CommandError, Package};
+pub use api_key::{ApiKey, ApiKeySummary};
+pub use app::{AppDetail, AppKey, AppWithKeys, COUNTED_MAX, Package};
 pub use archive::{Archive, ArchiveError, ArchiveProgress, VerifiedArchive};
 pub use audit::{AppTotals, AuditError, AuditOptions, AuditProgress, AuditReport, AuditScope, LastAudit};
 pub use books::{
-    Bill, BillColumn, BillError, BillPiece, BillSums, Compared, Comparison, ComparisonPermit, Credits,
-    Difference, FileFault, FileRefusal, Flows, OneSided, ReconcileError, Reconciled, Statement,
-    StatementError, TheirFile,
+    Bill, BillColumn, BillPiece, BillSums, Compared, Comparison, ComparisonPermit, Credits, Difference,
+    FileFault, FileRefusal, Flows, OneSided, ReconcileError, Reconciled, Statement, TheirFile,
 };
-pub use change_request::{AskOutcome, AskedAmounts, AskedChange, ChangeRequest, EndOutcome, RequestState};
-pub use console_user::{
-    ConsoleSession, ConsoleUser, ConsoleUserChange, LastAdmin, NewSecondFactor, NewSession, SessionUser,
-    SignInAttempt,
-};
+pub use change_request::{ChangeRequest, RequestState};
+pub use console_user::{ConsoleSession, ConsoleUser, NewSession, SessionUser, SignInAttempt};
 pub use engine::Engine;
-pub use error::{Refusable, Result, StoreError};
+pub use error::{OperationError, Refusable, Result, StoreError};
 pub use event::{Event, EventCursor, EventFilter, EventHead, EventKey, EventPage};
 pub use exchange_lookup::{
     BizNoUse, CancelRecord, ExchangeRecord, NumberRecord, ReferenceMatch, RefusalRecord, RefusalSum,
@@ -93,33 +89,31 @@ pub use history::{HistoryCursor, HistoryFilter, HistoryKind, HistoryLine, Histor
 pub use hosts::DatabaseAddress;
 pub use idempotency::EarlierAnswer;
 pub use image::{
-    BlobCheck, BlobHash, BlobLocation, Block, BlockOutcome, ImageCursor, ImageDetail, ImageFilter, ImageKey,
-    KeepOutcome, MoveOutcome, PART_BYTES, StoredImage, Swept,
+    BlobCheck, BlobHash, BlobLocation, Block, ImageCursor, ImageDetail, ImageFilter, ImageKey, KeepOutcome,
+    MoveOutcome, PART_BYTES, StoredImage, Swept,
 };
 pub use master_key::{MasterKeyRefused, MasterKeyState};
-pub use operator_log::{OperatorLogCursor, OperatorLogFilter, OperatorLogLine};
+pub use operator_log::{OPERATOR_ACTIONS, OperatorLogCursor, OperatorLogFilter, OperatorLogLine};
 pub use order::{
     OrderChange, OrderCursor, OrderEvent, OrderFilter, OrderPayment, ReportOutcome, StoredOrder,
 };
 pub use paging::{CursorKey, Page, TimeCursor};
-pub use player_erasure::{ErasedPlayer, ErasureRefusal};
 pub use player_export::{ExportError, ExportedCounts, ExportedRows};
 pub use receiver::{
     DueDelivery, EventOutcome, FailedEvent, LeasedReceiver, NotTaken, ReceiverCounts, ReceiverDetail,
-    ReceiverError, ReceiverTry, TriesNote,
+    ReceiverTry, TriesNote,
 };
 pub use sales::{
-    ListedKind, REVENUE_ROWS_MAX, RevenueError, RevenueGroup, RevenueQuery, RevenueRefusal, RevenueReport,
-    RevenueRow, RevenueSums, RollUpCheck, RollUpDifference, SaleCursor, SaleFilter, SaleKey, SaleRow,
-    SalesOfHours, SalesPage, Zone,
+    ListedKind, REVENUE_ROWS_MAX, RevenueGroup, RevenueQuery, RevenueReport, RevenueRow, RevenueSums,
+    RollUpCheck, RollUpDifference, SaleCursor, SaleFilter, SaleKey, SaleRow, SalesOfHours, SalesPage, Zone,
 };
 pub use sandbox::{DueFault, Purchase};
 pub use status::DatabaseStatus;
 pub use token::TokenSummary;
 pub use wallet::{
-    ArchivedPart, CREDITS_MAX, ChangeOutcome, ChangeRecord, Credit, CreditOutcome, CreditsSource, CsvReader,
-    Debit, EntryKind, GiveBack, LedgerFilter, LedgerLine, LedgerPage, LedgerRow, PlayerCursor, PlayerFilter,
-    PlayersPage, Wallet, WalletDetail, WalletTotals, csv_line, receipt_shown,
+    ArchivedPart, CREDITS_MAX, ChangeRecord, CreditResult, CreditsSource, CsvReader, EntryKind, LedgerFilter,
+    LedgerLine, LedgerPage, LedgerRow, PlayerCursor, PlayerFilter, PlayersPage, Wallet, WalletDetail,
+    WalletTotals, csv_line,
 };
 
 /// A transaction is tried at most this often.

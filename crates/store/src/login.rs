@@ -2,17 +2,18 @@
 //! the hash of a code is stored.
 
 use domain::app::App;
-use domain::app_command::{AppRefusal, AppReport, IssuedLoginCode};
 use domain::ids::{AppId, OpenId, UnionId};
 use domain::login::{LOGIN_CODE_LIFETIME, Player};
 use domain::moment::rfc3339;
+use domain::operation::app::{AppReport, IssuedLoginCode};
+use domain::operation::unknown_app;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::app::{AppUpdate, CommandError};
+use super::app::AppUpdate;
 use super::operator_log::Action;
 use super::wallet::make_known;
-use super::{Result, Store, StoreError};
+use super::{OperationError, Result, Store, StoreError};
 use crate::secrets::{random_token, token_hash};
 
 impl Store {
@@ -67,7 +68,7 @@ impl AppUpdate {
         &self,
         connection: &mut PgConnection,
         player: &Player,
-    ) -> Result<AppReport, CommandError> {
+    ) -> Result<AppReport, OperationError> {
         let Player { open_id, union_id } = player;
         let js_code = random_token();
         let code_hash = token_hash(&js_code);
@@ -82,7 +83,7 @@ impl AppUpdate {
             LOGIN_CODE_LIFETIME.as_secs_f64()
         );
         let issued = issued.fetch_optional(&mut *connection).await?;
-        let expires_at = rfc3339(issued.ok_or_else(|| self.refused(AppRefusal::UnknownApp))?);
+        let expires_at = rfc3339(issued.ok_or_else(|| unknown_app(&self.app_id))?);
         let after = json!({ "union_id": union_id });
         let app_id = self.app_id.clone();
         let report = AppReport::LoginCode(IssuedLoginCode { app_id, js_code, expires_at });

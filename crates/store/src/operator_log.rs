@@ -10,7 +10,7 @@ use domain::operator::Operator;
 use domain::operator_log::ChainedLine;
 use domain::rights::Apps;
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
@@ -76,6 +76,9 @@ domain::word_enum! {
         PlayerErase = "player.erase",
     }
 }
+
+/// The words of all actions.
+pub const OPERATOR_ACTIONS: &[&str] = &Action::WORDS;
 
 impl Action {
     /// The actions whose lines tell of one ledger entry each.
@@ -166,11 +169,8 @@ impl<'a> LogLine<'a> {
     /// nothing may be locked after it: then no two changes wait for each other.
     pub(super) async fn record(self, connection: &mut PgConnection) -> Result<()> {
         if let Some(request) = self.operator.request() {
-            let answer = match self.answer {
-                Some(Value::Object(answer)) => answer,
-                Some(_) | None => Map::new(),
-            };
-            store_answer(&mut *connection, request, &request.answered(answer)).await?;
+            let answer = self.answer.unwrap_or_else(|| json!({}));
+            store_answer(&mut *connection, request, &answer).await?;
         }
         // Not the start of the transaction: a change that waited for a lock must come after the other
         // change. PostgreSQL writes the states in its own way, and the hash covers what it writes.

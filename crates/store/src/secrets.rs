@@ -17,7 +17,7 @@ pub use cipher::Cipher;
 pub use key_file::{MasterKeyError, keep_only, put_in_front, random_master_key};
 pub use keyring::Keyring;
 pub use master_key::{CheckpointKey, MasterKey, WrongKey};
-pub use password::{PasswordHash, Unhashable};
+pub use password::{Unhashable, hash_password, password_fits, password_of_nobody};
 
 const KEY_TEXT_CHARS: usize = 32;
 /// The prefix of every API key, so that people and scanners recognise one.

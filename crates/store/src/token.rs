@@ -2,19 +2,20 @@
 
 use std::time::Duration;
 
-use domain::app_command::{AppRefusal, AppReport, IssuedToken, RevokedTokens};
 use domain::ids::AppId;
 use domain::moment::rfc3339_of_millis;
+use domain::operation::app::{AppReport, IssuedToken, RevokedTokens, unknown_token};
+use domain::operation::unknown_app;
 use domain::secret::Secret;
 use serde::Serialize;
 use serde_json::json;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use super::app::{AppUpdate, CommandError, app_exists};
+use super::app::{AppUpdate, app_exists};
 use super::operator_log::Action;
 use super::paging::LISTED_MAX;
-use super::{Result, Store};
+use super::{OperationError, Result, Store};
 use crate::secrets::{random_token, token_hash};
 
 /// How long an expired token is stored. Until then its owner gets the code for an expired token.
@@ -112,9 +113,9 @@ impl AppUpdate {
         &self,
         connection: &mut PgConnection,
         lifetime: Duration,
-    ) -> Result<AppReport, CommandError> {
+    ) -> Result<AppReport, OperationError> {
         let issued = self.store.insert_token(&mut *connection, &self.app_id, lifetime).await?;
-        let (access_token, expires_at) = issued.ok_or_else(|| self.refused(AppRefusal::UnknownApp))?;
+        let (access_token, expires_at) = issued.ok_or_else(|| unknown_app(&self.app_id))?;
         let subject = fingerprint(&token_hash(&access_token));
         let (app_id, expires_at) = (self.app_id.clone(), rfc3339_of_millis(expires_at));
         let report = AppReport::Token(IssuedToken { app_id, access_token, expires_at });
@@ -128,9 +129,9 @@ impl AppUpdate {
         &self,
         connection: &mut PgConnection,
         only: Option<&Secret>,
-    ) -> Result<AppReport, CommandError> {
+    ) -> Result<AppReport, OperationError> {
         if !app_exists(&mut *connection, &self.app_id).await? {
-            return Err(self.refused(AppRefusal::UnknownApp));
+            return Err(unknown_app(&self.app_id).into());
         }
         let only = only.map(|token| {
             fingerprinted(token.expose()).unwrap_or_else(|| token_hash(token.expose()).to_vec())
@@ -145,7 +146,7 @@ impl AppUpdate {
         .await?
         .rows_affected();
         if only.is_some() && revoked == 0 {
-            return Err(self.refused(AppRefusal::UnknownToken));
+            return Err(unknown_token(&self.app_id).into());
         }
         let report = AppReport::Revoked(RevokedTokens { app_id: self.app_id.clone(), revoked });
         if revoked > 0 {

@@ -1,6 +1,6 @@
 //! Wallets and their ledgers: credits by operators, and reading.
 
-mod credit;
+mod change;
 mod credits;
 mod csv_file;
 mod ledger;
@@ -8,8 +8,7 @@ mod search;
 
 use std::collections::HashSet;
 
-use domain::ids::{AppId, BizNo, CreditRef, OpenId};
-use domain::wallet::{Amount, Balances, Receipt, Refused};
+use domain::ids::{AppId, OpenId};
 use futures_util::{Stream, TryStreamExt as _, stream};
 use serde::Serialize;
 use sqlx::PgConnection;
@@ -19,9 +18,8 @@ use crate::exchange_lookup::RefusalRecord;
 use crate::wallet_no::random_wallet_no;
 use crate::{Result, Store, StoreError};
 
-pub use credit::receipt_shown;
-pub(crate) use credit::{GiveBackLimit, write_change};
-pub use credits::{CREDITS_MAX, CreditsSource};
+pub(crate) use change::{GiveBackLimit, write_change};
+pub use credits::{CREDITS_MAX, CreditResult, CreditsSource};
 pub(crate) use csv_file::csv_line_of;
 pub use csv_file::{CsvReader, csv_line};
 pub use ledger::{ArchivedPart, ChangeRecord, EntryKind, LedgerFilter, LedgerPage, LedgerRow, WalletTotals};
@@ -113,92 +111,6 @@ impl LedgerLine {
     pub fn number(&self) -> &str {
         self.biz_no.as_deref().or(self.reference.as_deref()).unwrap_or_default()
     }
-}
-
-/// A new credit.
-#[derive(Debug, Clone)]
-pub struct Credit {
-    /// The player.
-    pub open_id: OpenId,
-    /// Gifted currency to add.
-    pub free: i64,
-    /// Charged currency to add.
-    pub charge: i64,
-    /// The operator's reference, unique in the app.
-    pub reference: CreditRef,
-    /// Note for people.
-    pub note: String,
-    /// Whether the credit makes a player known whom the app does not know (contract 8.3.2).
-    pub create: bool,
-}
-
-/// The result of a credit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CreditOutcome {
-    /// The wallet holds the credit.
-    Done {
-        /// Both purses right after the credit.
-        balances: Balances,
-        /// True when an earlier call with the same ref made the credit.
-        replayed: bool,
-    },
-    /// The ref was used for another player or other amounts.
-    RefConflict,
-    /// A purse would hold more than 64 bits, or an amount is negative.
-    OutOfRange,
-    /// There is no such app.
-    UnknownApp,
-    /// The app does not know the player, and the credit makes nobody known.
-    UnknownPlayer,
-}
-
-/// A new debit.
-#[derive(Debug, Clone)]
-pub struct Debit {
-    /// The player.
-    pub open_id: OpenId,
-    /// Gifted currency to take.
-    pub free: i64,
-    /// Charged currency to take.
-    pub charge: i64,
-    /// The operator's reference, unique in the app.
-    pub reference: CreditRef,
-    /// Note for people.
-    pub note: String,
-}
-
-/// A new cancel by an operator.
-#[derive(Debug, Clone)]
-pub struct GiveBack {
-    /// The exchange.
-    pub biz_no: BizNo,
-    /// How much of it.
-    pub amount: Amount,
-    /// The operator's reference, unique in the app.
-    pub reference: CreditRef,
-    /// Note for people.
-    pub note: String,
-}
-
-/// The result of an operator's change.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ChangeOutcome {
-    /// The change is made.
-    Done {
-        /// Both purses right after it.
-        receipt: Receipt,
-        /// True when an earlier call with the same ref made it.
-        replayed: bool,
-    },
-    /// Nothing was changed.
-    Refused(Refused),
-    /// Nothing was changed: more of the exchange would be given back than the operator's role allows.
-    AboveLimit {
-        /// How much of an exchange may be given back, in coins.
-        max: i64,
-    },
-    /// There is no such app.
-    UnknownApp,
 }
 
 /// Makes an empty wallet for a player who has none. A wallet makes the player known to the app.

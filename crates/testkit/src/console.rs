@@ -2,10 +2,11 @@
 
 use std::net::Ipv4Addr;
 
-use domain::console_user::{ConsoleUserName, Role};
+use domain::console_user::{ConsoleUserName, PasswordHash, Role};
+use domain::operation::user::UserCommand;
 use domain::rights::Rights;
 use store::NewSession;
-use store::secrets::{PasswordHash, random_token, token_hash};
+use store::secrets::{random_token, token_hash};
 
 use super::{Answer, Request, TestTill, form, operator};
 
@@ -40,7 +41,10 @@ impl TestTill {
         let name = format!("{}-{}", rights.role.as_str(), &random_token()[..8]);
         let name = ConsoleUserName::parse(&name).unwrap();
         let password = PasswordHash::kept("none fits".to_owned());
-        assert!(self.store.add_console_user(&operator(), &name, rights, password.clone()).await.unwrap());
+        self.store
+            .change_console_user(&operator(), &name, UserCommand::Add(rights, password.clone()))
+            .await
+            .unwrap();
         let token = random_token();
         assert!(self.store.begin_console_session(&name, &password, session(&token)).await.unwrap());
         Browser { till: self, token }

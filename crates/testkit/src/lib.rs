@@ -31,9 +31,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use domain::app::{AppSettings, Category, Scope};
-use domain::app_command::{AppCommand, AppReport, NewAppSecrets, NewPayKey};
 use domain::clock::{Clock, SystemClock};
 use domain::ids::{AppId, CreditRef, ImgId, OpenId, PackageVersion, PagePath};
+use domain::operation::app::{AppCommand, AppReport, NewAppSecrets, NewPayKey};
+use domain::operation::wallet::Credit;
 use domain::operator::{Operator, OperatorKind};
 use domain::text::Language;
 use http_server::OpenConnections;
@@ -44,7 +45,7 @@ use minitill::public::routes::{ROUTES, Route};
 use minitill::state::AppState;
 use sqlx::PgPool;
 use store::secrets::Keyring;
-use store::{AuditOptions, AuditReport, Credit, DatabaseAddress, KeepOutcome, Store, StoreSettings};
+use store::{AuditOptions, AuditReport, DatabaseAddress, KeepOutcome, Store, StoreSettings};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -270,7 +271,7 @@ impl TestTill {
         let open_id = OpenId::parse(open_id).unwrap();
         let reference = CreditRef::parse(&format!("start-{open_id}")).unwrap();
         let credit = Credit { open_id, free, charge, reference, note: String::new(), create: true };
-        self.store.credit(&operator(), &app.id, credit).await.unwrap();
+        self.store.change_wallet(&operator(), &app.id, credit).await.unwrap();
     }
 
     /// A picture of the app.
@@ -360,6 +361,13 @@ pub fn encoded(text: &str) -> String {
 /// The fields of a form, percent-encoded and joined.
 pub fn form(fields: &[(&str, &str)]) -> String {
     fields.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect::<Vec<_>>().join("&")
+}
+
+/// The command that blocks a picture without its near copies.
+#[must_use]
+pub fn block(contents: &store::BlobHash, reason: &str) -> domain::operation::image::ImageCommand {
+    let (picture, reason) = (*contents.as_array(), reason.to_owned());
+    domain::operation::image::ImageCommand::Block { picture, near_copies: Vec::new(), reason }
 }
 
 /// Who changes things in tests.

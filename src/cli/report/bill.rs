@@ -8,11 +8,11 @@ use clap::Args;
 use domain::ids::AppId;
 use domain::period::TimeSpan;
 use serde_json::{Value, json};
-use store::{Bill, BillError, BillPiece, BillSums, CsvReader, Store};
+use store::{Bill, BillPiece, BillSums, CsvReader, Store};
 
 use super::super::new_file::NewFile;
 use super::super::output::ignore_gone_reader;
-use super::super::{Context, unknown_app};
+use super::super::{Context, not_done};
 use super::{PeriodArguments, ZoneArguments};
 
 #[derive(Debug, Args)]
@@ -40,7 +40,7 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: BillArgumen
     );
     let (span, reader) = (zone.span(period), if excel { CsvReader::Spreadsheet } else { CsvReader::Program });
     let Some(file) = out else {
-        let bill = store.bill(&app_id, span, reader).await.map_err(refused)?;
+        let bill = store.bill(&app_id, span, reader).await.map_err(not_done)?;
         return ignore_gone_reader(write(bill, io::stdout()).await?.map(|_| ()));
     };
     let BillSums { entries, free_change, charge_change } =
@@ -52,13 +52,6 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: BillArgumen
         &json!({ "file": file, "entries": entries, "free_change": free, "charge_change": charge }),
         format!("{}: {entries} entries", file.display()),
     )
-}
-
-fn refused(error: BillError) -> anyhow::Error {
-    match error {
-        BillError::UnknownApp(app_id) => unknown_app(&app_id),
-        BillError::Store(error) => error.into(),
-    }
 }
 
 /// Writes a bill. The outer error is that of the store, the inner one that of `out`.
@@ -82,7 +75,7 @@ async fn to_file(
     path: &Path,
 ) -> Result<BillSums> {
     let file = NewFile::create(path)?;
-    let bill = store.bill(app_id, span, reader).await.map_err(refused)?;
+    let bill = store.bill(app_id, span, reader).await.map_err(not_done)?;
     let sums = write(bill, &file.file).await?.map_err(|error| file.failed(&error))?;
     file.finish()?;
     Ok(sums)

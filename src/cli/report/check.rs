@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use domain::ids::AppId;
-use store::{Refusable, Store};
+use store::Store;
 
 use crate::cli::output::{lines, members, object_table};
-use crate::cli::{Context, unknown_app};
+use crate::cli::{Context, not_done};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct CheckArguments {
@@ -19,10 +19,7 @@ pub(in crate::cli) struct CheckArguments {
 /// The exit code is 1 when a sum differs.
 pub(super) async fn run(context: &Context, store: &Store, arguments: CheckArguments) -> Result<ExitCode> {
     let CheckArguments { app_id } = arguments;
-    let check = store.check_roll_up(&app_id).await.map_err(|error| match error {
-        Refusable::Store(error) => error.into(),
-        Refusable::Refused(_) => unknown_app(&app_id),
-    })?;
+    let check = store.check_roll_up(&app_id).await.map_err(not_done)?;
     let mut shown = members(&check)?;
     shown.shift_remove("differs");
     let mut text = lines(&shown);

@@ -1,15 +1,15 @@
 //! `minitill report revenue` shows what an app has taken and given back (contract 13.2).
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use clap::Args;
 use domain::ids::AppId;
 use domain::moment::{GivenMoment, parse_given};
 use domain::period::TimeZone;
-use store::{Refusable, RevenueError, RevenueGroup, RevenueQuery, RevenueRefusal, RevenueReport, Store};
+use store::{RevenueGroup, RevenueQuery, RevenueReport, Store};
 
 use super::parse_zone;
 use crate::cli::output::{table, write_out};
-use crate::cli::{Context, unknown_app};
+use crate::cli::{Context, not_done};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct RevenueArguments {
@@ -46,23 +46,12 @@ fn parse_group(text: &str) -> Result<Groups, String> {
 
 pub(super) async fn run(context: &Context, store: &Store, arguments: RevenueArguments) -> Result<()> {
     let RevenueArguments { app_id, since, until, group: Groups(group), time_zone, csv } = arguments;
-    let query = RevenueQuery { app_id: app_id.clone(), since, until, group: group.clone(), time_zone };
-    let report = store.revenue(query).await.map_err(|error| refused(error, &app_id))?;
+    let query = RevenueQuery { app_id, since, until, group: group.clone(), time_zone };
+    let report = store.revenue(query).await.map_err(not_done)?;
     if csv && !context.output.is_json {
         let bytes = report.csv(&group)?;
         return write_out(|out| out.write_all(&bytes));
     }
     let columns: Vec<&str> = RevenueReport::columns(&group).collect();
     context.output.print(&report, table(&columns, report.lines(&group)))
-}
-
-fn refused(error: RevenueError, app_id: &AppId) -> anyhow::Error {
-    match error {
-        Refusable::Store(error) => error.into(),
-        Refusable::Refused(RevenueRefusal::UnknownApp) => unknown_app(app_id),
-        Refusable::Refused(RevenueRefusal::EmptySpan) => anyhow!("until: expected a moment after since"),
-        Refusable::Refused(RevenueRefusal::TooManyRows) => {
-            anyhow!("group: expected groups that make at most 100000 rows in this span")
-        }
-    }
 }

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use anyhow::{Result, anyhow};
 use clap::Args;
 use domain::ids::AppId;
-use store::{StatementError, Store};
+use store::Store;
 
-use super::super::{Context, unknown_app};
+use super::super::{Context, not_done};
 use super::{PeriodArguments, ZoneArguments};
 
 #[derive(Debug, Args)]
@@ -23,14 +23,7 @@ pub(in super::super) struct StatementArguments {
 pub(super) async fn run(context: &Context, store: &Store, arguments: StatementArguments) -> Result<ExitCode> {
     let StatementArguments { app_id, period, zone } = arguments;
     let period = period.period().ok_or_else(|| anyhow!("expected --day or --month"))?;
-    let statement = store.period_statement(&app_id, period, &zone.time_zone).await;
-    let statement = statement.map_err(|error| match error {
-        StatementError::UnknownApp(app_id) => unknown_app(&app_id),
-        StatementError::NotClosed(_) | StatementError::TooLarge(_) => {
-            anyhow!("--{}: {error}", period.field())
-        }
-        StatementError::Store(error) => error.into(),
-    })?;
+    let statement = store.period_statement(&app_id, period, &zone.time_zone).await.map_err(not_done)?;
     context.output.print(&statement, &statement.document)?;
     Ok(if statement.ties { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -9,14 +9,16 @@ use anyhow::{Result, anyhow};
 use domain::endpoint::Endpoint;
 use domain::event::EventType;
 use domain::ids::{CreditRef, OpenId};
+use domain::operation::wallet::{Credit, Debit};
 use domain::receiver::{ReceiverFormat, ReceiverId};
 use domain::sandbox::{Fault, FaultKind, FaultState, FaultTarget, SandboxApp};
 use indicatif::ProgressBar;
 use serde::Serialize;
 use store::secrets::random_bytes;
-use store::{Credit, Debit, LeasedReceiver, Purchase, Store};
+use store::{LeasedReceiver, Purchase, Store};
 use tokio::time::{Instant, sleep};
 
+use super::super::not_done;
 use super::super::output::{complain, progress_bar};
 use super::super::receiver::sender;
 use super::Context;
@@ -329,8 +331,8 @@ impl Check<'_> {
             note: "sandbox check".to_owned(),
             create: true,
         };
-        let credited = self.store.credit(&self.context.operator, self.app.id(), credit).await;
-        credited.map(|_| ()).map_err(|error| anyhow!("the player could not be credited: {error:?}"))
+        let changed = self.store.change_wallet(&self.context.operator, self.app.id(), credit).await;
+        changed.map(drop).map_err(not_done)
     }
 
     async fn debit(&self, open_id: &OpenId, coins: i64) -> Result<()> {
@@ -341,8 +343,8 @@ impl Check<'_> {
             reference: reference(&self.player("back")?)?,
             note: "sandbox check".to_owned(),
         };
-        let debited = self.store.debit(&self.context.operator, self.app.id(), debit).await;
-        debited.map(|_| ()).map_err(|error| anyhow!("the player could not be debited: {error:?}"))
+        let changed = self.store.change_wallet(&self.context.operator, self.app.id(), debit).await;
+        changed.map(drop).map_err(not_done)
     }
 
     /// Sends notifications that the game must take or refuse, a test for this player last.

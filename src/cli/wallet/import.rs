@@ -7,15 +7,15 @@ use std::path::Path;
 use anyhow::{Result, anyhow, bail, ensure};
 use csv::Position;
 use domain::ids::{AppId, CreditRef, OpenId};
+use domain::operation::wallet::{ChangedPurses, Credit, unknown_player};
 use domain::wallet::check_credit;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use serde_json::{Map, json};
 use sha2::{Digest as _, Sha256};
-use store::{Credit, CreditsSource, Store, csv_line};
+use store::{CreditsSource, Store, csv_line};
 
 use super::super::output::progress_bar;
-use super::super::{Context, unknown_app};
-use super::{done, unknown_player};
+use super::super::{Context, not_done, refused, unknown_app};
 
 /// The first line of the file.
 const HEADING: [&str; 4] = ["open_id", "free", "charge", "ref"];
@@ -103,14 +103,13 @@ async fn credit_piece(
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let facts = Map::from_iter([("file".to_owned(), json!(name))]);
     let source = CreditsSource { subject: sha256.to_owned(), facts, note: String::new() };
-    let outcomes = store.credit_many(&context.operator, app_id, source, credits.clone()).await?;
-    let outcomes = outcomes.ok_or_else(|| unknown_app(app_id))?;
+    let results = store.credit_many(&context.operator, app_id, source, credits).await.map_err(not_done)?;
     let mut tally = Tally::default();
-    for ((outcome, credit), position) in outcomes.iter().zip(&credits).zip(&positions) {
-        match done(outcome, app_id, credit) {
-            Ok((_, true)) => tally.replayed += 1,
-            Ok((_, false)) => tally.credited += 1,
-            Err(error) => bail!("line {}: {error}", csv_line(file, position)),
+    for (result, position) in results.into_iter().zip(&positions) {
+        match result {
+            Ok(ChangedPurses { replayed: true, .. }) => tally.replayed += 1,
+            Ok(ChangedPurses { replayed: false, .. }) => tally.credited += 1,
+            Err(refusal) => bail!("line {}: {}", csv_line(file, position), refused(refusal)),
         }
     }
     Ok(tally)
@@ -140,7 +139,7 @@ async fn require_known_players(store: &Store, import: Import<'_>) -> Result<()> 
         let Some(unknown) = store.first_unknown(import.app_id, &open_ids).await? else { continue };
         let row = rows.iter().find(|(_, credit)| credit.open_id.as_str() == unknown);
         let line = row.map_or(0, |(position, _)| csv_line(import.file, position));
-        bail!("line {line}: {}", unknown_player(import.app_id, &unknown));
+        bail!("line {line}: {}", refused(unknown_player(import.app_id, unknown)));
     }
     Ok(())
 }

@@ -1,14 +1,14 @@
 //! Apps: what operators see of them, and the commands to them.
 
 use domain::app::{AppLimits, AppSettings, AppSummary, Category};
-use domain::app_command::{
-    AppAction, AppCommand, AppReport, LimitsSet, NewAppSecret, NewAppSecrets, NewPayKey, PublishedPackage,
-    RegisteredPois, RegisteredPreorders, Suspension,
-};
 use domain::app_settings::{AppField, AppFieldKind};
 use domain::fields::{FieldError, LIST_ITEMS_MAX};
 use domain::ids::{AppId, OrderNo, PackageVersion, PagePath, PoiId, Reason};
 use domain::key_uses::KeyKind;
+use domain::operation::app::{
+    AppAction, AppCommand, AppReport, LimitsSet, NewAppSecret, NewAppSecrets, NewPayKey, PublishedPackage,
+    RegisteredPois, RegisteredPreorders, Suspension,
+};
 use domain::per_second::PerSecond;
 use domain::quota::Quota;
 use serde_json::{Value, json};
@@ -145,7 +145,7 @@ pub(super) async fn command<A: TryFrom<AppReport>>(
         app_id
     };
     let command = AppCommand::read(action, &call.fields)?;
-    let operator = call.operator(&json!({}));
+    let operator = call.operator();
     let operator = match call.fields.optional("reason", Reason::parse)? {
         Some(reason) => operator.because(&reason),
         None => operator,

@@ -4,12 +4,12 @@ use domain::fields::FieldError;
 use domain::ids::AppId;
 use domain::period::{Period, TimeZone};
 use serde_json::json;
-use store::{BillError, CsvReader, Statement, StatementError};
+use store::{CsvReader, Statement};
 
 use super::super::bill::{bill_file, disposition};
 use super::call::Call;
 use super::describe::{answers, file_of_csv};
-use super::messages::{example, no_app};
+use super::messages::example;
 use super::problem::Problem;
 use super::routes::{CsvFile, routes};
 use crate::openapi::{APP_ID, Input};
@@ -134,21 +134,11 @@ impl Asked {
 async fn statement(state: &AppState, call: &Call) -> Result<Statement, Problem> {
     let asked = call.read(asked)?;
     let period = asked.period()?;
-    let statement = state.store.period_statement(&asked.app_id, period, &asked.zone).await;
-    statement.map_err(|error| match error {
-        StatementError::UnknownApp(app_id) => no_app(&app_id),
-        StatementError::NotClosed(_) | StatementError::TooLarge(_) => {
-            Problem::field(period.field(), error.to_string())
-        }
-        StatementError::Store(error) => error.into(),
-    })
+    Ok(state.store.period_statement(&asked.app_id, period, &asked.zone).await?)
 }
 
 async fn bill(state: &AppState, call: &Call) -> Result<CsvFile, Problem> {
     let (asked, reader) = call.read(asked_for_bill)?;
     let file = bill_file(&state.store, &asked.app_id, asked.period()?, &asked.zone, reader).await;
-    file.map(CsvFile).map_err(|error| match error {
-        BillError::UnknownApp(app_id) => no_app(&app_id),
-        BillError::Store(error) => error.into(),
-    })
+    Ok(CsvFile(file?))
 }

@@ -11,7 +11,7 @@ use domain::idempotency::IdempotentRequest;
 use domain::ids::{AppId, IdempotencyKey};
 use domain::operator::{Operator, OperatorKind};
 use domain::rights::Apps;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use store::ApiKey;
 use store::secrets::{answer_key, is_api_key, random_bytes, token_hash};
@@ -79,7 +79,6 @@ impl Call {
                 content: content(route, parts.uri.path(), &body),
                 attempt: random_bytes(),
                 answer_key: answer_key(&key_text),
-                answer: Map::new(),
             });
         }
         query.only(&[])?;
@@ -101,17 +100,18 @@ impl Call {
         &self.key.rights.apps
     }
 
-    /// Who changes something with this request; `answer` is what is known of the answer now.
-    pub(super) fn operator(&self, answer: &Value) -> Operator {
+    /// Who changes something with this request.
+    pub(super) fn operator(&self) -> Operator {
         let operator = Operator::new(OperatorKind::ApiKey, self.key.name.as_str())
             .expect("the name of an API key can be an operator's");
         let operator = match self.key.rights.role {
             Role::Support => operator.giving_back_at_most(self.give_back_max),
             Role::Viewer | Role::Finance | Role::Developer | Role::Admin => operator,
         };
-        let Some(request) = self.once.clone() else { return operator };
-        let answer = answer.as_object().cloned().unwrap_or_default();
-        operator.once(Arc::new(IdempotentRequest { answer, ..request }))
+        match self.once.clone() {
+            Some(request) => operator.once(Arc::new(request)),
+            None => operator,
+        }
     }
 
     /// The app of the path. A text that can be no app is none.

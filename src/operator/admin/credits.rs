@@ -2,15 +2,16 @@
 
 use domain::fields::{FieldError, Fields};
 use domain::ids::{CreditRef, OpenId};
+use domain::operation::RefusalKind;
+use domain::operation::wallet::{ChangedPurses, Credit};
 use domain::wallet::check_credit;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, json};
-use store::{CREDITS_MAX, Credit, CreditOutcome, CreditsSource};
+use store::{CREDITS_MAX, CreditResult, CreditsSource};
 
 use super::call::Call;
 use super::describe::answers;
-use super::messages::no_app;
 use super::problem::Problem;
 use super::routes::routes;
 use super::wallets::{TEXT_BYTES_MAX, line};
@@ -58,10 +59,9 @@ async fn credit_many(state: &AppState, call: &Call) -> Result<CreditsMade, Probl
     let credits = call.fields.required_objects("credits", CREDITS_MAX, &NAMES, read)?;
     let refs: Vec<_> = credits.iter().map(|credit| credit.reference.to_string()).collect();
     let source = CreditsSource { subject: "credits:batch".to_owned(), facts: Map::new(), note };
-    let outcomes = state.store.credit_many(&call.operator(&json!({})), &app_id, source, credits).await?;
-    let outcomes = outcomes.ok_or_else(|| no_app(&app_id))?;
+    let results = state.store.credit_many(&call.operator(), &app_id, source, credits).await?;
     let lines: Vec<_> =
-        refs.into_iter().zip(&outcomes).map(|(reference, outcome)| made(reference, outcome)).collect();
+        refs.into_iter().zip(&results).map(|(reference, result)| made(reference, result)).collect();
     let count = |wanted: &[Status]| lines.iter().filter(|line| wanted.contains(&line.status)).count();
     let (credited, replayed) = (count(&[Status::Credited]), count(&[Status::Replayed]));
     Ok(CreditsMade { credited, replayed, refused: lines.len() - credited - replayed, lines })
@@ -76,16 +76,19 @@ fn credit(fields: &Fields, create: bool, note: &str) -> Result<Credit, FieldErro
     Ok(Credit { open_id, free, charge, reference, note: note.to_owned(), create })
 }
 
-fn made(reference: String, outcome: &CreditOutcome) -> CreditMade {
-    let (status, balances) = match outcome {
-        CreditOutcome::Done { balances, replayed: false } => (Status::Credited, Some(balances)),
-        CreditOutcome::Done { balances, replayed: true } => (Status::Replayed, Some(balances)),
-        CreditOutcome::RefConflict => (Status::RefUsed, None),
-        CreditOutcome::OutOfRange => (Status::BalanceTooLarge, None),
-        CreditOutcome::UnknownPlayer | CreditOutcome::UnknownApp => (Status::UnknownPlayer, None),
+fn made(reference: String, result: &CreditResult) -> CreditMade {
+    let status = match result {
+        Ok(ChangedPurses { replayed: false, .. }) => Status::Credited,
+        Ok(ChangedPurses { replayed: true, .. }) => Status::Replayed,
+        Err(refusal) => match refusal.kind {
+            RefusalKind::Unknown(_) => Status::UnknownPlayer,
+            RefusalKind::Limit => Status::BalanceTooLarge,
+            RefusalKind::Conflict | RefusalKind::NotAllowed | RefusalKind::Invalid(_) => Status::RefUsed,
+        },
     };
-    let free_balance = balances.map(|balances| balances.free());
-    CreditMade { reference, status, free_balance, charge_balance: balances.map(|balances| balances.charge()) }
+    let purses = result.as_ref().ok();
+    let free_balance = purses.map(|purses| purses.free_balance);
+    CreditMade { reference, status, free_balance, charge_balance: purses.map(|purses| purses.charge_balance) }
 }
 
 /// A credit of a request with many.

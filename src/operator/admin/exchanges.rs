@@ -3,20 +3,21 @@
 use domain::caller::{SignatureVerdict, examine_signature};
 use domain::fields::{Expected, FieldError, Fields};
 use domain::ids::{AppId, BizNo, OpenId, ProductText};
+use domain::operation::wallet::{GiveBack, ReturnedExchange, WalletReport};
 use domain::signature::Mistake;
 use domain::text;
 use domain::wallet::{AMOUNT_MAX, Amount, WalletCall, WalletForm};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
-use store::{GiveBack, ListedKind, NumberRecord, SaleCursor, SaleFilter, SaleRow, Zone};
+use store::{ListedKind, NumberRecord, SaleCursor, SaleFilter, SaleRow, Zone};
 
 use super::call::Call;
 use super::describe::{MOMENT, Page, after, answers, lists, moment};
 use super::messages::{example, no_app, no_exchange};
 use super::problem::Problem;
 use super::routes::routes;
-use super::wallets::{changed, ref_and_note};
+use super::wallets::ref_and_note;
 use crate::openapi::{APP_ID, Input, NOW_MILLIS, OPEN_ID};
 use crate::state::AppState;
 
@@ -49,7 +50,7 @@ routes! { "Exchanges":
     /// Gives back `amount` of an exchange, in parts and as often as something is left: what was taken last is given back
     /// first. Credits, debits and cancels share the refs of an app. The same `ref` again with the same content does
     /// nothing and answers `replayed: true`; with other content it is 409.
-    POST "/apps/{app_id}/exchanges/{biz_no}/cancels", "cancelExchange", Once(GiveBack): cancel -> Cancelled =>
+    POST "/apps/{app_id}/exchanges/{biz_no}/cancels", "cancelExchange", Once(GiveBack): cancel -> ReturnedExchange =>
         answers("given_back", "What was given back, and both purses right after it.", json!({
             "ref": "order-4711", "biz_no": BIZ_NO, "free_refunded": 0, "charge_refunded": 20, "remaining": 40,
             "free_balance": 40, "charge_balance": 60, "replayed": false,
@@ -104,26 +105,13 @@ async fn get(state: &AppState, call: &Call) -> Result<NumberRecord, Problem> {
 }
 
 /// Gives an exchange back, or a part of it.
-async fn cancel(state: &AppState, call: &Call) -> Result<Cancelled, Problem> {
+async fn cancel(state: &AppState, call: &Call) -> Result<ReturnedExchange, Problem> {
     let (app_id, biz_no) = (call.app_id()?, call.segment("biz_no", "exchange", BizNo::parse)?);
     let give_back = call.read(|body| to_give_back(&biz_no, body))?;
-    let reference = give_back.reference.to_string();
-    let operator = call.operator(&json!({ "ref": reference }));
-    let outcome = state.store.give_back(&operator, &app_id, give_back).await?;
-    let outcome = outcome.ok_or_else(|| no_exchange(&app_id, &biz_no))?;
-    let (receipt, replayed) = changed(outcome, &app_id, &biz_no, &reference)?;
-    let (free_balance, charge_balance) = (receipt.balances.free(), receipt.balances.charge());
-    let given = receipt.given_back.ok_or_else(|| Problem::internal("a cancel gave nothing back"))?;
-    Ok(Cancelled {
-        reference,
-        biz_no: given.of,
-        free_refunded: given.free,
-        charge_refunded: given.charge,
-        remaining: given.remaining,
-        free_balance,
-        charge_balance,
-        replayed,
-    })
+    match state.store.change_wallet(&call.operator(), &app_id, give_back).await? {
+        WalletReport::Returned(returned) => Ok(returned),
+        WalletReport::Changed(_) => Err(Problem::internal("a cancel gave nothing back")),
+    }
 }
 
 fn to_give_back(biz_no: &BizNo, body: &mut Input<'_>) -> Result<GiveBack, FieldError> {
@@ -133,29 +121,6 @@ fn to_give_back(biz_no: &BizNo, body: &mut Input<'_>) -> Result<GiveBack, FieldE
         Amount::parse(&amount).map_err(|expected| FieldError::malformed("amount", expected.0, &amount))?;
     let (reference, note) = ref_and_note(body, "Item did not arrive")?;
     Ok(GiveBack { biz_no: biz_no.clone(), amount, reference, note })
-}
-
-/// What was given back of an exchange.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "ExchangeCancel")]
-struct Cancelled {
-    #[serde(rename = "ref")]
-    reference: String,
-    /// The exchange.
-    #[schemars(with = "BizNo")]
-    biz_no: String,
-    /// Gifted currency that this cancel gave back.
-    free_refunded: i64,
-    /// Charged currency that this cancel gave back.
-    charge_refunded: i64,
-    /// What can still be given back.
-    remaining: i64,
-    /// Gifted currency right after it.
-    free_balance: i64,
-    /// Charged currency right after it.
-    charge_balance: i64,
-    /// Whether an earlier request made it.
-    replayed: bool,
 }
 
 /// Looks at a form body of a call of the wallet. Never tells a key or the right signature: whoever asks learns of

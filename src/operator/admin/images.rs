@@ -2,6 +2,7 @@
 
 use domain::fields::FieldError;
 use domain::ids::{AppId, ImgId, Reason};
+use domain::operation::image::ImageCommand;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -12,6 +13,7 @@ use super::describe::{MOMENT, Page, after, answers, lists, moment};
 use super::messages::{example, no_block, no_image};
 use super::problem::Problem;
 use super::routes::routes;
+use crate::images::small_copies::block_command;
 use crate::openapi::{APP_ID, IMG_ID, Input};
 use crate::state::AppState;
 
@@ -87,10 +89,10 @@ async fn block(state: &AppState, call: &Call) -> Result<Blocked, Problem> {
     let reason = call.read(reason)?;
     let image = find(state, call).await?;
     let (contents, near_copies) = state.picture_work.block_hashes(&image).await?;
-    let operator = call.operator(&json!({}));
-    let outcome = state.store.block_picture(&operator, contents, &near_copies, reason.as_str()).await?;
+    let command = block_command(&contents, &near_copies, reason.to_string());
+    let report = state.store.change_blocks(&call.operator(), command).await?;
     let finds_near_copies = !near_copies.is_empty();
-    Ok(Blocked { picture: contents, reason, images: outcome.images, finds_near_copies })
+    Ok(Blocked { picture: contents, reason, images: report.images, finds_near_copies })
 }
 
 fn reason(body: &mut Input<'_>) -> Result<Reason, FieldError> {
@@ -102,9 +104,9 @@ async fn unblock(state: &AppState, call: &Call) -> Result<Unblocked, Problem> {
     call.fields.only(&[])?;
     let image = find(state, call).await?;
     let block = state.store.block_of(&image.img_id).await?.ok_or_else(|| no_block(&image.img_id))?;
-    if !state.store.unblock_picture(&call.operator(&json!({})), block.contents).await? {
-        return Err(no_block(&image.img_id));
-    }
+    let command =
+        ImageCommand::Unblock { picture: *block.contents.as_array(), name: image.img_id.to_string() };
+    state.store.change_blocks(&call.operator(), command).await?;
     Ok(Unblocked { picture: block.contents })
 }
 

@@ -1,7 +1,7 @@
 //! Logins of players: operators issue the codes.
 
-use domain::app_command::IssuedLoginCode;
 use domain::ids::{OpenId, UnionId};
+use domain::operation::app::IssuedLoginCode;
 use serde_json::json;
 
 use super::apps::command;

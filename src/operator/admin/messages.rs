@@ -5,6 +5,7 @@ use std::fmt::Display;
 
 use axum::http::{HeaderValue, header};
 use domain::ids::IdempotencyKey;
+use domain::operation::{app, image, receiver, unknown_app, wallet};
 
 use super::document::EXAMPLE_IDEMPOTENCY_KEY;
 use super::exchanges::BIZ_NO;
@@ -15,45 +16,36 @@ use crate::openapi::{APP_ID, IMG_ID, OPEN_ID, refusals};
 
 refusals! { Problem:
     /// There is no such app.
-    no_app(app_id = APP_ID) => Problem::none(format_args!("no app {app_id}"));
+    no_app(app_id = APP_ID) => unknown_app(app_id).into();
     /// There is an app with this id.
-    app_taken(app_id = "mygame") => conflict(format_args!("there is an app {app_id} already"));
+    app_taken(app_id = "mygame") => app::app_taken(app_id).into();
     /// The app has no such token.
-    no_token(app_id = APP_ID) => Problem::none(format_args!("no such token of the app {app_id}"));
+    no_token(app_id = APP_ID) => app::unknown_token(app_id).into();
     /// The app knows no such player.
-    no_player(app_id = APP_ID, open_id = OPEN_ID) =>
-        Problem::none(format_args!(
-            "no player {open_id} of an app {app_id}; a login makes a player known, and so do POST /apps/{app_id}/users \
-             and a credit with \"create\": true"
-        ));
+    no_player(app_id = APP_ID, open_id = OPEN_ID) => wallet::unknown_player(app_id, open_id).into();
     /// The app has sold nothing under it.
-    no_exchange(app_id = APP_ID, biz_no = BIZ_NO) =>
-        Problem::none(format_args!("no exchange {biz_no} of an app {app_id}"));
+    no_exchange(app_id = APP_ID, biz_no = BIZ_NO) => wallet::unknown_exchange(app_id, biz_no).into();
     /// Nobody has reported this order.
     no_order(app_id = APP_ID, number = ORDER_NO) =>
         Problem::none(format_args!("no order {number} of an app {app_id}"));
     /// The purses do not cover it. The text tells what is there.
-    not_covered(free = 40, charge = 100) =>
-        conflict(format_args!("the player has {free} gifted and {charge} charged coins"));
+    not_covered(free = 40, charge = 100) => wallet::not_covered(free, charge).into();
     /// Less is left of the exchange. The text tells how much.
-    more_than_left(remaining = 60) => conflict(format_args!("{remaining} is left to give back"));
+    more_than_left(remaining = 60) => wallet::more_than_left(remaining).into();
     /// The ref stands for another change.
-    ref_used(reference = "order-4711") =>
-        conflict(format_args!("the ref {reference} was used for another player or with other amounts"));
+    ref_used(reference = "order-4711") => wallet::ref_used(reference).into();
     /// A purse cannot hold that much.
-    balance_too_large() => conflict("a balance would be more than 9223372036854775807");
+    balance_too_large() => wallet::balance_too_large().into();
     /// There is no such image.
-    no_image(img_id = IMG_ID) => Problem::none(format_args!("no image {img_id}"));
+    no_image(img_id = IMG_ID) => image::unknown_image(img_id).into();
     /// The image is not blocked.
-    no_block(img_id = IMG_ID) => Problem::none(format_args!("no block on the image {img_id}"));
+    no_block(img_id = IMG_ID) => image::not_blocked(img_id).into();
     /// The app has no such receiver.
-    no_receiver(receiver_id = RECEIVER_ID, app_id = APP_ID) =>
-        Problem::none(format_args!("no receiver {receiver_id} of an app {app_id}"));
+    no_receiver(receiver_id = RECEIVER_ID, app_id = APP_ID) => receiver::unknown_receiver(app_id, receiver_id).into();
     /// The app has as many receivers as it may have.
-    too_many_receivers() => conflict("the app has 5 receivers, and may have no more");
+    too_many_receivers() => receiver::too_many_receivers().into();
     /// The receiver has no such event, or it was removed.
-    no_event(event_id = EVENT_ID) =>
-        Problem::none(format_args!("no event {event_id} for this receiver; events are kept for notify.keep"));
+    no_event(event_id = EVENT_ID) => receiver::unknown_event(event_id).into();
     /// Events after the cursor were removed. What is missing stands in the ledger.
     cursor_too_old() => conflict("after: events after this cursor were removed, because they are older than notify.keep");
     /// The cursor is of another database, or of this one before it was restored.
@@ -72,8 +64,7 @@ refusals! { Problem:
     all_apps_only(name = "of-one-app") =>
         Problem::new(Kind::Forbidden, format!("the API key {name} is for some apps, and this call is about all apps"));
     /// The role support gives back no more of an exchange. The text tells how much.
-    above_limit(max = 10) =>
-        Problem::new(Kind::Forbidden, format!("the role support gives back at most {max} coins of an exchange"));
+    above_limit(max = 10) => wallet::above_limit(max).into();
     /// The body is of another type.
     not_json() => Problem::new(Kind::UnsupportedMediaType, "content-type: expected application/json");
     /// The body is of another type.

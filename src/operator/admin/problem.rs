@@ -4,16 +4,13 @@ use std::collections::BTreeSet;
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
-use domain::app_command::AppRefusal;
 use domain::fields::{FieldError, UnreadableFields};
-use domain::ids::AppId;
-use domain::receiver::ReceiverRefusal;
+use domain::operation::{OperationRefusal, RefusalKind, Subject};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use schemars::JsonSchema;
 use serde::Serialize;
-use store::{CommandError, ReceiverError, StoreError};
+use store::{OperationError, StoreError};
 
-use super::messages;
 use crate::http::refusal::{Refusal, json_response};
 
 /// What a URI leaves as it is.
@@ -231,6 +228,35 @@ impl From<StoreError> for Problem {
     }
 }
 
+impl From<OperationError> for Problem {
+    fn from(error: OperationError) -> Self {
+        match error {
+            OperationError::Refused(refusal) => refusal.into(),
+            OperationError::Store(error) => error.into(),
+        }
+    }
+}
+
+/// The words of a refusal, and what the caller can do next.
+impl From<OperationRefusal> for Problem {
+    fn from(refusal: OperationRefusal) -> Self {
+        let detail = refusal.text.english();
+        match refusal.kind {
+            RefusalKind::Unknown(Subject::Player) => {
+                let app_id = refusal.app_id.unwrap_or_default();
+                let next = format!(
+                    "a login makes a player known, and so do POST /apps/{app_id}/users and a credit with \"create\": true"
+                );
+                Self::new(Kind::NotFound, format!("{detail}; {next}"))
+            }
+            RefusalKind::Unknown(_) => Self::new(Kind::NotFound, detail),
+            RefusalKind::Conflict | RefusalKind::Limit => Self::new(Kind::Conflict, detail),
+            RefusalKind::NotAllowed => Self::new(Kind::Forbidden, detail),
+            RefusalKind::Invalid(field) => Self::field(field, detail),
+        }
+    }
+}
+
 impl From<FieldError> for FieldProblem {
     fn from(error: FieldError) -> Self {
         Self { detail: error.problem.text().english(), field: error.field }
@@ -246,33 +272,6 @@ impl From<FieldError> for Problem {
 impl From<Vec<FieldError>> for Problem {
     fn from(errors: Vec<FieldError>) -> Self {
         Self::invalid(errors.into_iter().map(FieldProblem::from).collect())
-    }
-}
-
-impl Problem {
-    /// A command to receivers of an app was not carried out.
-    pub(super) fn of_receiver(error: ReceiverError, app_id: &AppId) -> Self {
-        match error {
-            ReceiverError::Store(error) => error.into(),
-            ReceiverError::Refused(ReceiverRefusal::UnknownApp(app_id)) => messages::no_app(&app_id),
-            ReceiverError::Refused(ReceiverRefusal::Unknown(id)) => messages::no_receiver(&id, app_id),
-            ReceiverError::Refused(ReceiverRefusal::TooMany) => messages::too_many_receivers(),
-            ReceiverError::Refused(ReceiverRefusal::UnknownEvent(id)) => messages::no_event(id),
-        }
-    }
-}
-
-impl From<CommandError> for Problem {
-    fn from(error: CommandError) -> Self {
-        match error {
-            CommandError::Store(error) => error.into(),
-            CommandError::Refused(AppRefusal::UnknownApp(app_id)) => messages::no_app(&app_id),
-            CommandError::Refused(AppRefusal::IdTaken(app_id)) => messages::app_taken(&app_id),
-            CommandError::Refused(AppRefusal::UnknownToken(app_id)) => messages::no_token(&app_id),
-            CommandError::Refused(AppRefusal::KeysChanged(app_id)) => {
-                Self::new(Kind::Conflict, format!("the keys of the app {app_id} have changed"))
-            }
-        }
     }
 }
 

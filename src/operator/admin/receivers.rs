@@ -3,10 +3,11 @@
 use domain::event::{EventId, EventType};
 use domain::fields::FieldError;
 use domain::ids::{AppId, WebUrl};
-use domain::receiver::{
-    AddedReceiver, NewReceiver, NewReceiverSecret, Receiver, ReceiverCommand, ReceiverFormat, ReceiverId,
-    ReceiverReport, RemovedReceiver, Resend, Resent, TimeSpan,
+use domain::operation::receiver::{
+    AddedReceiver, NewReceiver, NewReceiverSecret, ReceiverCommand, ReceiverReport, RemovedReceiver, Resend,
+    Resent,
 };
+use domain::receiver::{Receiver, ReceiverFormat, ReceiverId, TimeSpan};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -252,9 +253,8 @@ async fn change_one(
 
 async fn change(state: &AppState, call: &Call, command: ReceiverCommand) -> Result<ReceiverReport, Problem> {
     let app_id = call.app_id()?;
-    let operator = call.operator(&json!({}));
-    let changed = state.store.change_receivers(&operator, &app_id, command).await;
-    changed.map_err(|error| Problem::of_receiver(error, &app_id))
+    let operator = call.operator();
+    Ok(state.store.change_receivers(&operator, &app_id, command, None).await?)
 }
 
 fn other_report(report: &ReceiverReport) -> Problem {

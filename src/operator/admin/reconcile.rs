@@ -89,13 +89,12 @@ async fn post(state: &AppState, call: &Call) -> Result<Comparison, Problem> {
         NotKept::Disk(_) => no_room(error.to_string()),
     })?;
     state.store.comparison(permit, compared, file).await.map_err(|error| match error {
-        ReconcileError::UnknownApp(app_id) => no_app(&app_id),
+        ReconcileError::Operation(error) => error.into(),
         ReconcileError::File(refusal) => {
             let field = refusal.fault.column().map_or("body", field_of);
             Problem::field(field, refusal.fault.text().english())
         }
         ReconcileError::Output(error) => Problem::internal(error.to_string()),
-        ReconcileError::Store(error) => error.into(),
     })
 }
 

@@ -1,15 +1,16 @@
 //! Reports of what apps have sold.
 
-use domain::fields::FieldError;
+use domain::fields::{FieldError, shown};
 use domain::ids::AppId;
 use domain::moment;
+use domain::operation::{OperationRefusal, RefusalKind};
 use domain::period::TimeZone;
 use serde_json::json;
-use store::{Refusable, RevenueError, RevenueGroup, RevenueQuery, RevenueRefusal, RevenueReport};
+use store::{OperationError, RevenueGroup, RevenueQuery, RevenueReport};
 
 use super::call::Call;
 use super::describe::answers;
-use super::messages::{example, no_app};
+use super::messages::example;
 use super::problem::Problem;
 use super::routes::routes;
 use crate::openapi::{APP_ID, Asked, Input};
@@ -37,23 +38,12 @@ routes! { "Reports":
 const TIME_ZONE: &str = "UTC";
 async fn revenue(state: &AppState, call: &Call) -> Result<RevenueReport, Problem> {
     let query = call.read(query)?;
-    let app_id = query.app_id.clone();
-    let until = call.fields.text("until").unwrap_or_default().to_owned();
-    state.store.revenue(query).await.map_err(|error: RevenueError| {
-        let malformed = |field: &'static str, expected: &'static str, got: &str| {
-            Problem::from(FieldError::malformed(field, expected, got))
-        };
-        match error {
-            Refusable::Store(error) => error.into(),
-            Refusable::Refused(RevenueRefusal::UnknownApp) => no_app(&app_id),
-            Refusable::Refused(RevenueRefusal::EmptySpan) => {
-                malformed("until", "a moment after since", &until)
-            }
-            Refusable::Refused(RevenueRefusal::TooManyRows) => {
-                let group = call.fields.text("group").unwrap_or_default();
-                malformed("group", "groups that make at most 100000 rows in this span", group)
-            }
+    state.store.revenue(query).await.map_err(|error| match error {
+        OperationError::Refused(OperationRefusal { kind: RefusalKind::Invalid(field), text, .. }) => {
+            let got = shown(call.fields.text(field).unwrap_or_default());
+            Problem::field(field, format!("{}, got {got}", text.english()))
         }
+        error => error.into(),
     })
 }
 

@@ -149,7 +149,7 @@ macro_rules! routes {
                 filter: axum::routing::MethodFilter::$method,
                 handler: |state, call| Box::pin(async move {
                     let answer: $answer =
-                        $handler(state, call $(, domain::app_command::AppAction::$action)?).await?;
+                        $handler(state, call $(, domain::operation::app::AppAction::$action)?).await?;
                     Ok(super::routes::Answers::answer(answer))
                 }),
                 describe: || $described.of::<$answer>(&[$($words),+]),

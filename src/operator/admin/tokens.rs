@@ -1,10 +1,10 @@
 //! Access tokens of an app: operators issue and revoke them.
 
 use domain::app::TOKEN_LIFETIME;
-use domain::app_command::{
+use domain::fields::Fields;
+use domain::operation::app::{
     AppAction, AppCommand, IssuedToken, RevokedTokens, TOKEN_BYTES_MAX, TTL_SECONDS_MAX,
 };
-use domain::fields::Fields;
 use serde_json::json;
 
 use super::apps::command;

@@ -1,25 +1,17 @@
 //! Players and their wallets.
 
-use std::fmt::Display;
-
-use domain::app_command::KnownPlayers;
 use domain::fields::{Expected, FieldError, parse_integer};
-use domain::ids::{AppId, CreditRef, OpenId};
-use domain::wallet::{Receipt, Refused, check_credit};
-use schemars::JsonSchema;
-use serde::Serialize;
+use domain::ids::{CreditRef, OpenId};
+use domain::operation::app::KnownPlayers;
+use domain::operation::wallet::{ChangedPurses, Credit, Debit, WalletCommand, WalletReport};
+use domain::wallet::check_credit;
 use serde_json::json;
-use store::{
-    ChangeOutcome, Credit, CreditOutcome, Debit, EntryKind, LedgerFilter, LedgerRow, PlayerCursor,
-    PlayerFilter, Wallet, WalletDetail,
-};
+use store::{EntryKind, LedgerFilter, LedgerRow, PlayerCursor, PlayerFilter, Wallet, WalletDetail};
 
 use super::apps::command;
 use super::call::Call;
 use super::describe::{MOMENT, Page, after, answers, ids, lists, moment};
-use super::messages::{
-    above_limit, balance_too_large, example, more_than_left, no_app, no_player, not_covered, ref_used,
-};
+use super::messages::{example, no_app, no_player};
 use super::problem::Problem;
 use super::routes::routes;
 use crate::openapi::{APP_ID, Input, OPEN_ID};
@@ -64,7 +56,7 @@ routes! { "Players":
     /// Adds to both purses of a known player; with `create` it makes the player known. The same `ref` again with the same
     /// amounts does nothing and answers `replayed: true`, under any idempotency key and after any time;
     /// with other amounts it is 409. A debit takes a credit back.
-    POST "/apps/{app_id}/wallets/{open_id}/credits", "creditWallet", Once(Money): credit -> Credited =>
+    POST "/apps/{app_id}/wallets/{open_id}/credits", "creditWallet", Once(Money): credit -> ChangedPurses =>
         answers("credited", "Both purses right after the credit.", json!({
             "ref": "order-4711", "free_balance": 90, "charge_balance": 600, "replayed": false,
         }))
@@ -75,7 +67,7 @@ routes! { "Players":
     ///
     /// Takes from both purses, exactly and never below zero. Credits, debits and cancels share the refs of an app. The same
     /// `ref` again with the same amounts does nothing and answers `replayed: true`; with other amounts it is 409.
-    POST "/apps/{app_id}/wallets/{open_id}/debits", "debitWallet", Once(Money): debit -> Credited =>
+    POST "/apps/{app_id}/wallets/{open_id}/debits", "debitWallet", Once(Money): debit -> ChangedPurses =>
         answers("debited", "Both purses right after the debit.", json!({
             "ref": "order-4711", "free_balance": 10, "charge_balance": 0, "replayed": false,
         }))
@@ -148,68 +140,35 @@ async fn get(state: &AppState, call: &Call) -> Result<WalletDetail, Problem> {
     Ok(WalletDetail { wallet, refusals })
 }
 
-async fn credit(state: &AppState, call: &Call) -> Result<Credited, Problem> {
-    let (app_id, open_id) = (call.app_id()?, call.segment("open_id", "player", OpenId::parse)?);
+async fn credit(state: &AppState, call: &Call) -> Result<ChangedPurses, Problem> {
+    let open_id = call.segment("open_id", "player", OpenId::parse)?;
     let credit = call.read(|body| credit_to(&open_id, body))?;
-    check_credit(credit.free, credit.charge).map_err(|expected| {
-        Problem::from(
-            ["free", "charge"].map(|name| FieldError::malformed(name, expected.0.clone(), "0")).to_vec(),
-        )
-    })?;
-    let reference = credit.reference.to_string();
-    let operator = call.operator(&json!({ "ref": reference }));
-    match state.store.credit(&operator, &app_id, credit).await? {
-        CreditOutcome::Done { balances, replayed } => Ok(Credited {
-            reference,
-            free_balance: balances.free(),
-            charge_balance: balances.charge(),
-            replayed,
-        }),
-        CreditOutcome::RefConflict => Err(ref_used(&reference)),
-        CreditOutcome::OutOfRange => Err(balance_too_large()),
-        CreditOutcome::UnknownApp => Err(no_app(&app_id)),
-        CreditOutcome::UnknownPlayer => Err(no_player(&app_id, &open_id)),
-    }
+    check_coins(credit.free, credit.charge)?;
+    changed(state, call, credit).await
 }
 
-async fn debit(state: &AppState, call: &Call) -> Result<Credited, Problem> {
-    let (app_id, open_id) = (call.app_id()?, call.segment("open_id", "player", OpenId::parse)?);
+async fn debit(state: &AppState, call: &Call) -> Result<ChangedPurses, Problem> {
+    let open_id = call.segment("open_id", "player", OpenId::parse)?;
     let debit = call.read(|body| debit_from(&open_id, body))?;
-    check_credit(debit.free, debit.charge).map_err(|expected| {
-        Problem::from(
-            ["free", "charge"].map(|name| FieldError::malformed(name, expected.0.clone(), "0")).to_vec(),
-        )
-    })?;
-    let reference = debit.reference.to_string();
-    let operator = call.operator(&json!({ "ref": reference }));
-    let outcome = state.store.debit(&operator, &app_id, debit).await?;
-    let (receipt, replayed) = changed(outcome, &app_id, &open_id, &reference)?;
-    let (free_balance, charge_balance) = (receipt.balances.free(), receipt.balances.charge());
-    Ok(Credited { reference, free_balance, charge_balance, replayed })
+    check_coins(debit.free, debit.charge)?;
+    changed(state, call, debit).await
 }
 
-/// The receipt of an operator's change, and whether an earlier request made it.
-pub(super) fn changed(
-    outcome: ChangeOutcome,
-    app_id: &AppId,
-    open_id: &impl Display,
-    reference: &str,
-) -> Result<(Receipt, bool), Problem> {
-    match outcome {
-        ChangeOutcome::Done { receipt, replayed } => Ok((receipt, replayed)),
-        ChangeOutcome::UnknownApp => Err(no_app(app_id)),
-        ChangeOutcome::AboveLimit { max } => Err(above_limit(max)),
-        ChangeOutcome::Refused(why) => Err(match why {
-            Refused::InsufficientBalance(purses) => not_covered(purses.free(), purses.charge()),
-            Refused::MoreThanLeft { remaining } => more_than_left(remaining),
-            Refused::PurseFull => balance_too_large(),
-            Refused::UnknownWallet => no_player(app_id, open_id),
-            Refused::Conflict
-            | Refused::Expired
-            | Refused::Closed
-            | Refused::TsOutsideWindow
-            | Refused::UnknownNumber => ref_used(reference),
-        }),
+fn check_coins(free: i64, charge: i64) -> Result<(), Problem> {
+    check_credit(free, charge).map_err(|expected| {
+        let wrong = ["free", "charge"].map(|name| FieldError::malformed(name, expected.0.clone(), "0"));
+        Problem::from(wrong.to_vec())
+    })
+}
+
+async fn changed(
+    state: &AppState,
+    call: &Call,
+    command: impl Into<WalletCommand>,
+) -> Result<ChangedPurses, Problem> {
+    match state.store.change_wallet(&call.operator(), &call.app_id()?, command).await? {
+        WalletReport::Changed(changed) => Ok(changed),
+        WalletReport::Returned(_) => Err(Problem::internal("a credit or a debit was a cancel")),
     }
 }
 
@@ -245,20 +204,6 @@ fn credit_to(open_id: &OpenId, body: &mut Input<'_>) -> Result<Credit, FieldErro
     let words = "Whether to make the player known if the app does not know them; no without it.";
     let create = body.field("create", words).example(false).flag()?.unwrap_or_default();
     Ok(Credit { open_id: open_id.clone(), free, charge, reference, note, create })
-}
-
-/// A credit that was made.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Credit")]
-struct Credited {
-    #[serde(rename = "ref")]
-    reference: String,
-    /// Gifted currency right after the credit.
-    free_balance: i64,
-    /// Charged currency right after it.
-    charge_balance: i64,
-    /// Whether an earlier request made it.
-    replayed: bool,
 }
 
 fn wallet_example() -> Wallet {

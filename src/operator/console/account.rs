@@ -4,8 +4,9 @@ use askama::Template;
 use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{get, post};
 use domain::console_user::NewPassword;
+use domain::operation::user::UserCommand;
 use domain::text;
-use store::{ConsoleSession, ConsoleUserChange};
+use store::ConsoleSession;
 
 use super::error::ConsoleError;
 use super::i18n::Moment as _;
@@ -64,17 +65,13 @@ async fn change_password(visit: ConsoleRequest) -> Answer {
     let present = password::verify(&visit.state, visit.client, name, present, None).await?;
     let present = present.ok_or(ConsoleError::WRONG_PASSWORD)?;
     let new = password::hash(&visit.state, visit.client, new).await?;
-    let change = ConsoleUserChange::OwnPassword { present, new, session: visit.user.token_hash };
-    if !visit.state.store.change_console_user(&visit.oneself()?, name, change).await? {
-        return Err(ConsoleError::WRONG_PASSWORD);
-    }
+    let command = UserCommand::OwnPassword { present, new, session: visit.user.token_hash };
+    visit.state.store.change_console_user(&visit.oneself()?, name, command).await?;
     Ok(Redirect::to("/console/account?done=password").into_response())
 }
 
 async fn end_session(visit: ConsoleRequest) -> Answer {
-    let change = ConsoleUserChange::EndSession(visit.text("session").to_owned());
-    if !visit.state.store.change_console_user(&visit.oneself()?, &visit.user.name, change).await? {
-        return Err(ConsoleError::not_found("You have no such session."));
-    }
+    let command = UserCommand::EndSession(visit.text("session").to_owned());
+    visit.state.store.change_console_user(&visit.oneself()?, &visit.user.name, command).await?;
     Ok(Redirect::to("/console/account?done=session").into_response())
 }

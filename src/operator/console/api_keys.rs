@@ -4,11 +4,10 @@ use askama::Template;
 use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{get, post};
 use domain::ids::ApiKeyName;
+use domain::operation::key::ApiKeyCommand;
 use domain::rights::Need;
-use domain::text;
-use store::{ApiKeySummary, RevokeOutcome};
+use store::ApiKeySummary;
 
-use super::error::ConsoleError;
 use super::i18n::Moment as _;
 use super::page::{Page, Section, Shown as _, render};
 use super::request::{Answer, ConsoleRequest};
@@ -43,15 +42,9 @@ async fn list(visit: ConsoleRequest) -> Answer {
 async fn create(visit: ConsoleRequest) -> Answer {
     let name = visit.fields.required("name", ApiKeyName::parse)?;
     let rights = rights(&visit).await?;
-    let made = visit.state.store.create_api_key(&visit.operator()?, &name, rights).await?;
-    let taken = || {
-        ConsoleError::bad_request(text!(
-            "The name {name} belongs to another API key, which may be revoked. Choose a new name, so that the \
-             operator log is clear.",
-            name
-        ))
-    };
-    let key = made.ok_or_else(taken)?;
+    let command = ApiKeyCommand::Create(name.clone(), rights);
+    let made = visit.state.store.change_api_keys(&visit.operator()?, command).await?;
+    let key = made.api_key.map(|key| key.expose().to_owned()).unwrap_or_default();
     let what_next = [
         "Programs send it to the admin API, in the header Authorization: Bearer.",
         "The operator log names the key with each change that it makes.",
@@ -67,11 +60,6 @@ async fn create(visit: ConsoleRequest) -> Answer {
 
 async fn revoke(visit: ConsoleRequest) -> Answer {
     let name = visit.fields.required("name", ApiKeyName::parse)?;
-    match visit.state.store.revoke_api_key(&visit.operator()?, &name).await? {
-        RevokeOutcome::Revoked => Ok(Redirect::to("/console/api-keys?done=revoked").into_response()),
-        RevokeOutcome::WasRevoked => {
-            Err(ConsoleError::bad_request(text!("The API key {name} is already revoked.", name)))
-        }
-        RevokeOutcome::Unknown => Err(ConsoleError::not_found(text!("There is no API key {name}.", name))),
-    }
+    visit.state.store.change_api_keys(&visit.operator()?, ApiKeyCommand::Revoke(name)).await?;
+    Ok(Redirect::to("/console/api-keys?done=revoked").into_response())
 }

@@ -4,15 +4,15 @@
 use askama::Template;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
-use domain::app_command::AppRefusal;
 use domain::fields::{FieldError, FieldProblem, UnreadableFields};
+use domain::operation::{OperationRefusal, RefusalKind, Subject, unknown_app};
 use domain::rights::Need;
 use domain::text;
 use domain::text::{Language, Text};
 use store::secrets::Unhashable;
-use store::{CommandError, StoreError};
+use store::{OperationError, StoreError};
 
-use super::i18n::{language, said};
+use super::i18n::{language, said, sentence};
 use super::page::Page;
 use super::session::SignedIn;
 use crate::http::refusal::Refusal;
@@ -198,7 +198,7 @@ impl ConsoleError {
 
     /// The page of an app that does not exist.
     pub(super) fn no_such_app(name: &str) -> Self {
-        Self::not_found(text!("There is no app {name}.", name))
+        unknown_app(name).into()
     }
 
     /// A field is invalid. `what` is a sentence that names it.
@@ -309,23 +309,31 @@ impl From<FieldError> for ConsoleError {
     }
 }
 
-impl From<CommandError> for ConsoleError {
-    fn from(error: CommandError) -> Self {
+impl From<OperationError> for ConsoleError {
+    fn from(error: OperationError) -> Self {
         match error {
-            CommandError::Store(error) => error.into(),
-            CommandError::Refused(AppRefusal::UnknownApp(app_id)) => Self::no_such_app(app_id.as_str()),
-            CommandError::Refused(AppRefusal::IdTaken(app_id)) => Self::bad_request(text!(
-                "There is already an app {app_id}. Its keys are not shown again. If they are lost, create new ones \
-                 on its page.",
-                app_id
-            )),
-            CommandError::Refused(AppRefusal::KeysChanged(app_id)) => Self::bad_request(text!(
-                "The keys of the app {app_id} have changed since this form was shown. Either this form was sent \
-                 before, or somebody else changed them.",
-                app_id
-            )),
-            CommandError::Refused(AppRefusal::UnknownToken(app_id)) => {
-                Self::bad_request(text!("The app {app_id} has no such token.", app_id))
+            OperationError::Refused(refusal) => refusal.into(),
+            OperationError::Store(error) => error.into(),
+        }
+    }
+}
+
+/// The words of a refusal, as a sentence.
+impl From<OperationRefusal> for ConsoleError {
+    fn from(refusal: OperationRefusal) -> Self {
+        let words = text!("{sentence}.", sentence = refusal.text);
+        let sentence = Text::same(sentence(&words));
+        match refusal.kind {
+            RefusalKind::Invalid(field) => {
+                Self::bad_request(Text::same(format_args!("{}: {}", field.replace('_', " "), said(&words))))
+            }
+            RefusalKind::Unknown(Subject::Player) => Self {
+                what_next: "A login makes a player known, and so does the box in the form of a credit.",
+                ..Self::not_found(sentence)
+            },
+            RefusalKind::Unknown(_) => Self::not_found(sentence),
+            RefusalKind::Conflict | RefusalKind::Limit | RefusalKind::NotAllowed => {
+                Self::bad_request(sentence)
             }
         }
     }

@@ -163,6 +163,14 @@ pub(crate) fn said(text: &Text) -> String {
     language::of(language(), text)
 }
 
+/// A text in the language of the page, with a capital at its beginning.
+pub(super) fn sentence(text: &Text) -> String {
+    let said = said(text);
+    let mut letters = said.chars();
+    let first = letters.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(letters).collect()
+}
+
 /// HTML that needs no escape.
 #[derive(Debug, Clone)]
 pub(crate) struct Markup(String);

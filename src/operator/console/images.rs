@@ -7,8 +7,8 @@ use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{MethodRouter, get, post};
 use domain::fields::Expected;
 use domain::ids::{AppId, ImgId, Reason};
+use domain::operation::image::{ImageCommand, unknown_image};
 use domain::rights::Need;
-use domain::text;
 use store::{ImageCursor, ImageDetail, ImageFilter, ImageKey, StoredImage};
 
 use super::error::ConsoleError;
@@ -16,7 +16,7 @@ use super::i18n::{Moment as _, parse_moment};
 use super::page::{Page, Section, Shown, render, render_search};
 use super::request::{Answer, ConsoleRequest};
 use super::route::Route;
-use crate::images::small_copies::THUMBNAIL_WIDTHS;
+use crate::images::small_copies::{THUMBNAIL_WIDTHS, block_command};
 use crate::state::AppState;
 
 pub(super) const ROUTES: &[Route] = &[
@@ -83,7 +83,7 @@ struct ImagePage<'a> {
 }
 
 fn no_such_image(name: &str) -> ConsoleError {
-    ConsoleError::not_found(text!("There is no image {name}.", name))
+    unknown_image(name).into()
 }
 
 /// The id of an image in an address.
@@ -169,7 +169,8 @@ async fn block(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
     let reason = visit.fields.required("reason", Reason::parse)?;
     let image = find(&visit, &name).await?;
     let (contents, near_copies) = visit.state.picture_work.block_hashes(&image).await?;
-    visit.state.store.block_picture(&operator, contents, &near_copies, reason.as_str()).await?;
+    let command = block_command(&contents, &near_copies, reason.to_string());
+    visit.state.store.change_blocks(&operator, command).await?;
     Ok(Redirect::to(&format!("/console/images/{}?done=block", image.img_id)).into_response())
 }
 
@@ -178,7 +179,8 @@ async fn unblock(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
     let operator = visit.operator()?.because(&visit.fields.required("reason", Reason::parse)?);
     // If the block is gone already, there is nothing to do.
     if let Some(block) = visit.state.store.block_of(&img_id).await? {
-        visit.state.store.unblock_picture(&operator, block.contents).await?;
+        let command = ImageCommand::Unblock { picture: *block.contents.as_array(), name };
+        visit.state.store.change_blocks(&operator, command).await?;
     }
     Ok(Redirect::to(&format!("/console/images/{img_id}?done=unblock")).into_response())
 }

@@ -12,7 +12,7 @@ use store::CsvReader;
 use time::OffsetDateTime;
 
 use super::super::authorization::admit;
-use super::i18n::{language, local, said};
+use super::i18n::{language, local, said, sentence};
 use super::request::{Answer, text as typed_text};
 use super::session::SignedIn;
 
@@ -153,10 +153,7 @@ impl<'a> Page<'a> {
     /// What is wrong with a field, as a sentence.
     pub(super) fn wrong(&self, name: &str) -> Option<String> {
         let wrong = self.wrong.iter().find(|wrong| wrong.field == name)?;
-        let sentence = said(&text!("{sentence}.", sentence = wrong.problem.text()));
-        let mut letters = sentence.chars();
-        let first = letters.next()?.to_uppercase();
-        Some(first.chain(letters).collect())
+        Some(sentence(&text!("{sentence}.", sentence = wrong.problem.text())))
     }
 
     /// The value of the hidden field `csrf` of every form.

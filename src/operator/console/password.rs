@@ -4,10 +4,10 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use domain::console_user::{ConsoleUserName, NewPassword, PASSWORD_BYTES_MAX};
+use domain::console_user::{ConsoleUserName, NewPassword, PASSWORD_BYTES_MAX, PasswordHash};
 use guarded_fetch::bulkhead::Permit;
 use store::StoreError;
-use store::secrets::PasswordHash;
+use store::secrets::{hash_password, password_fits, password_of_nobody};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::error::ConsoleError;
@@ -38,11 +38,11 @@ pub(super) async fn verify(
     let turn = turn(state, client).await?;
     let started = Instant::now();
     let attempt = state.store.attempt_sign_in(name, client).await?;
-    let kept = attempt.as_ref().map_or_else(PasswordHash::of_nobody, |attempt| attempt.password.clone());
+    let kept = attempt.as_ref().map_or_else(password_of_nobody, |attempt| attempt.password.clone());
     let (compared, password) = (kept.clone(), password.to_owned());
     // The turn ends with the comparison, which goes on if the client disconnects.
     let fits = tokio::task::spawn_blocking(move || {
-        let fits = compared.fits(&password);
+        let fits = password_fits(&compared, &password);
         drop(turn);
         fits
     });
@@ -79,7 +79,7 @@ pub(super) async fn hash(
 ) -> Result<PasswordHash, ConsoleError> {
     let turn = turn(state, client).await?;
     let hashed = tokio::task::spawn_blocking(move || {
-        let hash = PasswordHash::of(&password);
+        let hash = hash_password(&password);
         drop(turn);
         hash
     });

@@ -8,7 +8,8 @@ use axum::extract::Path;
 use axum::routing::{MethodRouter, get, post};
 use domain::event::{EventId, EventType};
 use domain::ids::AppId;
-use domain::receiver::{RECEIVERS_MAX, Receiver, ReceiverCommand, ReceiverFormat, ReceiverId, TimeSpan};
+use domain::operation::receiver::{ReceiverCommand, unknown_receiver};
+use domain::receiver::{RECEIVERS_MAX, Receiver, ReceiverFormat, ReceiverId, TimeSpan};
 use domain::rights::Need;
 use domain::text;
 use store::{EventKey, EventOutcome, FailedEvent, ReceiverDetail, ReceiverTry};
@@ -129,7 +130,7 @@ fn parse((app_id, id): &(String, String)) -> Result<(AppId, ReceiverId), Console
 }
 
 fn no_such_receiver(app_id: &AppId, id: &str) -> ConsoleError {
-    ConsoleError::not_found(text!("The app {app_id} has no receiver {id}.", app_id, id))
+    unknown_receiver(app_id, id).into()
 }
 
 #[derive(Template)]

@@ -15,10 +15,7 @@ use domain::period::{Preset, TimeSpan};
 use domain::rights::Need;
 use domain::text;
 use domain::text::Text;
-use store::{
-    REVENUE_ROWS_MAX, Refusable, RefusalSum, RevenueError, RevenueGroup, RevenueQuery, RevenueRefusal,
-    RevenueReport, RevenueRow, RevenueSums, StoreError,
-};
+use store::{RefusalSum, RevenueGroup, RevenueQuery, RevenueReport, RevenueRow, RevenueSums, StoreError};
 use time::OffsetDateTime;
 
 use self::picture::{BARS_MAX, Bar, DAYS_MAX, Picture, columns, list};
@@ -167,21 +164,7 @@ async fn revenue(
         group,
         time_zone: zone(),
     };
-    visit.state.store.revenue(query).await.map_err(|error| refused(error, app))
-}
-
-fn refused(error: RevenueError, app: &AppId) -> ConsoleError {
-    match error {
-        Refusable::Store(error) => error.into(),
-        Refusable::Refused(RevenueRefusal::UnknownApp) => ConsoleError::no_such_app(app.as_str()),
-        Refusable::Refused(RevenueRefusal::EmptySpan) => {
-            ConsoleError::bad_request("The end of the period is not after its beginning.")
-        }
-        Refusable::Refused(RevenueRefusal::TooManyRows) => ConsoleError::bad_request(text!(
-            "The report would have more than {max} rows. Choose a shorter period.",
-            max = REVENUE_ROWS_MAX
-        )),
-    }
+    Ok(visit.state.store.revenue(query).await?)
 }
 
 fn figures(now: &RevenueSums, before: Option<&RevenueSums>) -> [Figure; 5] {

@@ -4,10 +4,11 @@ use askama::Template;
 use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{get, post};
 use domain::console_user::ConsoleUserName;
+use domain::operation::user::{NewSecondFactor, UserCommand};
 use domain::secret::Secret;
 use qrcode::{Color, QrCode};
+use store::StoreError;
 use store::secrets::{random_bytes, token_hash};
-use store::{ConsoleUserChange, NewSecondFactor, StoreError};
 use totp_rs::{Builder, Totp};
 
 use super::error::ConsoleError;
@@ -110,10 +111,7 @@ async fn set_up(visit: ConsoleRequest) -> Answer {
         step,
         recovery_codes: codes.iter().map(|code| token_hash(code)).collect(),
     };
-    let change = ConsoleUserChange::SecondFactor(new);
-    if !visit.state.store.change_console_user(&visit.oneself()?, name, change).await? {
-        return Err(ConsoleError::bad_request("You have a second factor already. An admin can reset it."));
-    }
+    visit.state.store.change_console_user(&visit.oneself()?, name, UserCommand::SecondFactor(new)).await?;
     let page = Page { user: Some(&visit.user), ..Page::of_nobody("Recovery codes") };
     render(&CodesPage { page, codes: &codes })
 }

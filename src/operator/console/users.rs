@@ -7,10 +7,11 @@ use axum::extract::Path;
 use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{get, post};
 use domain::console_user::{ConsoleUserName, NewPassword, Role};
+use domain::operation::user::{UserCommand, unknown_own_app, unknown_user};
 use domain::rights::{Apps, Need, Rights};
 use domain::text;
 use store::secrets::random_key_text;
-use store::{ConsoleSession, ConsoleUser, ConsoleUserChange, LastAdmin, Refusable};
+use store::{ConsoleSession, ConsoleUser};
 
 use super::error::ConsoleError;
 use super::i18n::Moment as _;
@@ -53,9 +54,8 @@ async fn add(visit: ConsoleRequest) -> Answer {
     let password = iter::repeat_with(random_key_text).find_map(|text| NewPassword::parse(&text, &name).ok());
     let password = password.expect("nearly every random text is a good password");
     let hash = password::hash(&visit.state, visit.client, password.clone()).await?;
-    if !visit.state.store.add_console_user(&visit.operator()?, &name, rights, hash).await? {
-        return Err(ConsoleError::bad_request(text!("There is already a user {name}.", name)));
-    }
+    let command = UserCommand::Add(rights, hash);
+    visit.state.store.change_console_user(&visit.operator()?, &name, command).await?;
     let shown = ShownOnce {
         owner: ("Name", name.as_str(), &format!("{}/{name}", Section::USERS.path)),
         secrets: &[("Password", password.as_str().to_owned())],
@@ -99,12 +99,11 @@ async fn page(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
 
 async fn set_role(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
     let (name, rights) = (parse(&name)?, rights(&visit).await?);
-    change_admin(&visit, &name, ConsoleUserChange::Rights(rights)).await?;
-    Ok(Redirect::to(&format!("{}/{name}?done=role", Section::USERS.path)).into_response())
+    change(&visit, &name, UserCommand::Rights(rights), "role").await
 }
 
 async fn remove(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
-    change_admin(&visit, &parse(&name)?, ConsoleUserChange::Remove).await?;
+    visit.state.store.change_console_user(&visit.operator()?, &parse(&name)?, UserCommand::Remove).await?;
     Ok(Redirect::to("/console/users?done=removed").into_response())
 }
 
@@ -113,52 +112,27 @@ pub(super) async fn rights(visit: &ConsoleRequest) -> Result<Rights, ConsoleErro
     let role = visit.fields.required("role", Role::parse)?;
     let apps = visit.fields.optional("apps", Apps::parse)?.unwrap_or_default();
     match visit.state.store.first_unknown_app(&apps).await? {
-        Some(app_id) => Err(ConsoleError::bad_request(text!("apps: there is no app {app_id}.", app_id))),
+        Some(app_id) => Err(unknown_own_app(app_id).into()),
         None => Ok(Rights { role, apps }),
     }
 }
 
-/// Changes a user who may be the last admin. Such a one stays.
-async fn change_admin(
-    visit: &ConsoleRequest,
-    name: &ConsoleUserName,
-    change: ConsoleUserChange,
-) -> Result<(), ConsoleError> {
-    let store = &visit.state.store;
-    match store.change_console_user_but_last_admin(&visit.operator()?, name, change).await {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(no_such_user(name)),
-        Err(Refusable::Refused(LastAdmin)) => Err(ConsoleError::bad_request(text!(
-            "{name} is the last admin of all apps. Make another user an admin first, or run minitill console-user on the server.",
-            name
-        ))),
-        Err(Refusable::Store(error)) => Err(error.into()),
-    }
-}
-
 async fn unlock(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
-    change(&visit, &parse(&name)?, ConsoleUserChange::Unlock, "unlock").await
+    change(&visit, &parse(&name)?, UserCommand::Unlock, "unlock").await
 }
 
 async fn reset_second_factor(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
-    change(&visit, &parse(&name)?, ConsoleUserChange::ResetSecondFactor, "reset").await
+    change(&visit, &parse(&name)?, UserCommand::ResetSecondFactor, "reset").await
 }
 
 async fn end_session(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
     let session = visit.text("session").to_owned();
-    change(&visit, &parse(&name)?, ConsoleUserChange::EndSession(session), "session").await
+    change(&visit, &parse(&name)?, UserCommand::EndSession(session), "session").await
 }
 
 /// Changes a user and shows the user's page.
-async fn change(
-    visit: &ConsoleRequest,
-    name: &ConsoleUserName,
-    change: ConsoleUserChange,
-    done: &str,
-) -> Answer {
-    if !visit.state.store.change_console_user(&visit.operator()?, name, change).await? {
-        return Err(no_such_user(name));
-    }
+async fn change(visit: &ConsoleRequest, name: &ConsoleUserName, command: UserCommand, done: &str) -> Answer {
+    visit.state.store.change_console_user(&visit.operator()?, name, command).await?;
     Ok(Redirect::to(&format!("{}/{name}?done={done}", Section::USERS.path)).into_response())
 }
 
@@ -168,5 +142,5 @@ fn parse(name: &str) -> Result<ConsoleUserName, ConsoleError> {
 }
 
 fn no_such_user(name: impl std::fmt::Display) -> ConsoleError {
-    ConsoleError::not_found(text!("There is no user {name}, or the user has no such session.", name))
+    unknown_user(name).into()
 }

@@ -11,11 +11,12 @@ use axum::extract::Path;
 use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{get, post};
 use domain::ledger::ReferenceKind;
+use domain::operation::wallet::ref_used;
 use domain::rights::Need;
 use domain::text;
 use domain::text::Text;
 use domain::wallet::PurseChange;
-use form::{Wanted, reference_taken};
+use form::Wanted;
 use store::ChangeRecord;
 use store::secrets::random_bytes;
 use subject::{AmountField, Target};
@@ -157,16 +158,17 @@ enum Preview {
 async fn check(kind: Kind, Path(names): Path<(String, String)>, visit: ConsoleRequest) -> Answer {
     let target = Target::find(kind, &visit.state, &names).await?;
     let wanted = Wanted::read(&visit.fields, &target)?;
-    let preview = match visit.state.store.change_by_ref(&target.app_id, &wanted.reference).await? {
+    let reference = wanted.command.reference();
+    let preview = match visit.state.store.change_by_ref(&target.app_id, reference).await? {
         Some(earlier) if wanted.is(&earlier, &target) => Preview::Made(earlier),
-        Some(_) => return Err(reference_taken(&wanted.reference)),
-        None => match visit.state.store.change_request(&target.app_id, &wanted.reference).await? {
+        Some(_) => return Err(ref_used(reference).into()),
+        None => match visit.state.store.change_request(&target.app_id, reference).await? {
             Some(request) if wanted.is_asked(&request, &target) => {
-                Preview::Asked(requests::request_path(&target.app_id, &wanted.reference))
+                Preview::Asked(requests::request_path(&target.app_id, reference))
             }
-            Some(_) => return Err(reference_taken(&wanted.reference)),
+            Some(_) => return Err(ref_used(reference).into()),
             None => {
-                wanted.check_give_back(&target, visit.give_back_max())?;
+                wanted.check_give_back(visit.give_back_max())?;
                 Preview::New(wanted.preview(&target)?)
             }
         },
@@ -192,7 +194,7 @@ async fn change(kind: Kind, Path(names): Path<(String, String)>, visit: ConsoleR
     if let Some(answer) = requests::ask(&visit, &target, &wanted).await? {
         return answer;
     }
-    let reference = wanted.reference.clone();
-    let replayed = wanted.make(&visit.state.store, &operator, &target).await?;
-    Ok(Redirect::to(&address_after_change(&target.path(), &reference, replayed)).into_response())
+    let reference = wanted.command.reference().clone();
+    let report = visit.state.store.change_wallet(&operator, &target.app_id, wanted.command).await?;
+    Ok(Redirect::to(&address_after_change(&target.path(), &reference, report.is_replayed())).into_response())
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use domain::console_user::Role;
 use domain::ids::OpenId;
-use domain::receiver::{NewReceiver, ReceiverCommand, ReceiverFormat, ReceiverReport};
+use domain::operation::receiver::{NewReceiver, ReceiverCommand, ReceiverReport};
+use domain::receiver::ReceiverFormat;
 use domain::rights::{Apps, Rights};
 use minitill::config::Config;
 use minitill::openapi::{Content, Example, IMG_ID, Place, Success, plain};
@@ -78,7 +79,7 @@ pub(super) async fn add_receiver(till: &TestTill, app_id: &str, url: &str) -> St
     let new = NewReceiver { url, events: Vec::new(), format: ReceiverFormat::Standard };
     let app_id = domain::ids::AppId::parse(app_id).unwrap();
     let command = ReceiverCommand::Add(new);
-    match till.store.change_receivers(&operator(), &app_id, command).await.unwrap() {
+    match till.store.change_receivers(&operator(), &app_id, command, None).await.unwrap() {
         ReceiverReport::Added(added) => added.receiver.receiver_id.to_string(),
         other => panic!("{other:?}"),
     }
@@ -185,7 +186,11 @@ impl Scenario {
             self.image = Some(image.to_string());
             if self.call.route.id == "unblockImage" && self.example != "no_block" {
                 let contents = self.till.store.image(&image).await.unwrap().unwrap().contents;
-                self.till.store.block_picture(&operator(), contents, &[], "tests").await.unwrap();
+                self.till
+                    .store
+                    .change_blocks(&operator(), crate::support::block(&contents, "tests"))
+                    .await
+                    .unwrap();
             }
         }
         self.sell(&app).await;
@@ -298,7 +303,7 @@ impl Scenario {
             "no_token" => self.body = Some(json!({"access_token": "another"}).to_string().into_bytes()),
             "ref_used" => {
                 let app_id = domain::ids::AppId::parse("demo").unwrap();
-                let credit = store::Credit {
+                let credit = domain::operation::wallet::Credit {
                     open_id: OpenId::parse("player-1").unwrap(),
                     free: 1,
                     charge: 1,
@@ -306,7 +311,7 @@ impl Scenario {
                     note: String::new(),
                     create: true,
                 };
-                self.till.store.credit(&operator(), &app_id, credit).await.unwrap();
+                self.till.store.change_wallet(&operator(), &app_id, credit).await.unwrap();
             }
             "invalid_field" => self.make_invalid(),
             other => panic!("{other}: a new example needs a scenario here"),

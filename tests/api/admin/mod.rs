@@ -9,9 +9,10 @@ mod routes;
 
 use domain::console_user::Role;
 use domain::ids::ApiKeyName;
+use domain::operation::key::ApiKeyCommand;
 use domain::rights::Rights;
 use serde_json::Value;
-use store::{OperatorLogFilter, OperatorLogLine, RevokeOutcome};
+use store::{OperatorLogFilter, OperatorLogLine};
 
 use crate::support::{Answer, Request, TestTill, operator};
 
@@ -33,7 +34,9 @@ impl<'a> Caller<'a> {
     /// A caller whose key has these rights.
     pub(crate) async fn of(till: &'a TestTill, name: &str, rights: Rights) -> Self {
         let name = ApiKeyName::parse(name).unwrap();
-        let key = till.store.create_api_key(&operator(), &name, rights).await.unwrap().expect("a new name");
+        let command = ApiKeyCommand::Create(name, rights);
+        let made = till.store.change_api_keys(&operator(), command).await.unwrap();
+        let key = made.api_key.unwrap().expose().to_owned();
         Self { till, key }
     }
 
@@ -69,8 +72,7 @@ impl<'a> Caller<'a> {
 
 pub(super) async fn revoke(till: &TestTill, name: &str) {
     let name = ApiKeyName::parse(name).unwrap();
-    let outcome = till.store.revoke_api_key(&operator(), &name).await.unwrap();
-    assert_eq!(outcome, RevokeOutcome::Revoked);
+    till.store.change_api_keys(&operator(), ApiKeyCommand::Revoke(name)).await.unwrap();
 }
 
 /// A success with exactly this body.

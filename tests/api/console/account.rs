@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use domain::console_user::{ConsoleUserName, NewPassword, Role};
+use domain::console_user::{ConsoleUserName, NewPassword, PasswordHash, Role};
+use domain::operation::user::UserCommand;
 use store::ConsoleSession;
-use store::secrets::{PasswordHash, random_token, token_hash};
+use store::secrets::{hash_password, random_token, token_hash};
 
 use super::sign_in::{PASSWORD, sign_in, user};
 use crate::support::console::{Browser, session};
@@ -20,8 +21,11 @@ pub(super) async fn browser<'a>(till: &'a TestTill, name: &str, hash: &PasswordH
 /// Adds a user with [`PASSWORD`] and gives its hash.
 pub(super) async fn known_user(till: &TestTill, name: &str, role: Role) -> PasswordHash {
     let name = ConsoleUserName::parse(name).unwrap();
-    let hash = PasswordHash::of(&NewPassword::parse(PASSWORD, &name).unwrap()).unwrap();
-    assert!(till.store.add_console_user(&operator(), &name, role, hash.clone()).await.unwrap());
+    let hash = hash_password(&NewPassword::parse(PASSWORD, &name).unwrap()).unwrap();
+    till.store
+        .change_console_user(&operator(), &name, UserCommand::Add(role.into(), hash.clone()))
+        .await
+        .unwrap();
     hash
 }
 
@@ -66,7 +70,10 @@ async fn sessions_are_listed_and_ended() {
     let none = PasswordHash::kept("none fits".to_owned());
     for name in ["alice", "bob"] {
         let name = ConsoleUserName::parse(name).unwrap();
-        assert!(till.store.add_console_user(&operator(), &name, Role::Viewer, none.clone()).await.unwrap());
+        till.store
+            .change_console_user(&operator(), &name, UserCommand::Add(Role::Viewer.into(), none.clone()))
+            .await
+            .unwrap();
     }
     let (here, there) = (browser(&till, "alice", &none).await, browser(&till, "alice", &none).await);
     let bob = browser(&till, "bob", &none).await;

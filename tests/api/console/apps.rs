@@ -49,7 +49,7 @@ async fn an_app_is_made_with_its_keys_shown_once_and_its_name_as_text() {
         assert!(!page.body.contains(pay_key) && !page.body.contains(app_secret), "{path}");
     }
     let again = admin.post("/console/new-app", &fields).await;
-    assert!(again.status == 400 && again.body.contains("There is already an app a1"), "{}", again.body);
+    assert!(again.status == 400 && again.body.contains("There is an app a1 already."), "{}", again.body);
     assert!(!again.body.contains(pay_key));
     assert!(admin.get("/console/apps?search=nothing").await.body.contains("No app matches"));
 }

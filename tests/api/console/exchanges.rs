@@ -205,7 +205,7 @@ async fn after_the_rest_nothing_is_left_to_give_back() {
         admin.post(&path, &again).await,
     ] {
         assert_eq!(nothing_left.status, 400);
-        let words = ">Nothing is left to give back of the exchange B1.</p>";
+        let words = ">0 is left to give back.</p>";
         assert!(nothing_left.body.contains(words), "{}", nothing_left.body);
     }
     till.assert_audit_clean().await;
@@ -226,15 +226,13 @@ async fn what_cannot_be_given_back_is_refused_in_words() {
         good.map(|(known, text)| (known, if known == name { value } else { text }))
     };
     let taken = |reference: &str| {
-        format!(
-            ">reference: {reference} was used for another change or with other amounts. Type a new reference.</p>"
-        )
+        format!(">The ref {reference} was used for another player or with other amounts.</p>")
     };
     let whole = "amount: expected a whole number of coins from 1".to_owned();
     let too_much =
         with("amount", "531").map(|(name, value)| (name, if value == "case-1" { "case-2" } else { value }));
     for (path, fields, words) in [
-        (&path, too_much, ">Only 530 coins are left to give back of the exchange B1.</p>".to_owned()),
+        (&path, too_much, ">530 is left to give back.</p>".to_owned()),
         (&path, with("amount", "0"), whole.clone()),
         (&path, with("amount", "-1"), whole.clone()),
         (&path, with("amount", ""), whole),

@@ -31,7 +31,11 @@ async fn an_admin_ends_tokens_on_the_page_of_an_app() {
         (303, Some("/console/apps/a1/tokens?done=token.revoke"))
     );
     let again = end("access_token", &names[0]).await;
-    assert!(again.status == 400 && again.body.contains("The app a1 has no such token."), "{}", again.body);
+    assert!(
+        again.status == 404 && again.body.contains("There is no such token of the app a1."),
+        "{}",
+        again.body
+    );
     assert_eq!(end("access_token", "").await.status, 400);
     // The command line takes the same name.
     let program = Program::on(&till.database_url);

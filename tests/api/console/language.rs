@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use domain::console_user::Role;
 use domain::ids::WebUrl;
-use domain::receiver::{NewReceiver, ReceiverCommand, ReceiverFormat, ReceiverReport};
+use domain::operation::receiver::{NewReceiver, ReceiverCommand, ReceiverReport};
+use domain::receiver::ReceiverFormat;
 use minitill::http::language::catalogue;
 use minitill::operator::console::routes;
 
@@ -107,7 +108,7 @@ impl Scene {
 async fn receiver(till: &TestTill, app: &TestApp) -> String {
     let (url, format) = (WebUrl::parse("https://game.example/1").unwrap(), ReceiverFormat::Standard);
     let command = ReceiverCommand::Add(NewReceiver { url, events: Vec::new(), format });
-    match till.store.change_receivers(&operator(), &app.id, command).await.unwrap() {
+    match till.store.change_receivers(&operator(), &app.id, command, None).await.unwrap() {
         ReceiverReport::Added(added) => added.receiver.receiver_id.to_string(),
         other => panic!("no receiver is added: {other:?}"),
     }

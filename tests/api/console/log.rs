@@ -1,8 +1,8 @@
 //! The log of what operators did, as a page.
 
-use domain::app_command::AppCommand;
 use domain::console_user::Role;
 use domain::ids::AppId;
+use domain::operation::app::AppCommand;
 use domain::operator::{Operator, OperatorKind};
 
 use crate::support::TestTill;

@@ -2,15 +2,15 @@
 
 mod provider;
 
-use domain::console_user::{ConsoleUserName, Role};
+use domain::console_user::{ConsoleUserName, PasswordHash, Role};
+use domain::operation::user::{UserCommand, of_a_provider};
 use minitill::config::OIDC_CALLBACK_PATH;
 use minitill::oidc::{OidcFault, SignInSecret};
 use provider::{CLIENT_ID, Provider, REDIRECT_URL, Token, now, settings_of};
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
 use std::time::Duration;
-use store::ConsoleUserChange;
-use store::secrets::PasswordHash;
+use store::OperationError;
 use url::Url;
 
 use super::sign_in::{PASSWORD, sign_in, user};
@@ -314,8 +314,9 @@ async fn a_user_of_the_provider_proves_who_they_are_there() {
 
     // Nobody gives such a user a password, and removing them ends their sessions.
     let (name, password) = (ConsoleUserName::parse("alice").unwrap(), PasswordHash::kept("other".to_owned()));
-    let change = async |change| till.store.change_console_user(&operator(), &name, change).await.unwrap();
-    assert!(!change(ConsoleUserChange::Password(password)).await);
-    assert!(change(ConsoleUserChange::Remove).await);
+    let change = async |command| till.store.change_console_user(&operator(), &name, command).await;
+    let refused = change(UserCommand::Password(password)).await;
+    assert_eq!(refused, Err(OperationError::Refused(of_a_provider(&name))));
+    change(UserCommand::Remove).await.unwrap();
     assert_eq!(alice.get("/console").await.status, 303);
 }

@@ -2,7 +2,8 @@
 
 use domain::console_user::Role;
 use domain::ids::WebUrl;
-use domain::receiver::{NewReceiver, ReceiverCommand, ReceiverFormat};
+use domain::operation::receiver::{NewReceiver, ReceiverCommand};
+use domain::receiver::ReceiverFormat;
 
 use super::accessible::faults;
 use super::reading::{content, text};
@@ -87,7 +88,7 @@ async fn the_overview_tells_of_receivers_that_fail_or_are_paused() {
         for number in 0..4 {
             let url = WebUrl::parse(&format!("https://game.example/{number}")).unwrap();
             let new = NewReceiver { url, events: Vec::new(), format: ReceiverFormat::Standard };
-            till.store.change_receivers(&operator(), &app.id, ReceiverCommand::Add(new)).await.unwrap();
+            till.store.change_receivers(&operator(), &app.id, ReceiverCommand::Add(new), None).await.unwrap();
         }
     }
     let viewer = till.browser(Role::Viewer).await;

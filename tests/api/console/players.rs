@@ -1,10 +1,11 @@
 //! Pages of players: both purses, the ledger, and the ledger as a file.
 
-use domain::app_command::AppCommand;
 use domain::console_user::Role;
 use domain::ids::{CreditRef, OpenId, PackageVersion, PagePath};
 use domain::login::Player;
-use store::{Credit, HistoryCursor, HistoryFilter, HistoryLine};
+use domain::operation::app::AppCommand;
+use domain::operation::wallet::Credit;
+use store::{HistoryCursor, HistoryFilter, HistoryLine};
 
 use super::reading::{content, link_called, rows};
 use crate::game::Game;
@@ -123,8 +124,8 @@ async fn another_apps_player_is_not_found() {
         }
         let fields = [("gifted", "5"), ("reference", "r"), ("reason", "x")];
         let answer = admin.post(&format!("/console/apps/{player}/credit"), &fields).await;
-        let is_app = !player.starts_with("none");
-        assert_eq!(answer.status, if is_app { 400 } else { 404 }, "{player}");
+        let is_id = !player.contains('%');
+        assert_eq!(answer.status, if is_id { 404 } else { 400 }, "{player}");
     }
     let none = admin.get("/console/apps/none/players/o1/credit").await;
     assert!(none.status == 404 && none.body.contains("There is no app none."), "{}", none.body);
@@ -144,7 +145,7 @@ async fn a_ledger_is_filtered_and_goes_on_page_by_page() {
             note: String::new(),
             create: true,
         };
-        till.store.credit(&operator(), &app.id, credit).await.unwrap();
+        till.store.change_wallet(&operator(), &app.id, credit).await.unwrap();
     }
     let viewer = till.browser(Role::Viewer).await;
     let entries = |page: &Answer| -> Vec<String> {
@@ -353,7 +354,7 @@ async fn a_ledger_is_a_file_for_spreadsheets() {
         note: "@note".to_owned(),
         create: true,
     };
-    till.store.credit(&operator(), &app.id, credit).await.unwrap();
+    till.store.change_wallet(&operator(), &app.id, credit).await.unwrap();
     till.execute("UPDATE ledger_entries SET at = '2026-11-21T17:40:12.5Z'; UPDATE operator_log SET at = '2026-11-21T17:40:12.5Z'").await;
     let file = till.browser(Role::Viewer).await.get(&format!("{PLAYER}/ledger.csv")).await;
     assert_eq!(file.header("content-type"), Some("text/csv; charset=utf-8"));

@@ -5,9 +5,8 @@ mod events;
 use domain::console_user::Role;
 use domain::event::EventId;
 use domain::ids::WebUrl;
-use domain::receiver::{
-    NewReceiver, Receiver, ReceiverCommand, ReceiverFormat, ReceiverId, ReceiverReport, ReceiverState,
-};
+use domain::operation::receiver::{NewReceiver, ReceiverCommand, ReceiverReport};
+use domain::receiver::{Receiver, ReceiverFormat, ReceiverId, ReceiverState};
 use minitill::operator::console::{Access, routes};
 use store::OperatorLogFilter;
 
@@ -26,7 +25,7 @@ const NO_EVENT: &str = "evt_0123456789abcdef0123456789abcdef0001";
 async fn add(till: &TestTill, app: &TestApp, url: &str) -> Receiver {
     let (url, format) = (WebUrl::parse(url).unwrap(), ReceiverFormat::Standard);
     let command = ReceiverCommand::Add(NewReceiver { url, events: Vec::new(), format });
-    match till.store.change_receivers(&operator(), &app.id, command).await.unwrap() {
+    match till.store.change_receivers(&operator(), &app.id, command, None).await.unwrap() {
         ReceiverReport::Added(added) => added.receiver,
         other => panic!("no receiver is added: {other:?}"),
     }
@@ -100,8 +99,7 @@ async fn an_admin_adds_receivers_and_each_secret_is_shown_once() {
     assert_eq!(link_called(&made, "Continue"), Some(path(receiver)));
 
     let again = admin.post(LIST, &fields).await;
-    let stale = "The receivers of the app a1 or their secrets have changed since this form was shown. Either this form \
-                 was sent before, or somebody else changed them.";
+    let stale = "The receivers of the app a1 or their secrets have changed since this form was shown.";
     assert!(again.status == 400 && again.body.contains(stale), "{}", again.body);
     for page in [LIST, &path(receiver), "/console/log"] {
         let page = admin.get(page).await.body;
@@ -125,7 +123,7 @@ async fn an_admin_adds_receivers_and_each_secret_is_shown_once() {
     assert!(!full.body.contains("name=\"seen\""));
     let mark = till.store.receivers_mark(&app.id).await.unwrap();
     let sixth = admin.post(LIST, &[("seen", &mark), ("url", URL), ("format", "standard")]).await;
-    assert!(sixth.status == 400 && sixth.body.contains("The app a1 has 5 receivers, and may have no more."));
+    assert!(sixth.status == 400 && sixth.body.contains("The app has 5 receivers, and may have no more."));
     assert_eq!(till.number("SELECT count(*) FROM receivers").await, 5);
 }
 
@@ -322,7 +320,7 @@ async fn an_admin_pauses_resumes_and_removes_a_receiver() {
         assert_eq!(till.number(&lines).await, 1, "{action}");
     }
     for answer in [admin.get(&page).await, admin.post(&format!("{page}/pause"), &[]).await] {
-        let words = format!("The app a1 has no receiver {}.", receiver.receiver_id);
+        let words = format!("There is no receiver {} of an app a1.", receiver.receiver_id);
         assert!(answer.status == 404 && answer.body.contains(&words), "{}", answer.body);
     }
 }

@@ -58,7 +58,7 @@ async fn a_large_credit_waits() {
     let shown = content(&bob.post(&format!("{path}/check"), &CREDIT).await);
     assert!(shown.starts_with("Somebody has asked for this change already: case-1 ."), "{shown}");
     let other = CREDIT.map(|(name, value)| (name, if value == "600" { "601" } else { value }));
-    let taken = "reference: case-1 was used for another change or with other amounts.";
+    let taken = "The ref case-1 was used for another player or with other amounts.";
     for page in [path.clone(), format!("{path}/check")] {
         let refused = alice.post(&page, &other).await;
         assert!(refused.status == 400 && refused.body.contains(taken), "{}", refused.body);
@@ -86,10 +86,14 @@ async fn another_admin_confirms_a_large_credit_once() {
     let own = alice.get(REQUEST).await;
     assert!(!own.body.contains("Confirm the change") && own.body.contains("Withdraw the request"));
     let refused = alice.post(CONFIRM, &[("ref", "case-1")]).await;
-    let words = "You asked for this change yourself. Another admin must confirm it.";
+    let words = "You asked for this change yourself, and another admin must confirm it.";
     assert!(refused.status == 400 && refused.body.contains(words), "{}", refused.body);
     let none = bob.post(CONFIRM, &[("ref", "case-9")]).await;
-    assert!(none.status == 404 && none.body.contains("The app a1 has no request case-9."), "{}", none.body);
+    assert!(
+        none.status == 404 && none.body.contains("There is no request case-9 of an app a1."),
+        "{}",
+        none.body
+    );
 
     let page = bob.get(REQUEST).await;
     assert_eq!(value_of(&page, "ref"), "case-1");
@@ -238,8 +242,7 @@ async fn a_request_that_is_refused_or_old_changes_nothing() {
     let part = [("charged", "1"), ("reference", "part"), ("reason", "x")];
     assert_eq!(alice.post(&format!("{PLAYER}/debit"), &part).await.status, 303);
     let poor = bob.post(CONFIRM, &[("ref", "case-1")]).await;
-    let words =
-        "The player o1 has 0 gifted and 1\u{202f}049 charged coins. A debit takes no more than is there.";
+    let words = "The player has 0 gifted and 1049 charged coins.";
     assert!(poor.status == 400 && poor.body.contains(words), "{}", poor.body);
     assert!(content(&bob.get(REQUEST).await).starts_with("waiting "), "it waits on");
     till.execute("UPDATE console_requests SET asked_at = now() - interval '7 days'").await;
@@ -316,7 +319,7 @@ async fn a_change_that_was_made_meanwhile_is_not_made_again() {
     let app = AppId::parse("a1").unwrap();
     let (alice, bob) = (till.browser(Role::Admin).await, till.browser(Role::Admin).await);
     let credit = async |reference: &str, free: i64| {
-        let credit = store::Credit {
+        let credit = domain::operation::wallet::Credit {
             open_id: OpenId::parse("o1").unwrap(),
             free,
             charge: 401,
@@ -324,7 +327,7 @@ async fn a_change_that_was_made_meanwhile_is_not_made_again() {
             note: String::new(),
             create: false,
         };
-        till.store.credit(&operator(), &app, credit).await.unwrap()
+        till.store.change_wallet(&operator(), &app, credit).await.unwrap()
     };
     let fields =
         |reference| CREDIT.map(|(name, value)| (name, if value == "case-1" { reference } else { value }));
@@ -333,14 +336,14 @@ async fn a_change_that_was_made_meanwhile_is_not_made_again() {
     }
     let small = [("gifted", "1"), ("reference", "case-1"), ("reason", "x")];
     let taken = alice.post(&format!("{PLAYER}/credit"), &small).await;
-    assert!(taken.status == 400 && taken.body.contains("was used for another change"), "{}", taken.body);
+    assert!(taken.status == 400 && taken.body.contains("was used for another player"), "{}", taken.body);
     credit("case-1", 600).await;
     credit("case-2", 1).await;
     let done = bob.post(CONFIRM, &[("ref", "case-1")]).await;
     assert_eq!(leads_to(&done), (303, Some(format!("{PLAYER}?changed=case-1").as_str())));
     let refused = bob.post(CONFIRM, &[("ref", "case-2")]).await;
     assert!(
-        refused.status == 400 && refused.body.contains("was used for another change"),
+        refused.status == 400 && refused.body.contains("was used for another player"),
         "{}",
         refused.body
     );
@@ -378,7 +381,11 @@ async fn a_confirmed_credit_is_that_of_one_person() {
     let (alice, bob) = (till.browser(Role::Admin).await, till.browser(Role::Admin).await);
     let path = "/console/apps/a1/players/newcomer/credit";
     let refused = alice.post(path, &CREDIT).await;
-    assert!(refused.status == 400 && refused.body.contains("has no player newcomer"), "{}", refused.body);
+    assert!(
+        refused.status == 404 && refused.body.contains("There is no player newcomer of an app a1."),
+        "{}",
+        refused.body
+    );
     let fields: Vec<_> = CREDIT.into_iter().chain([("create", "yes")]).collect();
     assert_eq!(alice.post(path, &fields).await.status, 303);
     assert_eq!(till.number("SELECT count(*) FROM wallets WHERE open_id = 'newcomer'").await, 0);

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use domain::console_user::{ConsoleUserName, NewPassword, Role};
-use store::ConsoleUserChange;
-use store::secrets::PasswordHash;
+use domain::console_user::{ConsoleUserName, NewPassword, PasswordHash, Role};
+use domain::operation::user::UserCommand;
+use store::secrets::hash_password;
 use tokio::task::JoinSet;
 
 use crate::support::console::{ORIGIN, session};
@@ -17,8 +17,11 @@ pub(super) const PASSWORD: &str = "correct horse battery";
 
 pub(super) async fn user(till: &TestTill, name: &str, role: Role) -> ConsoleUserName {
     let name = ConsoleUserName::parse(name).unwrap();
-    let password = PasswordHash::of(&NewPassword::parse(PASSWORD, &name).unwrap()).unwrap();
-    assert!(till.store.add_console_user(&operator(), &name, role, password).await.unwrap());
+    let password = hash_password(&NewPassword::parse(PASSWORD, &name).unwrap()).unwrap();
+    till.store
+        .change_console_user(&operator(), &name, UserCommand::Add(role.into(), password))
+        .await
+        .unwrap();
     name
 }
 
@@ -155,7 +158,7 @@ async fn ten_wrong_passwords_make_an_address_wait() {
         "INSERT INTO console_attempts VALUES ('alice', '2001:db8::', 10, now() + interval '1 hour')",
     )
     .await;
-    assert!(till.store.change_console_user(&operator(), &alice, ConsoleUserChange::Unlock).await.unwrap());
+    till.store.change_console_user(&operator(), &alice, UserCommand::Unlock).await.unwrap();
     assert_eq!(sign_in_from(&till, theirs, "alice", PASSWORD).await.status, 303);
     till.execute("INSERT INTO console_attempts VALUES ('alice', '203.0.113.9', 3, NULL, now() - interval '1 day'), ('bob', '203.0.113.9', 3, NULL, now())").await;
     assert_eq!(till.store.forget_old_console_attempts().await.unwrap(), 1);
@@ -168,7 +171,10 @@ async fn attempts_at_once_get_ten_and_no_more() {
     let other = TestTill::start_on(till.database_url.clone(), |_| {}).await;
     let name = ConsoleUserName::parse("alice").unwrap();
     let password = PasswordHash::kept("none fits".to_owned());
-    till.store.add_console_user(&operator(), &name, Role::Viewer, password).await.unwrap();
+    till.store
+        .change_console_user(&operator(), &name, UserCommand::Add(Role::Viewer.into(), password))
+        .await
+        .unwrap();
     let attempts = (0..40).map(|index| {
         let store = if index % 2 == 0 { till.store.clone() } else { other.store.clone() };
         let name = name.clone();
@@ -261,12 +267,11 @@ async fn a_change_of_a_user_ends_their_sessions() {
         let admin = users.iter().find(|user| user.role == "admin" && user.sessions == 1).unwrap();
         let name = ConsoleUserName::parse(&admin.name).unwrap();
         let change_of_user = match change {
-            "password" => ConsoleUserChange::Password(PasswordHash::kept("other".to_owned())),
-            "role" => ConsoleUserChange::Rights(Role::Viewer.into()),
-            _ => ConsoleUserChange::Remove,
+            "password" => UserCommand::Password(PasswordHash::kept("other".to_owned())),
+            "role" => UserCommand::Rights(Role::Viewer.into()),
+            _ => UserCommand::Remove,
         };
-        let is_known = till.store.change_console_user(&operator(), &name, change_of_user).await;
-        assert!(is_known.unwrap());
+        till.store.change_console_user(&operator(), &name, change_of_user).await.unwrap();
         assert_eq!(browser.get("/console").await.status, 303, "{change}");
     }
     assert_eq!(witness.get("/console").await.status, 200);
@@ -278,8 +283,11 @@ async fn a_session_begins_only_with_the_password_of_now() {
     let till = TestTill::start().await;
     let name = ConsoleUserName::parse("alice").unwrap();
     let (old, new) = (PasswordHash::kept("old".to_owned()), PasswordHash::kept("new".to_owned()));
-    till.store.add_console_user(&operator(), &name, Role::Admin, old.clone()).await.unwrap();
-    till.store.change_console_user(&operator(), &name, ConsoleUserChange::Password(new)).await.unwrap();
+    till.store
+        .change_console_user(&operator(), &name, UserCommand::Add(Role::Admin.into(), old.clone()))
+        .await
+        .unwrap();
+    till.store.change_console_user(&operator(), &name, UserCommand::Password(new)).await.unwrap();
     assert!(!till.store.begin_console_session(&name, &old, session("t")).await.unwrap());
     assert_eq!(till.number("SELECT count(*) FROM console_sessions").await, 0);
 }

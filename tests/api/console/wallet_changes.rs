@@ -152,10 +152,10 @@ async fn a_box_must_be_ticked_to_credit_an_unknown_player() {
     let fields = [("gifted", "5"), ("reference", "case-1"), ("reason", "sorry"), ("create", "yes")];
     for page in ["/check", ""] {
         let refused = admin.post(&format!("{link}{page}"), &fields[..3]).await;
-        assert_eq!(refused.status, 400);
-        let words =
-            "The app a1 has no player new. A login makes a player known, and so does the box of this form.";
+        assert_eq!(refused.status, 404);
+        let words = "There is no player new of an app a1.";
         assert!(refused.body.contains(words), "{}", refused.body);
+        assert!(refused.body.contains("so does the box in the form of a credit"), "{}", refused.body);
     }
     assert_eq!(till.number("SELECT count(*) FROM wallets").await, 1);
     let check = admin.post(&format!("{link}/check"), &fields).await;
@@ -178,8 +178,7 @@ async fn a_change_that_cannot_be_made_is_refused_in_words() {
     let with = |name: &'static str, value: &'static str| {
         good.map(|(known, text)| (known, if known == name { value } else { text }))
     };
-    let taken =
-        ">reference: case-1 was used for another change or with other amounts. Type a new reference.</p>";
+    let taken = ">The ref case-1 was used for another player or with other amounts.</p>";
     let refused = async |path: &str, fields: &[(&str, &str)], words: &str| {
         for page in [format!("{path}/check"), path.to_owned()] {
             let answer = admin.post(&page, fields).await;
@@ -213,8 +212,7 @@ async fn a_change_that_cannot_be_made_is_refused_in_words() {
     refused(&format!("{PLAYER}/debit"), &good, taken).await;
     for (gifted, charged) in [("8", "0"), ("1", "1"), ("9223372036854775807", "9223372036854775807")] {
         let below_zero = [("gifted", gifted), ("charged", charged), ("reference", "case-3"), ("reason", "x")];
-        let words =
-            ">The player o2 has 7 gifted and 0 charged coins. A debit takes no more than is there.</p>";
+        let words = ">The player has 7 gifted and 0 charged coins.</p>";
         refused(&format!("{others}/debit"), &below_zero, words).await;
     }
     assert_eq!(till.purses(&app, "o1").await, (5, 1050, 3));

@@ -5,10 +5,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use domain::event::{EventId, EventType};
-use domain::receiver::{RECEIVERS_MAX, ReceiverCommand, ReceiverFormat, ReceiverRefusal, Resend, TimeSpan};
+use domain::operation::receiver::{ReceiverCommand, Resend, too_many_receivers, unknown_receiver};
+use domain::receiver::{RECEIVERS_MAX, ReceiverFormat, TimeSpan};
 use futures_util::future::join_all;
 use serde_json::json;
-use store::Refusable;
+use store::OperationError;
 use tokio::task::JoinSet;
 
 use super::standard::signature;
@@ -74,13 +75,13 @@ async fn an_app_has_at_most_five_receivers() {
     let adding = (0..8).map(|_| {
         let (store, command) = (till.store.clone(), command());
         let app_id = app.id.clone();
-        async move { store.change_receivers(&operator(), &app_id, command).await }
+        async move { store.change_receivers(&operator(), &app_id, command, None).await }
     });
     let added = join_all(adding).await;
     let (done, refused): (Vec<_>, Vec<_>) = added.into_iter().partition(Result::is_ok);
     assert_eq!((i64::try_from(done.len()), refused.len()), (Ok(RECEIVERS_MAX), 3));
     for refusal in refused {
-        assert!(matches!(refusal, Err(Refusable::Refused(ReceiverRefusal::TooMany))), "{refusal:?}");
+        assert_eq!(refusal.unwrap_err(), OperationError::Refused(too_many_receivers()));
     }
     let receivers = till.store.receivers(&app.id).await.unwrap();
     super::change(&till, &app.id, ReceiverCommand::Remove(receivers[0].receiver_id.clone())).await;
@@ -106,10 +107,9 @@ async fn a_receiver_of_another_app_does_not_exist() {
         ReceiverCommand::Resend(of(), Resend::Failed(TimeSpan::default())),
         ReceiverCommand::Remove(of()),
     ] {
-        let refused = store.change_receivers(&operator(), &other, command.clone()).await;
-        let is_unknown =
-            matches!(&refused, Err(Refusable::Refused(ReceiverRefusal::Unknown(known))) if *known == of());
-        assert!(is_unknown, "{command:?}: {refused:?}");
+        let refused = store.change_receivers(&operator(), &other, command.clone(), None).await;
+        let unknown = OperationError::Refused(unknown_receiver(&other, of()));
+        assert_eq!(refused.unwrap_err(), unknown, "{command:?}");
     }
     assert!(store.receiver(&other, &of()).await.unwrap().is_none());
     assert!(store.failed_events(&other, &of(), TimeSpan::default(), 0, 9).await.unwrap().is_none());

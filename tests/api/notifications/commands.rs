@@ -147,7 +147,10 @@ async fn what_is_refused_says_why() {
     assert!(sixth.contains("5 receivers"), "{sixth}");
     for command in ["show", "pause", "resume", "remove", "rotate-secret", "test", "failed"] {
         let complaint = program.complaint(&["receiver", command, "a2", &id]);
-        assert!(complaint.contains(&format!("the app a2 has no receiver {id}")), "{command}: {complaint}");
+        assert!(
+            complaint.contains(&format!("there is no receiver {id} of an app a2")),
+            "{command}: {complaint}"
+        );
     }
     let event_id = all_events(&scene.till).await[0].id.as_text().replace("0000", "0001");
     let complaint = program.complaint(&["receiver", "resend", "a1", &id, &event_id]);

@@ -16,7 +16,10 @@ async fn count(till: &TestTill) -> i64 {
 }
 
 async fn block(till: &TestTill) {
-    till.store.block_picture(&operator(), store::BlobHash::of(PICTURE), &[], "r").await.unwrap();
+    till.store
+        .change_blocks(&operator(), crate::support::block(&store::BlobHash::of(PICTURE), "r"))
+        .await
+        .unwrap();
 }
 
 async fn ok(answer: impl Future<Output = Answer>) {
@@ -75,7 +78,10 @@ async fn without_its_event_a_change_is_not_made() {
     }
     assert_ne!(Game::new(&app, "o1", "b1", 1).send(&till).await.status, 200);
     assert_ne!(report(&till, &app, "order-1", 1, &img_id).await.status, 200);
-    let blocked = till.store.block_picture(&operator(), store::BlobHash::of(PICTURE), &[], "r").await;
+    let blocked = till
+        .store
+        .change_blocks(&operator(), crate::support::block(&store::BlobHash::of(PICTURE), "r"))
+        .await;
     assert!(blocked.is_err());
     assert_eq!((till.number(rows).await, till.purses(&app, "o1").await), before);
     for table in ["wallet_outbox", "outbox"] {

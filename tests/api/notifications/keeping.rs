@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use domain::receiver::{ReceiverCommand, ReceiverFormat};
+use domain::operation::receiver::ReceiverCommand;
+use domain::receiver::ReceiverFormat;
 use store::{EventCursor, EventFilter, EventPage};
 
 use super::{Scene, Sending, add, all_events, id, pay, quiet_till};

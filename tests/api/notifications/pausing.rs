@@ -1,6 +1,7 @@
 //! Pauses and removals (contract 12.2.10, 12.2.11 and 12.4.5).
 
-use domain::receiver::{AddedReceiver, ReceiverCommand, ReceiverReport, ReceiverState};
+use domain::operation::receiver::{AddedReceiver, ReceiverCommand, ReceiverReport};
+use domain::receiver::ReceiverState;
 
 use super::{MOMENT, Scene, id, until};
 use crate::support::Request;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use domain::app_command::{AppCommand, NewAppSecret};
 use domain::event::EventType;
+use domain::operation::app::{AppCommand, NewAppSecret};
 use domain::receiver::ReceiverFormat;
 use md5::{Digest as _, Md5};
 

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use domain::event::{EventId, EventType};
-use domain::receiver::{
-    AddedReceiver, ReceiverCommand, ReceiverFormat, ReceiverRefusal, ReceiverReport, Resend, TimeSpan,
-};
+use domain::operation::OperationRefusal;
+use domain::operation::receiver::{AddedReceiver, ReceiverCommand, ReceiverReport, Resend, unknown_event};
+use domain::receiver::{ReceiverFormat, TimeSpan};
 use store::{FailedEvent, Refusable};
 use time::OffsetDateTime;
 
@@ -26,9 +26,9 @@ async fn resend(scene: &Scene, added: &AddedReceiver, which: Resend) -> u64 {
     }
 }
 
-async fn refusal(scene: &Scene, added: &AddedReceiver, event_id: EventId) -> ReceiverRefusal {
+async fn refusal(scene: &Scene, added: &AddedReceiver, event_id: EventId) -> OperationRefusal {
     let command = ReceiverCommand::Resend(id(added).clone(), Resend::One(event_id));
-    match scene.till.store.change_receivers(&operator(), &scene.app.id, command).await {
+    match scene.till.store.change_receivers(&operator(), &scene.app.id, command, None).await {
         Err(Refusable::Refused(refusal)) => refusal,
         other => panic!("{other:?}"),
     }
@@ -139,7 +139,7 @@ async fn any_event_of_the_app_can_be_sent_again() {
     scene.till.player(&elsewhere, "o1", 1, 1).await;
     let of_other_app = all_events(&scene.till).await.pop().unwrap().id;
     for event_id in [of_other_type, unknown, of_other_app] {
-        assert_eq!(refusal(&scene, &added, event_id).await, ReceiverRefusal::UnknownEvent(event_id));
+        assert_eq!(refusal(&scene, &added, event_id).await, unknown_event(event_id));
     }
     assert_eq!(receiver.received().len(), 3);
 }

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use domain::event::{EventId, EventType};
 use domain::ids::CreditRef;
-use domain::receiver::{ReceiverCommand, ReceiverFormat, Resend};
+use domain::operation::receiver::{ReceiverCommand, Resend};
+use domain::operation::wallet::Credit;
+use domain::receiver::ReceiverFormat;
 use serde_json::Map;
-use store::{Credit, CreditsSource, EventCursor, EventFilter, EventPage};
+use store::{CreditsSource, EventCursor, EventFilter, EventPage};
 
 use super::{Scene, all_events, id, open_id};
 use crate::support::operator;
@@ -28,7 +30,7 @@ async fn credit_many(scene: &Scene) {
     });
     let source = CreditsSource { subject: "tests".to_owned(), facts: Map::new(), note: String::new() };
     let app_id = &scene.app.id;
-    scene.till.store.credit_many(&operator(), app_id, source, credits.collect()).await.unwrap().unwrap();
+    scene.till.store.credit_many(&operator(), app_id, source, credits.collect()).await.unwrap();
 }
 
 /// A row holds 512 events at most. Receivers and feed get each of 600 once; a try that is repeated, and one that an operator

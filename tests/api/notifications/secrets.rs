@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use domain::receiver::{AddedReceiver, ReceiverCommand, ReceiverReport};
+use domain::operation::receiver::{AddedReceiver, ReceiverCommand, ReceiverReport};
 use serde_json::json;
 
 use super::standard::signature;

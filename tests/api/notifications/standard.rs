@@ -46,7 +46,10 @@ async fn change_all(till: &TestTill, app: &TestApp) -> ImgId {
     for status in [1, 2] {
         assert_eq!(report(till, app, "order-1", status, &img_id).await.code(), 1);
     }
-    till.store.block_picture(&operator(), store::BlobHash::of(PICTURE), &[], "r").await.unwrap();
+    till.store
+        .change_blocks(&operator(), crate::support::block(&store::BlobHash::of(PICTURE), "r"))
+        .await
+        .unwrap();
     img_id
 }
 

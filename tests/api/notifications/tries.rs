@@ -167,8 +167,8 @@ async fn what_waits_for_a_receiver_that_was_away_is_sent_when_it_is_back() {
     assert_eq!(receiver.received().len(), 10, "a receiver that is away gets no new events");
     receiver.answers(|_, _| Reply::taken());
     let first = domain::event::EventId::parse(&receiver.received()[0].id()).unwrap();
-    let resend = domain::receiver::Resend::One(first);
-    scene.change(domain::receiver::ReceiverCommand::Resend(id(&added).clone(), resend)).await;
+    let resend = domain::operation::receiver::Resend::One(first);
+    scene.change(domain::operation::receiver::ReceiverCommand::Resend(id(&added).clone(), resend)).await;
     scene.until(&added, "nothing waits", |shown| shown.waiting == 0 && shown.receiver.taken == 15).await;
     let ids: BTreeSet<String> = receiver.received().iter().map(Notification::id).collect();
     assert_eq!((ids.len(), receiver.received().len()), (15, 25));

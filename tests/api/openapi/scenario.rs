@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::app::Scope;
-use domain::app_command::{AppCommand, IssuedLoginCode};
 use domain::endpoint::Endpoint;
 use domain::ids::{ImgId, OpenId, UnionId};
 use domain::login::Player;
+use domain::operation::app::{AppCommand, IssuedLoginCode};
 use domain::per_second::PerSecond;
 use domain::signature::{PayKey, canonical_string};
 use domain::wallet::WalletCall;
@@ -361,7 +361,7 @@ impl Scenario {
 
     async fn block(&self, image: &ImgId) {
         let contents = self.till.store.image(image).await.unwrap().unwrap().contents;
-        self.till.store.block_picture(&operator(), contents, &[], "tests").await.unwrap();
+        self.till.store.change_blocks(&operator(), crate::support::block(&contents, "tests")).await.unwrap();
     }
 
     /// Signs the fields in the order of the document, which is not that of the alphabet.

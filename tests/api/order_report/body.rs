@@ -1,6 +1,6 @@
 //! Order reports up to their body: who may report, and what is read at all (contract 2.6 and 4.1).
 
-use domain::app_command::AppCommand;
+use domain::operation::app::AppCommand;
 use std::time::Duration;
 
 use serde_json::{Value, json};

@@ -7,8 +7,8 @@ mod races;
 use std::time::Duration;
 
 use domain::app::Category;
-use domain::app_command::AppCommand;
 use domain::ids::{OrderNo, PackageVersion, PagePath, PoiId};
+use domain::operation::app::AppCommand;
 use fields::bad_fields;
 use serde_json::{Map, Value, json};
 

@@ -1,8 +1,8 @@
 //! Large changes of the console that wait for a second person: who sees, confirms and refuses one (contract 8.6.40).
 
-use domain::console_user::{ConsoleUserName, Role};
+use domain::console_user::{ConsoleUserName, PasswordHash, Role};
 use domain::rights::{Apps, Rights};
-use store::secrets::{PasswordHash, random_token};
+use store::secrets::random_token;
 
 use crate::game::Game;
 use crate::support::console::{Browser, session};
@@ -12,7 +12,7 @@ const EXCHANGE: &str = "/console/apps/a1/exchanges/B1/give-back";
 const CREDIT: &str = "/console/apps/a1/players/o1/credit";
 const CONFIRM: &str = "/console/apps/a1/request/confirm";
 const REFUSE: &str = "/console/apps/a1/request/refuse";
-const OWN: &str = "You asked for this change yourself. Another admin must confirm it.";
+const OWN: &str = "You asked for this change yourself, and another admin must confirm it.";
 
 /// Changes of more than 500 coins need a second person, and support gives back 1,000. The player `o1` has spent 3,000 of
 /// 5,000 coins with `B1`.
@@ -112,7 +112,11 @@ async fn only_an_admin_of_the_app_confirms() {
         assert!(page.status == 404 && page.body.contains("There is no app a1."), "{}", page.body);
     }
     let none = foreign.post("/console/apps/a2/request/confirm", &[("ref", "r1")]).await;
-    assert!(none.status == 404 && none.body.contains("The app a2 has no request r1."), "{}", none.body);
+    assert!(
+        none.status == 404 && none.body.contains("There is no request r1 of an app a2."),
+        "{}",
+        none.body
+    );
     assert_eq!(till.purses(&app, "o1").await, (0, 2000, 2));
     let own = till.browser_of(of_app(Role::Admin, "a1")).await;
     assert!(own.get("/console/requests").await.body.contains("Requests <span class=\"tag wait\">1</span>"));
@@ -138,7 +142,7 @@ async fn a_confirmation_needs_a_proof() {
 async fn the_limit_of_support_holds_when_it_asks_and_when_an_admin_confirms() {
     let (till, app) = till().await;
     let (support, other) = (till.browser(Role::Support).await, till.browser(Role::Support).await);
-    let above = "the role support gives back at most 1\u{202f}000 coins of an exchange";
+    let above = "The role support gives back at most 1000 coins of an exchange.";
     let refused = give_back(&support, "1001", "r1").await;
     assert!(refused.status == 400 && refused.body.contains(above), "{}", refused.body);
     assert_eq!(till.number("SELECT count(*) FROM console_requests").await, 0);
@@ -159,8 +163,7 @@ async fn the_limit_of_support_holds_when_it_asks_and_when_an_admin_confirms() {
     assert_eq!(till.purses(&app, "o1").await, (0, 2600, 3));
     // Together they would be 1,200 coins.
     let refused = admin.post(CONFIRM, &[("ref", "r2")]).await;
-    let words = "Who asked for this change may give back at most 1\u{202f}000 coins of an exchange. Refuse it, and ask \
-                 for another one.";
+    let words = "The role support gives back at most 1000 coins of an exchange.";
     assert!(refused.status == 400 && refused.body.contains(words), "{}", refused.body);
     assert_eq!(till.purses(&app, "o1").await, (0, 2600, 3));
     let waits = "SELECT count(*) FROM console_requests WHERE ref = 'r2' AND state = 'waiting'";

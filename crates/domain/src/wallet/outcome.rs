@@ -102,38 +102,29 @@ pub enum WalletOutcome {
     Refused(Refused),
 }
 
-/// Why a request to a wallet was refused. The words are for operators.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+/// Why a request to a wallet was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
     /// The reference was used with other content.
-    #[error("it was used for another player or with other amounts")]
     Conflict,
     /// The reference was used more than 48 hours ago.
-    #[error("it was used more than 48 hours ago")]
     Expired,
     /// A query has closed the reference.
-    #[error("a query has closed it")]
     Closed,
     /// `ts` was outside the window, and the reference is new.
-    #[error("ts is outside the accepted window")]
     TsOutsideWindow,
     /// The app has no wallet for this open id.
-    #[error("the app has no such player")]
     UnknownWallet,
     /// The purses do not cover the deduction.
-    #[error("the player has {} gifted and {} charged coins", .0.free(), .0.charge())]
     InsufficientBalance(Balances),
     /// The cancel asks for more than is left of the exchange.
-    #[error("{remaining} is left to give back")]
     MoreThanLeft {
         /// What is left.
         remaining: i64,
     },
     /// The player has no such number.
-    #[error("the player has no such exchange")]
     UnknownNumber,
     /// A purse would hold more than 64 bits.
-    #[error("a balance would be more than 9223372036854775807")]
     PurseFull,
 }
 

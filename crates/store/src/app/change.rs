@@ -2,19 +2,19 @@
 //! writes no line (contract 8.5.2).
 
 use domain::app::{AppChange, AppLimitsChange, AppSettings};
-use domain::app_command::{AppRefusal, AppReport, LimitsSet, NewAppSecrets, Suspension};
+use domain::operation::app::{AppReport, LimitsSet, NewAppSecrets, Suspension, app_taken};
+use domain::operation::unknown_app;
 use domain::rights::Apps;
 use serde_json::json;
 use sqlx::PgConnection;
 
 use super::columns::{AppColumns, write_columns};
-use super::command::{AppUpdate, CommandError};
+use super::command::AppUpdate;
 use super::keys::insert_pay_key;
 use super::select_apps;
-use crate::Result;
-use crate::StoreError;
 use crate::operator_log::Action;
 use crate::secrets::random_key_text;
+use crate::{OperationError, Result, StoreError};
 
 impl AppUpdate {
     /// Creates the app with new secrets.
@@ -22,7 +22,7 @@ impl AppUpdate {
         &self,
         connection: &mut PgConnection,
         settings: &AppSettings,
-    ) -> Result<AppReport, CommandError> {
+    ) -> Result<AppReport, OperationError> {
         let app_id = &self.app_id;
         let (app_secret, pay_key) = (random_key_text(), random_key_text());
         let key = self.store.encrypting_key(connection).await?;
@@ -38,7 +38,7 @@ impl AppUpdate {
             let taken = sqlx::query_scalar!("SELECT 1 FROM apps WHERE app_id = $1", app_id.as_str());
             let is_taken = taken.fetch_optional(&mut *connection).await?.is_some();
             // Else another transaction has just taken the number, so the change is tried again.
-            return Err(if is_taken { self.refused(AppRefusal::IdTaken) } else { StoreError::Again.into() });
+            return Err(if is_taken { app_taken(&self.app_id).into() } else { StoreError::Again.into() });
         }
         let columns = AppColumns { settings: settings.clone(), ..AppColumns::default() };
         write_columns(connection, app_id, &columns).await?;
@@ -53,7 +53,7 @@ impl AppUpdate {
         &self,
         connection: &mut PgConnection,
         change: &AppChange,
-    ) -> Result<AppReport, CommandError> {
+    ) -> Result<AppReport, OperationError> {
         let before = self.lock(connection).await?.columns;
         let settings = before.settings.changed(change);
         let is_new = settings != before.settings;
@@ -62,7 +62,7 @@ impl AppUpdate {
             write_columns(connection, &self.app_id, &AppColumns { settings, ..before }).await?;
         }
         let app = select_apps(&mut *connection, Some(&self.app_id), &Apps::ALL, None, 1).await?.pop();
-        let report = AppReport::App(Box::new(app.ok_or_else(|| self.refused(AppRefusal::UnknownApp))?));
+        let report = AppReport::App(Box::new(app.ok_or_else(|| unknown_app(&self.app_id))?));
         if is_new {
             line.answer(&report).record(connection).await?;
         }
@@ -74,7 +74,7 @@ impl AppUpdate {
         &self,
         connection: &mut PgConnection,
         change: &AppLimitsChange,
-    ) -> Result<AppReport, CommandError> {
+    ) -> Result<AppReport, OperationError> {
         let before = self.lock(connection).await?.columns;
         let limits = before.limits.changed(change);
         let report = AppReport::Limits(LimitsSet { app_id: self.app_id.clone(), limits: limits.clone() });
@@ -91,7 +91,7 @@ impl AppUpdate {
         &self,
         connection: &mut PgConnection,
         suspended: bool,
-    ) -> Result<AppReport, CommandError> {
+    ) -> Result<AppReport, OperationError> {
         let app = self.lock(connection).await?;
         let report = AppReport::Suspension(Suspension { app_id: self.app_id.clone(), suspended });
         if app.is_suspended() != suspended {

@@ -1,18 +1,16 @@
 //! Carries out the commands of operators to apps. A command, its line in the operator's log and the
 //! answer that is kept for an idempotent request are one transaction.
 
-use domain::app_command::{AppCommand, AppRefusal, AppReport};
 use domain::ids::AppId;
+use domain::operation::app::{AppCommand, AppReport};
+use domain::operation::unknown_app;
 use domain::operator::Operator;
 use sqlx::PgConnection;
 use sqlx::types::Json;
 
 use super::columns::AppRow;
 use crate::operator_log::{Action, LogLine};
-use crate::{Refusable, Result, Store};
-
-/// Why a command was not carried out.
-pub type CommandError = Refusable<AppRefusal>;
+use crate::{OperationError, Result, Store};
 
 /// The transaction of a command: who changes which app.
 pub(crate) struct AppUpdate {
@@ -32,7 +30,7 @@ impl Store {
         operator: &Operator,
         app_id: &AppId,
         command: AppCommand,
-    ) -> Result<AppReport, CommandError> {
+    ) -> Result<AppReport, OperationError> {
         let update = AppUpdate { store: self.clone(), operator: operator.clone(), app_id: app_id.clone() };
         self.transaction((update, command), |connection, (update, command)| {
             Box::pin(update.carry_out(connection, command))
@@ -46,7 +44,7 @@ impl AppUpdate {
         &self,
         connection: &mut PgConnection,
         command: &AppCommand,
-    ) -> Result<AppReport, CommandError> {
+    ) -> Result<AppReport, OperationError> {
         match command {
             AppCommand::Create(settings) => self.create(connection, settings).await,
             AppCommand::Change(change) => self.change_settings(connection, change).await,
@@ -65,17 +63,13 @@ impl AppUpdate {
     }
 
     /// Reads the app and locks its row, so changes of one app take turns.
-    pub(super) async fn lock(&self, connection: &mut PgConnection) -> Result<AppRow, CommandError> {
+    pub(super) async fn lock(&self, connection: &mut PgConnection) -> Result<AppRow, OperationError> {
         let row = sqlx::query_scalar!(
             r#"SELECT to_jsonb(apps) - '{app_secret,former_secret}'::text[] AS "app!: Json<AppRow>" FROM apps WHERE app_id = $1 FOR UPDATE"#,
             self.app_id.as_str()
         );
         let app = row.fetch_optional(connection).await?;
-        app.map(|Json(app)| app).ok_or_else(|| self.refused(AppRefusal::UnknownApp))
-    }
-
-    pub(crate) fn refused(&self, refusal: fn(AppId) -> AppRefusal) -> CommandError {
-        CommandError::Refused(refusal(self.app_id.clone()))
+        app.map(|Json(app)| app).ok_or_else(|| unknown_app(&self.app_id).into())
     }
 
     /// A line about the app, without the states before and after.

@@ -1,18 +1,18 @@
 //! Rotation of an app's pay keys and app secrets, and what operators see of them (contract 8.2.2 and 8.2.3).
 
 use domain::app::LIVE_KEYS;
-use domain::app_command::{AppRefusal, AppReport, NewAppSecret, NewPayKey};
 use domain::ids::AppId;
+use domain::operation::app::{AppReport, NewAppSecret, NewPayKey, keys_changed};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use super::command::{AppUpdate, CommandError};
+use super::command::AppUpdate;
 use crate::operator_log::Action;
 use crate::secrets::random_key_text;
-use crate::{Result, Store};
+use crate::{OperationError, Result, Store};
 
 /// How many pay keys are shown, the newest first.
 const PAY_KEYS_MAX: i64 = 20;
@@ -77,7 +77,7 @@ impl AppUpdate {
         &self,
         connection: &mut PgConnection,
         newest: Option<i32>,
-    ) -> Result<AppReport, CommandError> {
+    ) -> Result<AppReport, OperationError> {
         self.lock(connection).await?;
         let pay_key = random_key_text();
         let sealed = self.store.encrypting_key(connection).await?.seal(&self.app_id, &pay_key);
@@ -91,7 +91,7 @@ impl AppUpdate {
         &self,
         connection: &mut PgConnection,
         newest: Option<i32>,
-    ) -> Result<AppReport, CommandError> {
+    ) -> Result<AppReport, OperationError> {
         self.lock(connection).await?;
         let app_secret = random_key_text();
         let sealed = self.store.encrypting_key(connection).await?.seal(&self.app_id, &app_secret);
@@ -115,9 +115,9 @@ impl AppUpdate {
         action: Action,
         (seen, generation): (Option<i32>, i32),
         report: AppReport,
-    ) -> Result<AppReport, CommandError> {
+    ) -> Result<AppReport, OperationError> {
         if seen.is_some_and(|seen| seen != generation - 1) {
-            return Err(self.refused(AppRefusal::KeysChanged));
+            return Err(keys_changed(&self.app_id).into());
         }
         let line = self.line(action).before(json!({ "generation": generation - 1 }));
         line.after(json!({ "generation": generation })).answer(&report).record(connection).await?;

@@ -1,19 +1,20 @@
 //! Operators publish packages, and register points of interest, payment pre-orders and players. They
 //! may register known ones again, and list what is registered.
 
-use domain::app_command::{
-    AppRefusal, AppReport, KnownPlayers, PublishedPackage, RegisteredPois, RegisteredPreorders,
-};
 use domain::ids::{AppId, OpenId, OrderNo, PackageVersion, PagePath, PoiId};
+use domain::operation::app::{
+    AppReport, KnownPlayers, PublishedPackage, RegisteredPois, RegisteredPreorders,
+};
+use domain::operation::unknown_app;
 use serde_json::json;
 use sqlx::PgConnection;
 
 use super::app_exists;
-use super::command::{AppUpdate, CommandError};
+use super::command::AppUpdate;
 use crate::operator_log::Action;
 use crate::paging::LISTED_MAX;
 use crate::wallet_no::random_wallet_no;
-use crate::{Result, Store};
+use crate::{OperationError, Result, Store};
 
 impl Store {
     /// The points of interest of an app in the order of their ids, 1,000 at most.
@@ -46,7 +47,7 @@ impl AppUpdate {
         connection: &mut PgConnection,
         version: &PackageVersion,
         pages: &[PagePath],
-    ) -> Result<AppReport, CommandError> {
+    ) -> Result<AppReport, OperationError> {
         self.lock(connection).await?;
         let latest = sqlx::query!(
             "SELECT version, pages FROM packages WHERE app_id = $1
@@ -79,7 +80,7 @@ impl AppUpdate {
         &self,
         connection: &mut PgConnection,
         poi_ids: &[PoiId],
-    ) -> Result<AppReport, CommandError> {
+    ) -> Result<AppReport, OperationError> {
         self.lock(connection).await?;
         let added = sqlx::query_scalar!(
             "INSERT INTO pois (app_id, poi_id) SELECT $1, unnest($2::text[])
@@ -99,7 +100,7 @@ impl AppUpdate {
         &self,
         connection: &mut PgConnection,
         numbers: &[OrderNo],
-    ) -> Result<AppReport, CommandError> {
+    ) -> Result<AppReport, OperationError> {
         self.lock(connection).await?;
         let added = sqlx::query_scalar!(
             "INSERT INTO preorders (app_id, out_order_no) SELECT $1, unnest($2::text[])
@@ -119,9 +120,9 @@ impl AppUpdate {
         &self,
         connection: &mut PgConnection,
         open_ids: &[OpenId],
-    ) -> Result<AppReport, CommandError> {
+    ) -> Result<AppReport, OperationError> {
         if !app_exists(&mut *connection, &self.app_id).await? {
-            return Err(self.refused(AppRefusal::UnknownApp));
+            return Err(unknown_app(&self.app_id).into());
         }
         let added = sqlx::query_scalar!(
             "INSERT INTO wallets (app_no, open_id, wallet_no)
@@ -146,7 +147,7 @@ impl AppUpdate {
         name: &str,
         added: &[String],
         report: AppReport,
-    ) -> Result<AppReport, CommandError> {
+    ) -> Result<AppReport, OperationError> {
         if !added.is_empty() {
             self.line(action).after(json!({ name: added })).answer(&report).record(connection).await?;
         }

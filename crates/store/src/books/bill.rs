@@ -7,12 +7,13 @@ use csv::{Writer, WriterBuilder};
 use domain::csv::csv_text;
 use domain::ids::AppId;
 use domain::moment::{plain, rfc3339};
+use domain::operation::unknown_app;
 use domain::period::TimeSpan;
 use futures_util::TryStreamExt as _;
 use sqlx::PgConnection;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
-use crate::{CsvReader, Store, StoreError};
+use crate::{CsvReader, OperationError, Store, StoreError};
 
 /// Bytes after which a piece ends, with the line in which they are reached.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -58,23 +59,6 @@ pub struct BillSums {
     pub charge_change: i128,
 }
 
-/// Why a bill is not complete.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BillError {
-    /// There is no such app.
-    #[error("there is no app {0}")]
-    UnknownApp(AppId),
-    /// The store has failed.
-    #[error(transparent)]
-    Store(StoreError),
-}
-
-impl<E: Into<StoreError>> From<E> for BillError {
-    fn from(error: E) -> Self {
-        Self::Store(error.into())
-    }
-}
-
 /// What comes of a bill.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BillPiece {
@@ -106,11 +90,16 @@ impl Store {
     ///
     /// # Errors
     /// `Overloaded` while this process makes others.
-    pub async fn bill(&self, app_id: &AppId, span: TimeSpan, reader: CsvReader) -> Result<Bill, BillError> {
+    pub async fn bill(
+        &self,
+        app_id: &AppId,
+        span: TimeSpan,
+        reader: CsvReader,
+    ) -> Result<Bill, OperationError> {
         let permit = self.bills.take()?;
         let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
         let app_no = app_no.fetch_optional(&self.pool).await?;
-        let app_no = app_no.ok_or_else(|| BillError::UnknownApp(app_id.clone()))?;
+        let app_no = app_no.ok_or_else(|| unknown_app(app_id))?;
         let connection = self.connect_without_limits().await?;
         let (out, pieces) = mpsc::channel(1);
         // A reader who hangs up does not end the work of the database, so the permit must last as long.

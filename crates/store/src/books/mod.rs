@@ -13,10 +13,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{Result, StoreError};
 
-pub use bill::{Bill, BillColumn, BillError, BillPiece, BillSums};
+pub use bill::{Bill, BillColumn, BillPiece, BillSums};
 pub use comparison::{Compared, Comparison, ComparisonPermit, OneSided};
 pub use reconcile::{Difference, ReconcileError, Reconciled};
-pub use statement::{Credits, Flows, Statement, StatementError};
+pub use statement::{Credits, Flows, Statement};
 pub use their_file::{FileFault, FileRefusal, TheirFile};
 
 /// Statements, bills and comparisons that a process makes at the same time, of each so many. Each reads much of the ledger

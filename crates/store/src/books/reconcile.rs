@@ -10,6 +10,7 @@ use std::io;
 use domain::csv::csv_text;
 use domain::ids::AppId;
 use domain::moment;
+use domain::operation::unknown_app;
 use domain::period::TimeSpan;
 use futures_util::TryStreamExt as _;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _};
@@ -17,7 +18,7 @@ use time::OffsetDateTime;
 
 use super::bill::BillColumn;
 use super::their_file::{FileRefusal, TheirFile};
-use crate::{Store, StoreError};
+use crate::{OperationError, Store, StoreError};
 
 /// Bytes of lines that are sent in a piece.
 const PIECE_BYTES: usize = 1 << 20;
@@ -25,20 +26,20 @@ const PIECE_BYTES: usize = 1 << 20;
 const LINES_OF_A_TURN: i64 = 1000;
 
 /// Why nothing was compared.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 pub enum ReconcileError {
-    /// There is no such app.
-    #[error("there is no app {0}")]
-    UnknownApp(AppId),
+    /// There is no such app, or the store has failed.
+    Operation(OperationError),
     /// The file is not acceptable. The words name it, the line and the field.
-    #[error("{0}")]
     File(FileRefusal),
     /// The result could not be written.
-    #[error(transparent)]
-    Output(#[from] io::Error),
-    /// The store has failed.
-    #[error(transparent)]
-    Store(StoreError),
+    Output(io::Error),
+}
+
+impl<E: Into<OperationError>> From<E> for ReconcileError {
+    fn from(error: E) -> Self {
+        Self::Operation(error.into())
+    }
 }
 
 impl From<FileRefusal> for ReconcileError {
@@ -47,15 +48,9 @@ impl From<FileRefusal> for ReconcileError {
     }
 }
 
-impl From<StoreError> for ReconcileError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
-}
-
-impl From<sqlx::Error> for ReconcileError {
-    fn from(error: sqlx::Error) -> Self {
-        Self::Store(error.into())
+impl From<io::Error> for ReconcileError {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
     }
 }
 
@@ -116,7 +111,7 @@ impl Store {
     ) -> Result<Reconciled, ReconcileError> {
         let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
         let app_no = app_no.fetch_optional(&self.pool).await?;
-        let app_no = app_no.ok_or_else(|| ReconcileError::UnknownApp(app_id.clone()))?;
+        let app_no = app_no.ok_or_else(|| unknown_app(app_id))?;
         let mut connection = self.connect_without_limits().await?;
         let columns = file.columns();
         make_tables(&mut connection, &columns).await?;

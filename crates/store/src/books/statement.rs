@@ -5,16 +5,17 @@ use std::fmt::Write as _;
 
 use domain::ids::AppId;
 use domain::moment::rfc3339;
+use domain::operation::books::{not_closed, sums_too_large};
+use domain::operation::unknown_app;
 use domain::period::{Period, TimeSpan, TimeZone};
 use domain::text;
-use domain::text::Text;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use sqlx::{Connection as _, Executor as _, PgConnection};
 use time::OffsetDateTime;
 
 use super::settled::{SETTLES_IN, Settled, settled};
-use crate::{Store, StoreError};
+use crate::{OperationError, Store, StoreError};
 
 /// Credits of operators by the way they came.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
@@ -83,29 +84,6 @@ pub struct Statement {
     pub sha256: String,
 }
 
-/// Why there is no statement.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum StatementError {
-    /// There is no such app.
-    #[error("there is no app {0}")]
-    UnknownApp(AppId),
-    /// More entries may come into the period. The words say until when.
-    #[error("{}", .0.english())]
-    NotClosed(Text),
-    /// A figure needs more than 64 bits.
-    #[error("the sums of {0} need more than 64 bits")]
-    TooLarge(Period),
-    /// The store has failed.
-    #[error(transparent)]
-    Store(StoreError),
-}
-
-impl<E: Into<StoreError>> From<E> for StatementError {
-    fn from(error: E) -> Self {
-        Self::Store(error.into())
-    }
-}
-
 impl Store {
     /// The statement of a period that is closed. It reads the whole ledger of the app, its archives too.
     ///
@@ -116,7 +94,7 @@ impl Store {
         app_id: &AppId,
         period: Period,
         zone: &TimeZone,
-    ) -> Result<Statement, StatementError> {
+    ) -> Result<Statement, OperationError> {
         let permit = self.statements.take()?;
         let (store, app_id, zone) = (self.clone(), app_id.clone(), zone.clone());
         // A caller who hangs up does not end the work of the database, so the permit must last as long.
@@ -134,10 +112,10 @@ impl Store {
         app_id: AppId,
         period: Period,
         zone: &TimeZone,
-    ) -> Result<Statement, StatementError> {
+    ) -> Result<Statement, OperationError> {
         let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
         let Some(app_no) = app_no.fetch_optional(&self.pool).await? else {
-            return Err(StatementError::UnknownApp(app_id));
+            return Err(unknown_app(app_id).into());
         };
         let span = period.span(zone);
         let mut connection = self.connect_without_limits().await?;
@@ -156,9 +134,9 @@ fn must_be_closed(
     period: Period,
     zone: &TimeZone,
     TimeSpan { since, until }: TimeSpan,
-) -> Result<(), StatementError> {
+) -> Result<(), OperationError> {
     let (end, zone) = (until, zone.as_str());
-    let (until, period) = (rfc3339(until), period.to_string());
+    let (field, until, period) = (period.field(), rfc3339(until), period.to_string());
     let why = match state {
         _ if since == end => text!("there is no {period} in {zone}: its clocks skipped it", period, zone),
         Settled::Yes => return Ok(()),
@@ -176,7 +154,7 @@ fn must_be_closed(
             period
         ),
     };
-    Err(StatementError::NotClosed(why))
+    Err(not_closed(field, why).into())
 }
 
 /// The sums of one purse.
@@ -284,8 +262,8 @@ impl Sums {
         period: Period,
         zone: &TimeZone,
         TimeSpan { since, until }: TimeSpan,
-    ) -> Result<Statement, StatementError> {
-        let flows = |purse: &Purse| purse.flows().ok_or(StatementError::TooLarge(period));
+    ) -> Result<Statement, OperationError> {
+        let flows = |purse: &Purse| purse.flows().ok_or_else(|| sums_too_large(period.field(), period));
         let is_by_source = |purse: &Purse| purse.sources.iter().sum::<i128>() == purse.credits;
         let mut statement = Statement {
             app_id: app_id.to_string(),

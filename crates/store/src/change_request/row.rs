@@ -3,10 +3,11 @@
 use domain::fields::Expected;
 use domain::ids::{AppId, BizNo, CreditRef, OpenId};
 use domain::ledger::ReferenceKind;
+use domain::operation::wallet::{Credit, Debit, GiveBack};
 use domain::wallet::Amount;
 use time::OffsetDateTime;
 
-use super::{AskedAmounts, AskedChange, ChangeRequest, RequestState};
+use super::{ChangeRequest, RequestState};
 use crate::{Result, StoreError};
 
 /// A request waits for this long.
@@ -39,26 +40,25 @@ impl Row {
     }
 
     fn parse(self) -> Result<ChangeRequest, Expected> {
-        let (free, charge) = (self.free, self.charge);
-        let amounts = match ReferenceKind::parse(&self.kind)? {
-            ReferenceKind::Credit => AskedAmounts::Credit { free, charge, create: self.create_wallet },
-            ReferenceKind::Debit => AskedAmounts::Debit { free, charge },
-            ReferenceKind::Cancel => AskedAmounts::GiveBack {
-                biz_no: BizNo::parse(self.of_biz_no.as_deref().unwrap_or_default())?,
-                amount: Amount::parse(&self.amount.unwrap_or_default().to_string())?,
-            },
+        let (free, charge, create, note) = (self.free, self.charge, self.create_wallet, self.reason);
+        let (open_id, reference) = (OpenId::parse(&self.open_id)?, CreditRef::parse(&self.reference)?);
+        let player = open_id.clone();
+        let command = match ReferenceKind::parse(&self.kind)? {
+            ReferenceKind::Credit => Credit { open_id: player, free, charge, reference, note, create }.into(),
+            ReferenceKind::Debit => Debit { open_id: player, free, charge, reference, note }.into(),
+            ReferenceKind::Cancel => {
+                let biz_no = BizNo::parse(self.of_biz_no.as_deref().unwrap_or_default())?;
+                let amount = Amount::parse(&self.amount.unwrap_or_default().to_string())?;
+                GiveBack { biz_no, amount, reference, note }.into()
+            }
             ReferenceKind::Exchange | ReferenceKind::Present | ReferenceKind::Closed => {
                 return Err(Expected::one_of(&["credit", "debit", "cancel"]));
             }
         };
         Ok(ChangeRequest {
             app_id: AppId::parse(&self.app_id)?,
-            change: AskedChange {
-                open_id: OpenId::parse(&self.open_id)?,
-                amounts,
-                reference: CreditRef::parse(&self.reference)?,
-                reason: self.reason,
-            },
+            open_id,
+            command,
             asked_by: self.asked_by,
             asked_at: self.asked_at,
             ends_at: self.ends_at,

@@ -2,21 +2,10 @@
 //! the recovery codes. Each code works once, on all instances together.
 
 use domain::console_user::ConsoleUserName;
-use domain::secret::Secret;
+use domain::operation::user::NewSecondFactor;
 use sqlx::PgConnection;
 
 use crate::{Result, Store, StoreError};
-
-/// A second factor that a user sets up.
-#[derive(Debug, Clone)]
-pub struct NewSecondFactor {
-    /// The secret, in base32.
-    pub secret: Secret,
-    /// The step of the code that the user typed to show that they have it.
-    pub step: u64,
-    /// The hashes of the recovery codes.
-    pub recovery_codes: Vec<[u8; 32]>,
-}
 
 impl Store {
     /// The secret of a user's second factor, in base32. `None` for a user without.

@@ -3,12 +3,11 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use domain::console_user::ConsoleUserName;
+use domain::console_user::{ConsoleUserName, PasswordHash};
 use domain::rights::Rights;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use crate::secrets::PasswordHash;
 use crate::{Result, Store, StoreError};
 
 /// After this many failed attempts in a row an address has to wait with that name.

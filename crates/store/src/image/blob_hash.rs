@@ -20,6 +20,11 @@ impl BlobHash {
         Self(Sha256::digest(contents).into())
     }
 
+    /// The hash that these bytes are.
+    pub(super) const fn kept(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
     /// The hash of an accepted picture, which was computed with the picture.
     pub(super) const fn of_kept(kept: &Kept) -> Self {
         Self(kept.content_sha256)
@@ -35,7 +40,9 @@ impl BlobHash {
         &self.0
     }
 
-    pub(super) const fn as_array(&self) -> &[u8; 32] {
+    /// Its bytes.
+    #[must_use]
+    pub const fn as_array(&self) -> &[u8; 32] {
         &self.0
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use domain::ids::ImgId;
+use domain::operation::image::{ImageCommand, ImageReport, not_blocked};
 use domain::operator::Operator;
 use pictures::{NEAR_COPY_DISTANCE_MAX, PerceptualHash};
 use serde::Serialize;
@@ -12,7 +13,7 @@ use sqlx::PgConnection;
 use super::blob_hash::BlobHash;
 use crate::event::tell_of_images;
 use crate::operator_log::{Action, LogLine};
-use crate::{Result, Store};
+use crate::{OperationError, Result, Store};
 
 /// A blocked picture.
 #[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
@@ -30,15 +31,6 @@ pub struct Block {
     /// Number of images under the block.
     #[schemars(with = "u64")]
     pub images: i64,
-}
-
-/// The result of a block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BlockOutcome {
-    /// True when the picture was blocked before. Its reason is replaced.
-    pub was_blocked: bool,
-    /// Number of images under the block.
-    pub images: u64,
 }
 
 /// Waits for a concurrent block. A later block waits for this transaction.
@@ -123,63 +115,31 @@ async fn write_block(
 }
 
 impl Store {
-    /// Blocks a picture and its near copies. From now on they are not served and not accepted, and
-    /// no order may use them.
-    pub async fn block_picture(
+    /// Changes the block list for an operator. A block holds from now on: the picture and its near copies are not served
+    /// and not accepted, and no order may use them. Images that another block matches stay blocked after the end of one.
+    ///
+    /// # Errors
+    /// The picture is not blocked, or the database is away.
+    pub async fn change_blocks(
         &self,
         operator: &Operator,
-        contents: BlobHash,
-        perceptual_hashes: &[PerceptualHash],
-        reason: &str,
-    ) -> Result<BlockOutcome> {
-        let hashes: Vec<i64> = perceptual_hashes.iter().map(|hash| hash.to_i64()).collect();
-        let context = (operator.clone(), hashes, reason.to_owned());
-        let blocking = self.transaction(context, move |connection, (operator, hashes, reason)| {
+        command: ImageCommand,
+    ) -> Result<ImageReport, OperationError> {
+        let changed = self.transaction((operator.clone(), command), |connection, (operator, command)| {
             Box::pin(async move {
-                let former = lock_block(connection, &contents).await?;
-                let images = write_block(connection, &contents, hashes, reason).await?;
-                let subject = contents.to_string();
-                let line = LogLine::new(operator, Action::ImageBlock, &subject).note(reason);
-                let line = line.before(former.as_ref().map(|reason| json!({ "reason": reason })));
-                line.after(json!({ "reason": reason, "images": images })).record(connection).await?;
-                Ok(BlockOutcome { was_blocked: former.is_some(), images })
+                match command {
+                    ImageCommand::Block { picture, near_copies, reason } => {
+                        block(connection, operator, BlobHash::kept(*picture), (near_copies, reason)).await
+                    }
+                    ImageCommand::Unblock { picture, name } => {
+                        unblock(connection, operator, BlobHash::kept(*picture), name).await
+                    }
+                }
             })
         });
-        let blocked: Result<BlockOutcome> = blocking.await;
+        let changed = changed.await;
         self.events.notify_one();
-        blocked
-    }
-
-    /// Removes the block of a picture. `false` when there was none. Images that another block
-    /// matches stay blocked.
-    pub async fn unblock_picture(&self, operator: &Operator, contents: BlobHash) -> Result<bool> {
-        self.transaction(operator.clone(), move |connection, operator| {
-            Box::pin(async move {
-                let Some(reason) = lock_block(connection, &contents).await? else { return Ok(false) };
-                sqlx::query!("DELETE FROM picture_blocks WHERE content_sha256 = $1", contents.as_bytes())
-                    .execute(&mut *connection)
-                    .await?;
-                // Another block may match them.
-                sqlx::query!(
-                    "UPDATE images i SET blocked_by = (
-                         SELECT b.content_sha256 FROM picture_blocks b
-                         WHERE b.content_sha256 = i.content_sha256 OR EXISTS (
-                             SELECT 1 FROM unnest(b.perceptual_hashes) AS h (bits)
-                             WHERE bit_count((h.bits # i.perceptual_hash)::bit(64)) <= $2)
-                         ORDER BY b.blocked_at, b.content_sha256 LIMIT 1)
-                     WHERE i.blocked_by = $1",
-                    contents.as_bytes(),
-                    i64::from(NEAR_COPY_DISTANCE_MAX)
-                )
-                .execute(&mut *connection)
-                .await?;
-                let subject = contents.to_string();
-                let line = LogLine::new(operator, Action::ImageUnblock, &subject);
-                line.before(json!({ "reason": reason })).record(connection).await?;
-                Ok(true)
-            })
-        })
-        .await
+        changed
     }
 
     /// The block of an image.
@@ -206,4 +166,49 @@ impl Store {
         .fetch_all(&self.pool)
         .await?)
     }
+}
+
+async fn block(
+    connection: &mut PgConnection,
+    operator: &Operator,
+    contents: BlobHash,
+    (near_copies, reason): (&[i64], &str),
+) -> Result<ImageReport, OperationError> {
+    let former = lock_block(connection, &contents).await?;
+    let images = write_block(connection, &contents, near_copies, reason).await?;
+    let subject = contents.to_string();
+    let line = LogLine::new(operator, Action::ImageBlock, &subject).note(reason);
+    let line = line.before(former.as_ref().map(|reason| json!({ "reason": reason })));
+    line.after(json!({ "reason": reason, "images": images })).record(connection).await?;
+    Ok(ImageReport { was_blocked: former.is_some(), images })
+}
+
+async fn unblock(
+    connection: &mut PgConnection,
+    operator: &Operator,
+    contents: BlobHash,
+    name: &str,
+) -> Result<ImageReport, OperationError> {
+    let reason = lock_block(connection, &contents).await?.ok_or_else(|| not_blocked(name))?;
+    sqlx::query!("DELETE FROM picture_blocks WHERE content_sha256 = $1", contents.as_bytes())
+        .execute(&mut *connection)
+        .await?;
+    // Another block may match them.
+    sqlx::query!(
+        "UPDATE images i SET blocked_by = (
+             SELECT b.content_sha256 FROM picture_blocks b
+             WHERE b.content_sha256 = i.content_sha256 OR EXISTS (
+                 SELECT 1 FROM unnest(b.perceptual_hashes) AS h (bits)
+                 WHERE bit_count((h.bits # i.perceptual_hash)::bit(64)) <= $2)
+             ORDER BY b.blocked_at, b.content_sha256 LIMIT 1)
+         WHERE i.blocked_by = $1",
+        contents.as_bytes(),
+        i64::from(NEAR_COPY_DISTANCE_MAX)
+    )
+    .execute(&mut *connection)
+    .await?;
+    let subject = contents.to_string();
+    let line = LogLine::new(operator, Action::ImageUnblock, &subject);
+    line.before(json!({ "reason": reason })).record(connection).await?;
+    Ok(ImageReport { was_blocked: true, images: 0 })
 }

@@ -10,8 +10,8 @@ mod texts;
 use std::collections::BTreeMap;
 
 use domain::ids::{AppId, OpenId};
+use domain::operation::player::{ErasedPlayer, archive_moving, nothing_recorded};
 use domain::operator::Operator;
-use serde::Serialize;
 use serde_json::json;
 use sqlx::PgConnection;
 
@@ -19,31 +19,9 @@ use crate::archive::{State, lock_newest};
 use crate::operator_log::{Action, LogLine};
 use crate::pseudonym::{PSEUDONYM, scrub_entries};
 use crate::secrets::random_bytes;
-use crate::{Refusable, Result, Store};
+use crate::{OperationError, Result, Store};
 
 use texts::{Names, replace_in_deliveries, replace_in_ledger, replace_in_log};
-
-/// What an erasure did.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ErasedPlayer {
-    /// The app.
-    pub app_id: String,
-    /// What stands in place of the `open_id` from now on.
-    pub pseudonym: String,
-    /// Rows that were changed or removed, by kind. `archives` has the numbers of archives instead.
-    pub rows: BTreeMap<&'static str, u64>,
-    /// Files of archives that still name the player.
-    pub archive_files: Vec<String>,
-}
-
-/// Why a player was not erased. Nothing has changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ErasureRefusal {
-    /// Nothing is recorded of such a player.
-    UnknownPlayer,
-    /// Entries of the app are on their way between the ledger and an archive.
-    ArchiveUnderWay,
-}
 
 impl Store {
     /// Erases a player. What calls of this player do afterwards is recorded anew.
@@ -52,7 +30,7 @@ impl Store {
         operator: &Operator,
         app_id: &AppId,
         open_id: &OpenId,
-    ) -> Result<ErasedPlayer, Refusable<ErasureRefusal>> {
+    ) -> Result<ErasedPlayer, OperationError> {
         let pseudonym = format!("{PSEUDONYM}{}", hex::encode(random_bytes::<10>()));
         let context = (operator.clone(), app_id.clone(), open_id.clone(), pseudonym);
         self.transaction(context, |connection, (operator, app_id, open_id, pseudonym)| {
@@ -68,7 +46,7 @@ impl Store {
                 };
                 erased.rows.insert("operator_log", lines.len() as u64);
                 if erased.rows.values().sum::<u64>() == 0 {
-                    return Err(Refusable::Refused(ErasureRefusal::UnknownPlayer));
+                    return Err(nothing_recorded(app_id, open_id).into());
                 }
                 let note = names.replaced(operator.reason());
                 LogLine::new(operator, Action::PlayerErase, pseudonym)
@@ -88,19 +66,19 @@ impl Store {
 async fn erase(
     connection: &mut PgConnection,
     names: &Names<'_>,
-) -> Result<(BTreeMap<&'static str, u64>, Vec<String>), Refusable<ErasureRefusal>> {
+) -> Result<(BTreeMap<&'static str, u64>, Vec<String>), OperationError> {
     sqlx::query!("SET LOCAL statement_timeout = 0").execute(&mut *connection).await?;
     let &Names { app_id, open_id, pseudonym } = names;
     // Before the entries, as a transaction that moves entries does.
     let (_, state) = lock_newest(connection, app_id).await?;
     if state.is_some_and(|state| state != State::Kept.as_str()) {
-        return Err(Refusable::Refused(ErasureRefusal::ArchiveUnderWay));
+        return Err(archive_moving(app_id).into());
     }
     let mut rows = BTreeMap::new();
     let mut archive_files = Vec::new();
     let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id);
     let Some(app_no) = app_no.fetch_optional(&mut *connection).await? else {
-        return Err(Refusable::Refused(ErasureRefusal::UnknownPlayer));
+        return Err(nothing_recorded(app_id, open_id).into());
     };
     let wallet_no = sqlx::query_scalar!(
         "UPDATE wallets SET open_id = $3 WHERE app_no = $1 AND open_id = $2 RETURNING wallet_no",

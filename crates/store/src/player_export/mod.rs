@@ -12,6 +12,7 @@ use csv::WriterBuilder;
 use domain::csv::csv_text;
 use domain::ids::{AppId, OpenId};
 use domain::moment::rfc3339;
+use domain::operation::player::nothing_recorded;
 use domain::operator::Operator;
 use futures_util::TryStreamExt as _;
 use indexmap::IndexMap;
@@ -22,7 +23,7 @@ use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
 use crate::operator_log::{Action, LogLine};
-use crate::{Store, StoreError};
+use crate::{OperationError, Store, StoreError};
 
 domain::word_enum! {
     /// A kind of rows of an export. The word is the name of its files.
@@ -58,28 +59,23 @@ domain::word_enum! {
 pub type ExportedCounts = IndexMap<&'static str, u64>;
 
 /// Why there is no whole export.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 pub enum ExportError {
-    /// Nothing is known about the player. Nothing was written.
-    #[error("the app {0} has no player {1}")]
-    UnknownPlayer(AppId, OpenId),
+    /// Nothing is recorded of the player, or the store has failed.
+    Operation(OperationError),
     /// The export could not be written.
-    #[error(transparent)]
-    Output(#[from] io::Error),
-    /// The store has failed.
-    #[error(transparent)]
-    Store(StoreError),
+    Output(io::Error),
 }
 
-impl From<StoreError> for ExportError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
+impl<E: Into<OperationError>> From<E> for ExportError {
+    fn from(error: E) -> Self {
+        Self::Operation(error.into())
     }
 }
 
-impl From<sqlx::Error> for ExportError {
-    fn from(error: sqlx::Error) -> Self {
-        Self::Store(error.into())
+impl From<io::Error> for ExportError {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
     }
 }
 
@@ -194,7 +190,7 @@ async fn subject(
     );
     let found = found.fetch_one(connection).await?;
     if wallet_no.is_none() && !found.is_named {
-        return Err(ExportError::UnknownPlayer(app_id.clone(), open_id.clone()));
+        return Err(nothing_recorded(app_id, open_id).into());
     }
     let (app_id, open_id) = (app_id.to_string(), open_id.to_string());
     Ok((Subject { app_id, open_id, app_no, wallet_no }, found.at))

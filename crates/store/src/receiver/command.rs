@@ -4,11 +4,13 @@
 use domain::event::{EventId, EventType};
 use domain::ids::AppId;
 use domain::moment::rfc3339;
-use domain::operator::Operator;
-use domain::receiver::{
-    AddedReceiver, NewReceiver, NewReceiverSecret, RECEIVERS_MAX, Receiver, ReceiverCommand, ReceiverId,
-    ReceiverRefusal, ReceiverReport, RemovedReceiver, Resend, Resent, TimeSpan,
+use domain::operation::receiver::{
+    AddedReceiver, NewReceiver, NewReceiverSecret, ReceiverCommand, ReceiverReport, RemovedReceiver, Resend,
+    Resent, too_many_receivers, unknown_event, unknown_receiver,
 };
+use domain::operation::unknown_app;
+use domain::operator::Operator;
+use domain::receiver::{RECEIVERS_MAX, Receiver, ReceiverId, TimeSpan};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
@@ -17,21 +19,20 @@ use crate::app::app_exists;
 use crate::event::{ROWS_AT_ONCE, event_key, number_some};
 use crate::operator_log::{Action, LogLine};
 use crate::secrets::random_bytes;
-use crate::{Refusable, Result, Store, StoreError};
-
-/// Why a command was not carried out.
-pub type ReceiverError = Refusable<ReceiverRefusal>;
+use crate::{OperationError, Result, Store, StoreError};
 
 /// The transaction of a command: who changes receivers of which app.
 pub(super) struct ReceiverUpdate {
-    pub(super) store: Store,
-    pub(super) operator: Operator,
+    store: Store,
+    operator: Operator,
     pub(super) app_id: AppId,
 }
 
 impl Store {
     /// Carries out a command to receivers and reports what was done. The report is also the answer that is kept for the
-    /// operator's idempotent request, if it is one.
+    /// operator's idempotent request, if it is one. A form has the mark that its page showed, in `seen`: it does nothing
+    /// when the receivers have another one now. So a form that is sent twice neither adds a second receiver nor retires a
+    /// secret that was just shown.
     ///
     /// # Errors
     /// The command does not fit what is there, or the database is away.
@@ -40,22 +41,29 @@ impl Store {
         operator: &Operator,
         app_id: &AppId,
         command: ReceiverCommand,
-    ) -> Result<ReceiverReport, ReceiverError> {
+        seen: Option<&str>,
+    ) -> Result<ReceiverReport, OperationError> {
         let update =
             ReceiverUpdate { store: self.clone(), operator: operator.clone(), app_id: app_id.clone() };
-        self.transaction((update, command), |connection, (update, command)| {
-            Box::pin(update.carry_out(connection, command))
+        let context = (update, command, seen.map(str::to_owned));
+        self.transaction(context, |connection, (update, command, seen)| {
+            Box::pin(async move {
+                if let Some(seen) = seen {
+                    update.require_mark(connection, command, seen).await?;
+                }
+                update.carry_out(connection, command).await
+            })
         })
         .await
     }
 }
 
 impl ReceiverUpdate {
-    pub(super) async fn carry_out(
+    async fn carry_out(
         &self,
         connection: &mut PgConnection,
         command: &ReceiverCommand,
-    ) -> Result<ReceiverReport, ReceiverError> {
+    ) -> Result<ReceiverReport, OperationError> {
         match command {
             ReceiverCommand::Add(new) => self.add(connection, new).await,
             ReceiverCommand::Pause(id) => self.pause(connection, id).await,
@@ -76,7 +84,7 @@ impl ReceiverUpdate {
         &self,
         connection: &mut PgConnection,
         new: &NewReceiver,
-    ) -> Result<ReceiverReport, ReceiverError> {
+    ) -> Result<ReceiverReport, OperationError> {
         // The lock makes two additions take turns.
         self.lock_app(connection).await?;
         let count = sqlx::query_scalar!(
@@ -84,7 +92,7 @@ impl ReceiverUpdate {
             self.app_id.as_str()
         );
         if count.fetch_one(&mut *connection).await.map_err(StoreError::from)? >= RECEIVERS_MAX {
-            return Err(Refusable::Refused(ReceiverRefusal::TooMany));
+            return Err(too_many_receivers().into());
         }
         while number_some(&mut *connection, true, None).await? == ROWS_AT_ONCE {}
         let receiver_id = ReceiverId::new(random_bytes());
@@ -114,7 +122,7 @@ impl ReceiverUpdate {
         &self,
         connection: &mut PgConnection,
         id: &ReceiverId,
-    ) -> Result<ReceiverReport, ReceiverError> {
+    ) -> Result<ReceiverReport, OperationError> {
         let before = self.locked(connection, id).await?;
         sqlx::query!(
             "UPDATE receivers SET paused_at = coalesce(paused_at, now()), paused_by = 'operator'
@@ -133,7 +141,7 @@ impl ReceiverUpdate {
         &self,
         connection: &mut PgConnection,
         id: &ReceiverId,
-    ) -> Result<ReceiverReport, ReceiverError> {
+    ) -> Result<ReceiverReport, OperationError> {
         let before = self.locked(connection, id).await?;
         sqlx::query!(
             "UPDATE receivers SET paused_at = NULL, paused_by = NULL WHERE app_id = $1 AND receiver_id = $2",
@@ -160,7 +168,7 @@ impl ReceiverUpdate {
         &self,
         connection: &mut PgConnection,
         id: &ReceiverId,
-    ) -> Result<ReceiverReport, ReceiverError> {
+    ) -> Result<ReceiverReport, OperationError> {
         let before = self.locked(connection, id).await?;
         sqlx::query!(
             "WITH gone AS (DELETE FROM deliveries WHERE app_id = $1 AND receiver_id = $2)
@@ -182,7 +190,7 @@ impl ReceiverUpdate {
         &self,
         connection: &mut PgConnection,
         id: &ReceiverId,
-    ) -> Result<ReceiverReport, ReceiverError> {
+    ) -> Result<ReceiverReport, OperationError> {
         self.locked(connection, id).await?;
         let secret = new_secret();
         let sealed = self.store.encrypting_key(&mut *connection).await?.seal(&self.app_id, &secret);
@@ -208,12 +216,12 @@ impl ReceiverUpdate {
         connection: &mut PgConnection,
         id: &ReceiverId,
         event_id: EventId,
-    ) -> Result<ReceiverReport, ReceiverError> {
+    ) -> Result<ReceiverReport, OperationError> {
         let receiver = self.locked(connection, id).await?;
         let event = event_key(&mut *connection, &self.app_id, event_id).await?;
         let wanted = |of: EventType| receiver.events.is_empty() || receiver.events.contains(&of);
         let event = event.filter(|event| wanted(event.event_type));
-        let event = event.ok_or(Refusable::Refused(ReceiverRefusal::UnknownEvent(event_id)))?;
+        let event = event.ok_or_else(|| unknown_event(event_id))?;
         sqlx::query!(
             "INSERT INTO deliveries (app_id, receiver_id, event_no, event_id, event_at, type, state, tries, next_at)
              VALUES ($1, $2, $3, $4, $5, $6, 'waiting', 0, now())
@@ -236,7 +244,7 @@ impl ReceiverUpdate {
         connection: &mut PgConnection,
         id: &ReceiverId,
         TimeSpan { since, until }: TimeSpan,
-    ) -> Result<ReceiverReport, ReceiverError> {
+    ) -> Result<ReceiverReport, OperationError> {
         self.locked(connection, id).await?;
         let resent = sqlx::query!(
             "UPDATE deliveries SET state = 'waiting', tries = 0, next_at = now()
@@ -261,7 +269,7 @@ impl ReceiverUpdate {
         id: &ReceiverId,
         resent: u64,
         what: Value,
-    ) -> Result<ReceiverReport, ReceiverError> {
+    ) -> Result<ReceiverReport, OperationError> {
         let report = ReceiverReport::Resent(Resent { resent });
         if resent == 0 && self.operator.request().is_none() {
             return Ok(report);
@@ -279,7 +287,7 @@ impl ReceiverUpdate {
         action: Action,
         id: &ReceiverId,
         before: &Receiver,
-    ) -> Result<ReceiverReport, ReceiverError> {
+    ) -> Result<ReceiverReport, OperationError> {
         let after = self.read(connection, id).await?;
         let report = ReceiverReport::Changed(Box::new(after.clone()));
         if after.paused_by == before.paused_by {
@@ -290,12 +298,12 @@ impl ReceiverUpdate {
         Ok(report)
     }
 
-    pub(super) async fn lock_app(&self, connection: &mut PgConnection) -> Result<(), ReceiverError> {
+    pub(super) async fn lock_app(&self, connection: &mut PgConnection) -> Result<(), OperationError> {
         let app =
             sqlx::query_scalar!("SELECT 1 FROM apps WHERE app_id = $1 FOR UPDATE", self.app_id.as_str());
         match app.fetch_optional(connection).await.map_err(StoreError::from)? {
             Some(_) => Ok(()),
-            None => Err(Refusable::Refused(ReceiverRefusal::UnknownApp(self.app_id.clone()))),
+            None => Err(unknown_app(&self.app_id).into()),
         }
     }
 
@@ -304,7 +312,7 @@ impl ReceiverUpdate {
         &self,
         connection: &mut PgConnection,
         id: &ReceiverId,
-    ) -> Result<Receiver, ReceiverError> {
+    ) -> Result<Receiver, OperationError> {
         let locked = sqlx::query_scalar!(
             "SELECT 1 FROM receivers WHERE app_id = $1 AND receiver_id = $2 FOR UPDATE",
             self.app_id.as_str(),
@@ -314,11 +322,8 @@ impl ReceiverUpdate {
             return Ok(self.read(connection, id).await?);
         }
         let is_known = app_exists(&mut *connection, &self.app_id).await?;
-        Err(Refusable::Refused(if is_known {
-            ReceiverRefusal::Unknown(id.clone())
-        } else {
-            ReceiverRefusal::UnknownApp(self.app_id.clone())
-        }))
+        let refusal = if is_known { unknown_receiver(&self.app_id, id) } else { unknown_app(&self.app_id) };
+        Err(refusal.into())
     }
 
     async fn read(&self, connection: &mut PgConnection, id: &ReceiverId) -> Result<Receiver> {

@@ -2,7 +2,7 @@
 //! reads and writes.
 
 mod command;
-mod once;
+mod mark;
 mod outcome;
 mod search;
 mod sending;
@@ -18,7 +18,6 @@ use time::OffsetDateTime;
 use crate::secrets::random_bytes;
 use crate::{Result, StoreError};
 
-pub use command::ReceiverError;
 pub use outcome::EventOutcome;
 pub use search::{FailedEvent, ReceiverCounts, ReceiverDetail, ReceiverTry};
 pub use sending::{DueDelivery, LeasedReceiver, NotTaken, TriesNote};

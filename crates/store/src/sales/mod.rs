@@ -6,8 +6,5 @@ mod revenue;
 mod roll_up;
 
 pub use list::{ListedKind, SaleCursor, SaleFilter, SaleKey, SaleRow, SalesPage, Zone};
-pub use revenue::{
-    REVENUE_ROWS_MAX, RevenueError, RevenueGroup, RevenueQuery, RevenueRefusal, RevenueReport, RevenueRow,
-    RevenueSums,
-};
+pub use revenue::{REVENUE_ROWS_MAX, RevenueGroup, RevenueQuery, RevenueReport, RevenueRow, RevenueSums};
 pub use roll_up::{RollUpCheck, RollUpDifference, SalesOfHours};

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use domain::fields::Expected;
 use domain::ids::AppId;
 use domain::moment::GivenMoment;
+use domain::operation::books::{empty_span, too_many_rows};
+use domain::operation::unknown_app;
 use domain::period::{TimeSpan, TimeZone};
 use serde::Serialize;
 use sqlx::PgConnection;
@@ -12,7 +14,7 @@ use time::OffsetDateTime;
 
 use super::roll_up::{of_hours, of_keys};
 use crate::engine::Engine;
-use crate::{Refusable, Result, Store, StoreError};
+use crate::{OperationError, Result, Store, StoreError};
 
 /// The most rows of a report.
 pub const REVENUE_ROWS_MAX: usize = 100_000;
@@ -115,20 +117,6 @@ pub struct RevenueReport {
     pub rows: Vec<RevenueRow>,
     /// The sums of all rows.
     pub total: RevenueSums,
-}
-
-/// Why there is no report.
-pub type RevenueError = Refusable<RevenueRefusal>;
-
-/// What does not fit in a query.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RevenueRefusal {
-    /// There is no such app.
-    UnknownApp,
-    /// The span ends before it begins.
-    EmptySpan,
-    /// The report would have more than 100,000 rows.
-    TooManyRows,
 }
 
 /// Sums that may need more than 64 bits on the way.
@@ -234,7 +222,7 @@ impl Store {
     ///
     /// # Errors
     /// What does not fit in the query, or the database does not answer.
-    pub async fn revenue(&self, query: RevenueQuery) -> Result<RevenueReport, RevenueError> {
+    pub async fn revenue(&self, query: RevenueQuery) -> Result<RevenueReport, OperationError> {
         let engine = self.engine.get();
         self.transaction(query, move |connection, query| Box::pin(report(connection, query, engine))).await
     }
@@ -244,19 +232,18 @@ async fn report(
     connection: &mut PgConnection,
     query: &RevenueQuery,
     engine: Engine,
-) -> Result<RevenueReport, RevenueError> {
+) -> Result<RevenueReport, OperationError> {
     // All parts of the report are of one moment.
     sqlx::query!("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         .execute(&mut *connection)
         .await?;
     // To compile the statements would take longer than most reports.
     sqlx::query!("SET LOCAL jit = off").execute(&mut *connection).await?;
-    let app_no =
-        app_no(connection, &query.app_id).await?.ok_or(Refusable::Refused(RevenueRefusal::UnknownApp))?;
+    let app_no = app_no(connection, &query.app_id).await?.ok_or_else(|| unknown_app(&query.app_id))?;
     let since = query.since.map(|since| query.time_zone.moment(since));
     let until = query.until.map(|until| query.time_zone.moment(until));
     if since.zip(until).is_some_and(|(since, until)| since >= until) {
-        return Err(Refusable::Refused(RevenueRefusal::EmptySpan));
+        return Err(empty_span().into());
     }
     let has = |group| query.group.contains(&group);
     let span = span(connection, app_no, since, until).await?;
@@ -273,7 +260,7 @@ async fn report(
         None => Groups::default(),
     };
     if groups.0.len() > REVENUE_ROWS_MAX {
-        return Err(Refusable::Refused(RevenueRefusal::TooManyRows));
+        return Err(too_many_rows(REVENUE_ROWS_MAX).into());
     }
     let (mut total, mut rows) = (WideSums::default(), Vec::with_capacity(groups.0.len()));
     for ((day, product_name, zone), sums) in groups.0 {

@@ -5,14 +5,15 @@
 
 use domain::event::{EventKeys, EventType};
 use domain::ids::AppId;
+use domain::operation::unknown_app;
 use serde::Serialize;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use super::revenue::{GroupRow, RevenueRefusal, Scope, app_no};
+use super::revenue::{GroupRow, Scope, app_no};
 use crate::engine::Engine;
 use crate::wallet_writer::plan_by_keys;
-use crate::{Refusable, Result, Store, StoreError};
+use crate::{OperationError, Result, Store, StoreError};
 
 /// Rows of events that one transaction adds, at most.
 const EVENT_ROWS_AT_ONCE: i64 = 2000;
@@ -122,7 +123,7 @@ impl Store {
     }
 
     /// Compares the roll-up of an app with its ledger. It reads all of the ledger, however long that takes.
-    pub async fn check_roll_up(&self, app_id: &AppId) -> Result<RollUpCheck, Refusable<RevenueRefusal>> {
+    pub async fn check_roll_up(&self, app_id: &AppId) -> Result<RollUpCheck, OperationError> {
         let app_id = app_id.clone();
         self.transaction(app_id, |connection, app_id| Box::pin(check(connection, app_id))).await
     }
@@ -286,15 +287,12 @@ pub(super) async fn of_keys(
     Ok(rows.fetch_all(connection).await?)
 }
 
-async fn check(
-    connection: &mut PgConnection,
-    app_id: &AppId,
-) -> Result<RollUpCheck, Refusable<RevenueRefusal>> {
+async fn check(connection: &mut PgConnection, app_id: &AppId) -> Result<RollUpCheck, OperationError> {
     sqlx::query!("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         .execute(&mut *connection)
         .await?;
     sqlx::query!("SET LOCAL statement_timeout = 0").execute(&mut *connection).await?;
-    let app_no = app_no(connection, app_id).await?.ok_or(Refusable::Refused(RevenueRefusal::UnknownApp))?;
+    let app_no = app_no(connection, app_id).await?.ok_or_else(|| unknown_app(app_id))?;
     let keys = unrolled(connection, app_no).await?;
     let rows =
         sqlx::query_scalar!(r#"SELECT count(*) AS "rows!" FROM sales_hours WHERE app_no = $1"#, app_no);

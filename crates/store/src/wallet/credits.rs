@@ -6,17 +6,18 @@ use std::collections::HashSet;
 use domain::ids::AppId;
 use domain::ledger::REF_MARK;
 use domain::moment::rfc3339;
+use domain::operation::wallet::{ChangedPurses, Credit, refused};
+use domain::operation::{OperationRefusal, unknown_app};
 use domain::operator::Operator;
 use domain::wallet::{WalletOutcome, WalletRequest};
 use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 
-use super::{Credit, CreditOutcome};
 use crate::engine::Engine;
 use crate::operator_log::{Action, ListedCredit, LogLine};
 use crate::wallet_no::random_wallet_no;
 use crate::wallet_writer::{change, plan_by_keys};
-use crate::{Result, Store, StoreError};
+use crate::{OperationError, Result, Store, StoreError};
 
 /// The most credits of one call.
 pub const CREDITS_MAX: usize = 10_000;
@@ -32,27 +33,32 @@ pub struct CreditsSource {
     pub note: String,
 }
 
+/// What became of one of many credits.
+pub type CreditResult = Result<ChangedPurses, OperationRefusal>;
+
 impl Store {
     /// Credits many wallets of an app, each once for its ref, in their order and in one transaction. A refused credit
-    /// leaves the others alone. `None` for an unknown app.
+    /// leaves the others alone.
+    ///
+    /// # Errors
+    /// There is no such app, or the database is away.
     pub async fn credit_many(
         &self,
         operator: &Operator,
         app_id: &AppId,
         source: CreditsSource,
         credits: Vec<Credit>,
-    ) -> Result<Option<Vec<CreditOutcome>>> {
+    ) -> Result<Vec<CreditResult>, OperationError> {
         let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
-        let Some(app_no) = app_no.fetch_optional(&self.pool).await? else { return Ok(None) };
-        let requests: Vec<_> = credits.iter().map(|credit| (credit.request(), credit.create)).collect();
+        let app_no = app_no.fetch_optional(&self.pool).await?.ok_or_else(|| unknown_app(app_id))?;
         let engine = self.engine.get();
-        let context = (operator.clone(), app_id.clone(), source, requests);
-        let outcomes = self.transaction(context, move |connection, (operator, app_id, source, requests)| {
-            Box::pin(write_credits(connection, engine, operator, (app_id, app_no), source, requests))
+        let context = (operator.clone(), app_id.clone(), source, credits);
+        let results = self.transaction(context, move |connection, (operator, app_id, source, credits)| {
+            Box::pin(write_credits(connection, engine, operator, (app_id, app_no), source, credits))
         });
-        let outcomes = outcomes.await?;
+        let results = results.await?;
         self.events.notify_one();
-        Ok(Some(outcomes))
+        Ok(results)
     }
 }
 
@@ -62,11 +68,11 @@ async fn write_credits(
     operator: &Operator,
     (app_id, app_no): (&AppId, i32),
     source: &CreditsSource,
-    requests: &[(WalletRequest, bool)],
-) -> Result<Vec<CreditOutcome>> {
+    credits: &[Credit],
+) -> Result<Vec<CreditResult>> {
     plan_by_keys(connection, engine).await?;
-    make_known(connection, app_no, requests).await?;
-    let requests: Vec<_> = requests.iter().map(|(request, _)| request.clone()).collect();
+    let requests: Vec<_> = credits.iter().map(Credit::request).collect();
+    make_known(connection, app_no, &requests, credits).await?;
     let changed = change(connection, engine, app_no, &requests).await?;
     let (mut listed, mut free, mut charge) = (Vec::new(), 0_i128, 0_i128);
     for (request, (outcome, before)) in requests.iter().zip(&changed.outcomes) {
@@ -90,18 +96,15 @@ async fn write_credits(
         let line = LogLine::new(operator, Action::WalletCredits, &source.subject).of_app(app_id);
         line.after(json!(sums)).note(&source.note).credits(&listed).record(connection).await?;
     }
-    changed.outcomes.into_iter().map(|(outcome, _)| credited(outcome)).collect()
+    let outcomes = changed.outcomes.into_iter().zip(credits);
+    outcomes.map(|((outcome, _), credit)| credited(outcome, app_id, credit)).collect()
 }
 
-fn credited(outcome: WalletOutcome) -> Result<CreditOutcome> {
+fn credited(outcome: WalletOutcome, app_id: &AppId, credit: &Credit) -> Result<CreditResult> {
     match outcome {
-        WalletOutcome::Done(receipt) => {
-            Ok(CreditOutcome::Done { balances: receipt.balances, replayed: false })
-        }
-        WalletOutcome::Replayed(receipt) => {
-            Ok(CreditOutcome::Done { balances: receipt.balances, replayed: true })
-        }
-        WalletOutcome::Refused(why) => Ok(CreditOutcome::refused(&why)),
+        WalletOutcome::Done(receipt) => Ok(Ok(ChangedPurses::new(&receipt, false))),
+        WalletOutcome::Replayed(receipt) => Ok(Ok(ChangedPurses::new(&receipt, true))),
+        WalletOutcome::Refused(why) => Ok(Err(refused(why, app_id, &credit.open_id, &credit.reference))),
         WalletOutcome::Balance(_) | WalletOutcome::Number(_) => {
             Err(StoreError::Internal("a credit with the outcome of a read".to_owned()))
         }
@@ -113,12 +116,13 @@ fn credited(outcome: WalletOutcome) -> Result<CreditOutcome> {
 async fn make_known(
     connection: &mut PgConnection,
     app_no: i32,
-    requests: &[(WalletRequest, bool)],
+    requests: &[WalletRequest],
+    credits: &[Credit],
 ) -> Result<()> {
     let mut refs = HashSet::new();
-    let first_uses = requests.iter().filter(|(request, _)| refs.insert(request.reference.as_str()));
+    let first_uses = requests.iter().zip(credits).filter(|(request, _)| refs.insert(&request.reference));
     let mut players: Vec<_> = first_uses
-        .filter(|(_, creates)| *creates)
+        .filter(|(_, credit)| credit.create)
         .map(|(request, _)| (request.open_id.as_str(), request.reference.as_str()))
         .collect();
     if players.is_empty() {

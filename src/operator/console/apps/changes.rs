@@ -8,11 +8,11 @@ use super::super::i18n::{Moment as _, said};
 use askama::Template;
 use axum::extract::Path;
 use axum::response::{IntoResponse as _, Redirect};
-use domain::app_command::{
-    AppAction, AppCommand, AppReport, IssuedLoginCode, NewAppSecret, NewAppSecrets, NewPayKey,
-};
 use domain::ids::{AppId, Reason};
 use domain::key_uses::KeyKind;
+use domain::operation::app::{
+    AppAction, AppCommand, AppReport, IssuedLoginCode, NewAppSecret, NewAppSecrets, NewPayKey,
+};
 use domain::text;
 use domain::text::Text;
 use store::AppKey;

@@ -4,14 +4,9 @@ use axum::extract::Path;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use domain::event::{EventId, EventType};
 use domain::ids::AppId;
-use domain::receiver::{
-    NewReceiver, RECEIVERS_MAX, ReceiverCommand, ReceiverFormat, ReceiverId, ReceiverRefusal, ReceiverReport,
-    ReceiverState, Resend, TimeSpan,
-};
-use domain::text;
-use store::ReceiverError;
+use domain::operation::receiver::{NewReceiver, ReceiverCommand, ReceiverReport, Resend};
+use domain::receiver::{ReceiverFormat, ReceiverId, ReceiverState, TimeSpan};
 
-use super::super::error::ConsoleError;
 use super::super::i18n::parse_moment;
 use super::super::page::Section;
 use super::super::request::{Answer, ConsoleRequest};
@@ -36,15 +31,7 @@ pub(super) async fn rotate_secret(Path(names): Path<(String, String)>, visit: Co
 /// Carries out a command that makes a secret. The page of the secret sends its form again when it is reloaded.
 async fn change_once(visit: &ConsoleRequest, app_id: &AppId, command: ReceiverCommand) -> Answer {
     let (store, seen) = (&visit.state.store, visit.text("seen"));
-    let report = store.change_receivers_once(&visit.operator()?, app_id, command, seen).await;
-    let have_changed = || {
-        ConsoleError::bad_request(text!(
-            "The receivers of the app {app_id} or their secrets have changed since this form was shown. Either this \
-             form was sent before, or somebody else changed them.",
-            app_id
-        ))
-    };
-    let report = report.map_err(|error| refused(error, app_id))?.ok_or_else(have_changed)?;
+    let report = store.change_receivers(&visit.operator()?, app_id, command, Some(seen)).await?;
     answer(visit, &list_path(app_id), report)
 }
 
@@ -78,8 +65,8 @@ async fn carry_out(
 ) -> Answer {
     let (app_id, id) = parse(names)?;
     let path = receiver_path(&app_id, &id);
-    let report = visit.state.store.change_receivers(&visit.operator()?, &app_id, command(id)).await;
-    answer(visit, &path, report.map_err(|error| refused(error, &app_id))?)
+    let report = visit.state.store.change_receivers(&visit.operator()?, &app_id, command(id), None).await;
+    answer(visit, &path, report?)
 }
 
 /// Sends an event that is marked as a test. The receiver's page shows how it ended.
@@ -146,24 +133,4 @@ fn show_secret(
 
 fn see(path: &str) -> Response {
     Redirect::to(path).into_response()
-}
-
-fn refused(error: ReceiverError, app_id: &AppId) -> ConsoleError {
-    match error {
-        ReceiverError::Store(error) => error.into(),
-        ReceiverError::Refused(ReceiverRefusal::UnknownApp(app_id)) => {
-            ConsoleError::no_such_app(app_id.as_str())
-        }
-        ReceiverError::Refused(ReceiverRefusal::Unknown(id)) => no_such_receiver(app_id, id.as_str()),
-        ReceiverError::Refused(ReceiverRefusal::TooMany) => ConsoleError::bad_request(text!(
-            "The app {app_id} has {max} receivers, and may have no more. Remove one first.",
-            app_id,
-            max = RECEIVERS_MAX
-        )),
-        ReceiverError::Refused(ReceiverRefusal::UnknownEvent(id)) => ConsoleError::bad_request(text!(
-            "event id: the app {app_id} has no event {id} for this receiver, or it was removed.",
-            app_id,
-            id
-        )),
-    }
 }

@@ -164,8 +164,7 @@ async fn find(
     match visit.state.store.comparison(permit, compared, file).await {
         Ok(comparison) => Ok(Ok(comparison)),
         Err(ReconcileError::File(refusal)) => Ok(Err(of_file(&refusal.fault))),
-        Err(ReconcileError::UnknownApp(app)) => Err(ConsoleError::no_such_app(app.as_str())),
-        Err(ReconcileError::Store(error)) => Err(error.into()),
+        Err(ReconcileError::Operation(error)) => Err(error.into()),
         Err(ReconcileError::Output(error)) => Err(StoreError::Internal(error.to_string()).into()),
     }
 }

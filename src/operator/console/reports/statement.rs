@@ -4,9 +4,10 @@ use askama::Template;
 use axum::routing::get;
 use domain::fields::{Expected, FieldError};
 use domain::ids::AppId;
+use domain::operation::{OperationRefusal, RefusalKind};
 use domain::period::{Period, Preset};
 use domain::rights::Need;
-use store::{BillError, Statement, StatementError};
+use store::{OperationError, Statement};
 
 use super::super::super::bill::bill_file;
 use super::super::error::ConsoleError;
@@ -121,10 +122,10 @@ async fn close(
     };
     match statement {
         Ok(statement) => Ok(Ok(statement)),
-        Err(StatementError::UnknownApp(app)) => Err(ConsoleError::no_such_app(app.as_str())),
-        Err(StatementError::NotClosed(why)) => Ok(Err(refused(why))),
-        Err(StatementError::TooLarge(_)) => Ok(Err(refused("a sum needs more than 64 bits".into()))),
-        Err(StatementError::Store(error)) => Err(error.into()),
+        Err(OperationError::Refused(OperationRefusal { kind: RefusalKind::Invalid(_), text, .. })) => {
+            Ok(Err(refused(text)))
+        }
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -154,8 +155,5 @@ async fn document(visit: ConsoleRequest) -> Answer {
 async fn bill(visit: ConsoleRequest) -> Answer {
     let (app, period) = asked(&visit)?;
     let reader = visit.csv_reader();
-    bill_file(&visit.state.store, &app, period, &zone(), reader).await.map_err(|error| match error {
-        BillError::UnknownApp(app) => ConsoleError::no_such_app(app.as_str()),
-        BillError::Store(error) => error.into(),
-    })
+    Ok(bill_file(&visit.state.store, &app, period, &zone(), reader).await?)
 }

@@ -7,11 +7,10 @@ use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{get, post};
 use domain::fields::Fields;
 use domain::ids::{AppId, CreditRef};
+use domain::operation::wallet::unknown_request;
 use domain::rights::Need;
 use domain::text;
-use store::{
-    AskOutcome, AskedAmounts, AskedChange, ChangeOutcome, ChangeRequest, EndOutcome, RequestState, Wallet,
-};
+use store::{ChangeRequest, RequestState, Wallet};
 
 use super::super::change_notice::address_after_change;
 use super::super::error::ConsoleError;
@@ -21,8 +20,7 @@ use super::super::page::{Page, Section, Shown as _, render};
 use super::super::player::player_path;
 use super::super::request::{Answer, ConsoleRequest, address};
 use super::super::route::Route;
-use super::Kind;
-use super::form::{Wanted, reference_taken, refusal};
+use super::form::Wanted;
 use super::subject::Target;
 
 /// The ref stands in the query, because it may have any character. An admin confirms, who may make each kind of change.
@@ -50,27 +48,25 @@ pub(super) async fn ask(
     wanted: &Wanted,
 ) -> Result<Option<Answer>, ConsoleError> {
     let store = &visit.state.store;
-    let (app_id, reference) = (&target.app_id, &wanted.reference);
+    let (app_id, reference) = (&target.app_id, wanted.command.reference());
     if store.change_request(app_id, reference).await?.is_none() {
         let is_made = store.change_by_ref(app_id, reference).await?.is_some();
         if is_made || !needs_second_person(visit, wanted) {
             return Ok(None);
         }
         // What the till would refuse now is not asked for.
-        wanted.check_give_back(target, visit.give_back_max())?;
+        wanted.check_give_back(visit.give_back_max())?;
         wanted.preview(target)?;
     }
-    match store.ask_for_change(&visit.operator()?, app_id, wanted.asked(target)).await? {
-        AskOutcome::Asked(_) => Ok(Some(Ok(Redirect::to(&request_path(app_id, reference)).into_response()))),
-        AskOutcome::RefConflict => Err(reference_taken(reference)),
-        AskOutcome::UnknownApp => Err(ConsoleError::no_such_app(app_id.as_str())),
-    }
+    let command = wanted.command.clone();
+    store.ask_for_change(&visit.operator()?, app_id, &target.open_id, command).await?;
+    Ok(Some(Ok(Redirect::to(&request_path(app_id, reference)).into_response())))
 }
 
 /// Whether a change is larger than one person may make (`console.second_person_above`).
 pub(super) fn needs_second_person(visit: &ConsoleRequest, wanted: &Wanted) -> bool {
     let limit = visit.state.config.console.second_person_above;
-    limit > 0 && wanted.coins().unsigned_abs() > limit
+    limit > 0 && wanted.command.coins().unsigned_abs() > limit
 }
 
 #[derive(Template)]
@@ -106,10 +102,10 @@ struct RequestTemplate<'a> {
 
 async fn one(Path(app_id): Path<String>, visit: ConsoleRequest) -> Answer {
     let request = find(&visit, &app_id).await?;
-    let reference = request.change.reference.as_str();
+    let reference = request.command.reference().as_str();
     render(&RequestTemplate {
         page: visit.page(Section::REQUESTS, text!("Request {reference}", reference)),
-        wallet: visit.state.store.wallet(&request.app_id, &request.change.open_id).await?,
+        wallet: visit.state.store.wallet(&request.app_id, &request.open_id).await?,
         is_own: is_own(&visit, &request),
         request: &request,
     })
@@ -121,8 +117,7 @@ fn is_own(visit: &ConsoleRequest, request: &ChangeRequest) -> bool {
 
 async fn find(visit: &ConsoleRequest, app_id: &str) -> Result<ChangeRequest, ConsoleError> {
     let reference = visit.text("ref");
-    let none =
-        || ConsoleError::not_found(text!("The app {app_id} has no request {reference}.", app_id, reference));
+    let none = || ConsoleError::from(unknown_request(app_id, reference));
     let (Ok(app), Ok(number)) = (AppId::parse(app_id), CreditRef::parse(reference)) else {
         return Err(none());
     };
@@ -132,18 +127,13 @@ async fn find(visit: &ConsoleRequest, app_id: &str) -> Result<ChangeRequest, Con
 async fn confirm(Path(app_id): Path<String>, visit: ConsoleRequest) -> Answer {
     let operator = visit.operator()?;
     let request = find(&visit, &app_id).await?;
-    let (app, reference) = (&request.app_id, &request.change.reference);
-    let path = match visit.state.store.confirm_change(&operator, app, reference).await? {
-        EndOutcome::Done => address_after_change(&page_of(&request), reference, false),
-        EndOutcome::EndedBefore(_) => request_path(app, reference),
-        EndOutcome::OwnRequest => {
-            let what = "You asked for this change yourself. Another admin must confirm it.";
-            return Err(ConsoleError::bad_request(what));
-        }
-        EndOutcome::Unknown => {
-            return find(&visit, &app_id).await.and(Err(ConsoleError::no_such_app(&app_id)));
-        }
-        EndOutcome::Refused(outcome) => return Err(refused(&visit, &request, outcome).await?),
+    let (app, reference) = (&request.app_id, request.command.reference());
+    let is_done = visit.state.store.confirm_change(&operator, app, reference).await?;
+    // Whatever became of it before, its page shows it.
+    let path = if is_done {
+        address_after_change(&page_of(&request), reference, false)
+    } else {
+        request_path(app, reference)
     };
     Ok(Redirect::to(&path).into_response())
 }
@@ -154,56 +144,18 @@ async fn refuse(Path(app_id): Path<String>, visit: ConsoleRequest) -> Answer {
     if !is_own(&visit, &request) && !visit.user.rights.role.may(Need::Money) {
         return Err(ConsoleError::not_for_role(Need::Money));
     }
-    let (app, reference) = (&request.app_id, &request.change.reference);
+    let (app, reference) = (&request.app_id, request.command.reference());
     // Whatever became of it, its page shows it.
     visit.state.store.refuse_change(&operator, app, reference).await?;
     Ok(Redirect::to(&request_path(app, reference)).into_response())
 }
 
-/// Why the till does not make a change that was confirmed.
-async fn refused(
-    visit: &ConsoleRequest,
-    request: &ChangeRequest,
-    outcome: ChangeOutcome,
-) -> Result<ConsoleError, ConsoleError> {
-    let AskedChange { open_id, amounts, reference, .. } = &request.change;
-    let (kind, name) = match amounts {
-        AskedAmounts::Credit { .. } => (Kind::Credit, open_id.to_string()),
-        AskedAmounts::Debit { .. } => (Kind::Debit, open_id.to_string()),
-        AskedAmounts::GiveBack { biz_no, .. } => (Kind::GiveBack, biz_no.to_string()),
-    };
-    let target = Target::find(kind, &visit.state, &(request.app_id.to_string(), name)).await?;
-    Ok(match outcome {
-        ChangeOutcome::Refused(domain::wallet::Refused::Conflict) => reference_taken(reference),
-        ChangeOutcome::Refused(why) => refusal(why, &target),
-        ChangeOutcome::AboveLimit { max } => ConsoleError::bad_request(text!(
-            "Who asked for this change may give back at most {max} coins of an exchange. Refuse it, and ask for another one.",
-            max = max.shown()
-        )),
-        ChangeOutcome::UnknownApp | ChangeOutcome::Done { .. } => {
-            ConsoleError::no_such_app(request.app_id.as_str())
-        }
-    })
-}
-
 /// The page that shows the change: of the player, or of the exchange.
 fn page_of(request: &ChangeRequest) -> String {
     let app_id = request.app_id.as_str();
-    match &request.change.amounts {
-        AskedAmounts::GiveBack { biz_no, .. } => exchange_path(app_id, biz_no.as_str()),
-        AskedAmounts::Credit { .. } | AskedAmounts::Debit { .. } => {
-            player_path(app_id, request.change.open_id.as_str())
-        }
-    }
-}
-
-/// Gifted and charged coins, and coins of an exchange, as far as a change has them.
-fn amounts(request: &ChangeRequest) -> (Option<[String; 2]>, Option<String>) {
-    match &request.change.amounts {
-        AskedAmounts::Credit { free, charge, .. } | AskedAmounts::Debit { free, charge } => {
-            (Some([free.shown(), charge.shown()]), None)
-        }
-        AskedAmounts::GiveBack { amount, .. } => (None, Some(amount.get().shown())),
+    match request.command.given_back() {
+        Some((biz_no, _)) => exchange_path(app_id, biz_no.as_str()),
+        None => player_path(app_id, request.open_id.as_str()),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use domain::fields::{FieldError, Fields};
 use domain::ids::{AppId, OpenId};
+use domain::operation::wallet::more_than_left;
 use domain::text;
-use domain::wallet::Refused;
 use store::{ExchangeRecord, Wallet};
 
 use super::super::error::ConsoleError;
@@ -13,7 +13,6 @@ use super::super::page::{Section, Shown as _};
 use super::super::player::{empty_wallet, find_player, player_path};
 use super::super::request::address;
 use super::Kind;
-use super::form::refusal;
 use crate::state::AppState;
 
 /// What a change is made to.
@@ -144,7 +143,7 @@ impl Target {
                 ]
             }
             Made::GiveBack(exchange) if exchange.remaining == 0 => {
-                return Err(refusal(Refused::MoreThanLeft { remaining: 0 }, self));
+                return Err(more_than_left(0).into());
             }
             Made::GiveBack(exchange) => vec![AmountField {
                 name: "amount",

@@ -3,7 +3,8 @@
 use domain::console_user::Role;
 use domain::event::EventType;
 use domain::ids::WebUrl;
-use domain::receiver::{NewReceiver, ReceiverCommand, ReceiverFormat, ReceiverId, ReceiverReport};
+use domain::operation::receiver::{NewReceiver, ReceiverCommand, ReceiverReport};
+use domain::receiver::{ReceiverFormat, ReceiverId};
 
 use super::super::accessible::faults;
 use super::super::reading::{content, link_called, rows};
@@ -71,7 +72,7 @@ async fn an_event_is_found_and_sent_again_whatever_became_of_it() {
     till.execute("UPDATE deliveries SET state = 'failed', next_at = NULL, tries = 11").await;
     assert_eq!(find(&id).await, found("Failed The receiver did not take it. Tries: 11."));
     till.store
-        .change_receivers(&operator(), &app.id, ReceiverCommand::Pause(receiver.receiver_id.clone()))
+        .change_receivers(&operator(), &app.id, ReceiverCommand::Pause(receiver.receiver_id.clone()), None)
         .await
         .unwrap();
     let told = "role=\"status\">1 event is sent again as soon as the receiver is resumed.</p>";
@@ -109,9 +110,8 @@ async fn an_event_that_is_not_there_is_told() {
         assert_eq!(faults(&shown.body), Vec::<String>::new());
     }
     let unknown = admin.post(&format!("{page}/resend"), &[("event_id", NO_EVENT)]).await;
-    let words =
-        format!("event id: the app a1 has no event {NO_EVENT} for this receiver, or it was removed. Nothing");
-    assert!(unknown.status == 400 && content(&unknown).starts_with(&words), "{}", unknown.body);
+    let words = format!("There is no event {NO_EVENT} for this receiver; events are kept for notify.keep.");
+    assert!(unknown.status == 404 && content(&unknown).starts_with(&words), "{}", unknown.body);
     let malformed = admin.post(&format!("{page}/resend"), &[("event_id", "x")]).await;
     let words = "event id: expected the id of an event: evt_ and 36 hexadecimal digits, got &#34;x&#34;.";
     assert!(malformed.status == 400 && malformed.body.contains(words), "{}", malformed.body);
@@ -127,7 +127,8 @@ async fn an_event_of_another_type_is_not_sent_again() {
         events: vec![EventType::ImageBlocked, EventType::OrderChanged],
         format: ReceiverFormat::Platform,
     };
-    let added = till.store.change_receivers(&operator(), &app.id, ReceiverCommand::Add(new)).await.unwrap();
+    let added =
+        till.store.change_receivers(&operator(), &app.id, ReceiverCommand::Add(new), None).await.unwrap();
     let ReceiverReport::Added(added) = added else { panic!("no receiver") };
     till.player(&app, "o1", 1, 2).await;
     let event = event_id(&till).await;
@@ -142,7 +143,7 @@ async fn an_event_of_another_type_is_not_sent_again() {
         "{shown}"
     );
     let refused = admin.post(&format!("{page}/resend"), &[("event_id", &event.as_text())]).await;
-    assert_eq!(refused.status, 400);
+    assert_eq!(refused.status, 404);
     assert_eq!(till.number("SELECT count(*) FROM deliveries").await, 0);
 }
 
@@ -258,7 +259,7 @@ async fn a_receiver_that_is_not_there_is_not_found() {
         (other.id.as_str(), receiver.receiver_id.as_str()),
     ] {
         let page = format!("/console/apps/{app}/receivers/{id}");
-        let words = format!("The app {app} has no receiver {id}.");
+        let words = format!("There is no receiver {id} of an app {app}.");
         let fields = [("event_id", NO_EVENT), ("seen", "")];
         let mut answers = vec![admin.get(&page).await];
         for what in ["pause", "resume", "test", "resend", "resend-failed", "rotate-secret", "remove"] {

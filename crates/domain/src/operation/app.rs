@@ -1,17 +1,19 @@
-//! Commands of operators to an app: one command type, and one report of what was done. Command line,
-//! admin API and console read their input into a command and show the report.
+//! Commands of operators to an app (contract 8.2): settings and limits, keys and tokens, what it offers, and who plays.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::{OperationRefusal, RefusalKind, Subject};
 use crate::app::{AppSummary, TOKEN_LIFETIME};
 use crate::app_settings::{AppChange, AppLimits, AppLimitsChange, AppSettings};
 use crate::fields::{Expected, FieldError, Fields, parse_integer};
 use crate::ids::{AppId, OpenId, OrderNo, PackageVersion, PagePath, PoiId, UnionId};
 use crate::login::Player;
 use crate::secret::Secret;
+use crate::text;
 
 /// The longest lifetime of a token that the admin API issues, in seconds: a year.
 pub const TTL_SECONDS_MAX: i64 = 366 * 86_400;
@@ -289,15 +291,24 @@ impl TryFrom<AppReport> for AppSummary {
     }
 }
 
-/// Why a command was not carried out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AppRefusal {
-    /// There is no such app.
-    UnknownApp(AppId),
-    /// There is such an app already.
-    IdTaken(AppId),
-    /// The keys have changed since the page was shown.
-    KeysChanged(AppId),
-    /// The app has no such token.
-    UnknownToken(AppId),
+/// There is an app with this id.
+#[must_use]
+pub fn app_taken(app_id: impl Display) -> OperationRefusal {
+    OperationRefusal::new(RefusalKind::Conflict, text!("there is an app {app_id} already", app_id))
+}
+
+/// The keys have changed since the form was shown: it was sent before, or somebody else changed them.
+#[must_use]
+pub fn keys_changed(app_id: impl Display) -> OperationRefusal {
+    OperationRefusal::new(
+        RefusalKind::Conflict,
+        text!("the keys of the app {app_id} have changed since this form was shown", app_id),
+    )
+}
+
+/// The app has no such token.
+#[must_use]
+pub fn unknown_token(app_id: impl Display) -> OperationRefusal {
+    let text = text!("there is no such token of the app {app_id}", app_id);
+    OperationRefusal::new(RefusalKind::Unknown(Subject::Token), text).of_app(app_id)
 }

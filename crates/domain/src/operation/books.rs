@@ -1,0 +1,34 @@
+//! Refusals of reports about the books of an app: revenue (contract 13.2.6) and statements (contract 13.3). A report
+//! changes nothing, and its query is a type of the store.
+
+use std::fmt::Display;
+
+use super::{OperationRefusal, RefusalKind};
+use crate::text;
+use crate::text::Text;
+
+/// More entries may come into the period (contract 13.3.7). `why` says until when.
+#[must_use]
+pub const fn not_closed(field: &'static str, why: Text) -> OperationRefusal {
+    OperationRefusal::new(RefusalKind::Invalid(field), why)
+}
+
+/// A figure of the period needs more than 64 bits.
+#[must_use]
+pub fn sums_too_large(field: &'static str, period: impl Display) -> OperationRefusal {
+    let text = text!("the sums of {period} need more than 64 bits", period);
+    OperationRefusal::new(RefusalKind::Invalid(field), text)
+}
+
+/// The span ends before it begins.
+#[must_use]
+pub fn empty_span() -> OperationRefusal {
+    OperationRefusal::new(RefusalKind::Invalid("until"), text!("expected a moment after since"))
+}
+
+/// The report would have more rows than it may have.
+#[must_use]
+pub fn too_many_rows(max: impl Display) -> OperationRefusal {
+    let text = text!("expected groups that make at most {max} rows in this span", max);
+    OperationRefusal::new(RefusalKind::Invalid("group"), text)
+}

@@ -1,0 +1,48 @@
+//! Commands of operators to the keys of the admin API (contract 8.7). Keys and tokens of an app are in `app`.
+
+use std::fmt::Display;
+
+use super::{OperationRefusal, RefusalKind, Subject};
+use crate::ids::ApiKeyName;
+use crate::rights::Rights;
+use crate::secret::Secret;
+use crate::text;
+
+/// What is done to an API key.
+#[derive(Debug, Clone)]
+pub enum ApiKeyCommand {
+    /// Make a key with these rights.
+    Create(ApiKeyName, Rights),
+    /// Every instance refuses it from now on.
+    Revoke(ApiKeyName),
+}
+
+/// What was done to an API key.
+#[derive(Debug, Clone)]
+pub struct ApiKeyReport {
+    /// The text of a new key, which cannot be shown again.
+    pub api_key: Option<Secret>,
+}
+
+/// Another key has the name, or had it.
+#[must_use]
+pub fn key_taken(name: impl Display) -> OperationRefusal {
+    let text = text!(
+        "the name {name} belongs to another API key, which may be revoked; choose a new name, so that the \
+         operator log is clear",
+        name
+    );
+    OperationRefusal::new(RefusalKind::Conflict, text)
+}
+
+/// The key was revoked before.
+#[must_use]
+pub fn already_revoked(name: impl Display) -> OperationRefusal {
+    OperationRefusal::new(RefusalKind::Conflict, text!("the API key {name} is already revoked", name))
+}
+
+/// There is no such key.
+#[must_use]
+pub fn unknown_key(name: impl Display) -> OperationRefusal {
+    OperationRefusal::new(RefusalKind::Unknown(Subject::ApiKey), text!("there is no API key {name}", name))
+}

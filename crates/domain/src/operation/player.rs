@@ -1,0 +1,39 @@
+//! Export (contract 13.6) and erasure (contract 13.7) of all that is recorded of a player. The command is the player.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
+use serde::Serialize;
+
+use super::{OperationRefusal, RefusalKind, Subject};
+use crate::text;
+
+/// What an erasure did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ErasedPlayer {
+    /// The app.
+    pub app_id: String,
+    /// What stands in place of the `open_id` from now on.
+    pub pseudonym: String,
+    /// Rows that were changed or removed, by kind. `archives` has the numbers of archives instead.
+    pub rows: BTreeMap<&'static str, u64>,
+    /// Files of archives that still name the player.
+    pub archive_files: Vec<String>,
+}
+
+/// Nothing is recorded of such a player.
+#[must_use]
+pub fn nothing_recorded(app_id: impl Display, open_id: impl Display) -> OperationRefusal {
+    let text = text!("nothing is recorded of a player {open_id} of an app {app_id}", open_id, app_id);
+    OperationRefusal::new(RefusalKind::Unknown(Subject::Records), text).of_app(app_id)
+}
+
+/// Entries of the app are on their way between the ledger and an archive.
+#[must_use]
+pub fn archive_moving(app_id: impl Display) -> OperationRefusal {
+    let text = text!(
+        "entries of the app {app_id} are moving to or from an archive; nothing was erased, try again when that has ended",
+        app_id
+    );
+    OperationRefusal::new(RefusalKind::Conflict, text)
+}

@@ -1,0 +1,138 @@
+//! Commands of operators to the receivers of an app (contract 12.2).
+
+use std::fmt::Display;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{OperationRefusal, RefusalKind, Subject};
+use crate::event::{EventId, EventType};
+use crate::ids::{AppId, WebUrl};
+use crate::receiver::{RECEIVERS_MAX, Receiver, ReceiverFormat, ReceiverId, TimeSpan};
+use crate::text;
+
+/// A receiver to be added.
+#[derive(Debug, Clone)]
+pub struct NewReceiver {
+    /// Where events are sent.
+    pub url: WebUrl,
+    /// The types of events that it is told of. Empty: all.
+    pub events: Vec<EventType>,
+    /// Format of the notifications.
+    pub format: ReceiverFormat,
+}
+
+/// What an operator does to the receivers of an app.
+#[derive(Debug, Clone)]
+pub enum ReceiverCommand {
+    /// Add one.
+    Add(NewReceiver),
+    /// Send nothing to it until it is resumed.
+    Pause(ReceiverId),
+    /// Send to it again, and what has waited.
+    Resume(ReceiverId),
+    /// Forget it, and what waits for it.
+    Remove(ReceiverId),
+    /// Make a new secret. The one before it signs too for a day.
+    RotateSecret(ReceiverId),
+    /// Send events again.
+    Resend(ReceiverId, Resend),
+}
+
+/// Which events are sent again.
+#[derive(Debug, Clone)]
+pub enum Resend {
+    /// This one, whatever became of it.
+    One(EventId),
+    /// All failed ones of changes in a span of time.
+    Failed(TimeSpan),
+}
+
+/// A receiver that was added, with its secret, which is shown once.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct AddedReceiver {
+    /// The receiver.
+    #[serde(flatten)]
+    pub receiver: Receiver,
+    /// The secret that signs.
+    #[schemars(regex(pattern = "^whsec_[0-9A-Za-z+/]{43}=$"))]
+    pub secret: String,
+}
+
+/// A new secret of a receiver, shown once.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct NewReceiverSecret {
+    /// The app.
+    pub app_id: AppId,
+    /// The receiver.
+    pub receiver_id: ReceiverId,
+    /// The secret that signs. The one before it signs too for 24 hours.
+    #[schemars(regex(pattern = "^whsec_[0-9A-Za-z+/]{43}=$"))]
+    pub secret: String,
+}
+
+/// A receiver that was removed.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct RemovedReceiver {
+    /// The app.
+    pub app_id: AppId,
+    /// The receiver.
+    pub receiver_id: ReceiverId,
+    /// `true`.
+    pub removed: bool,
+}
+
+/// Events that are sent again.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Resent {
+    /// How many.
+    pub resent: u64,
+}
+
+/// What a command has done.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+pub enum ReceiverReport {
+    /// A receiver was added.
+    Added(Box<AddedReceiver>),
+    /// A receiver was paused or resumed.
+    Changed(Box<Receiver>),
+    /// A receiver was removed.
+    Removed(RemovedReceiver),
+    /// A receiver has a new secret.
+    Rotated(NewReceiverSecret),
+    /// Events are sent again.
+    Resent(Resent),
+}
+
+/// The app has no such receiver.
+#[must_use]
+pub fn unknown_receiver(app_id: impl Display, receiver_id: impl Display) -> OperationRefusal {
+    let text = text!("there is no receiver {receiver_id} of an app {app_id}", receiver_id, app_id);
+    OperationRefusal::new(RefusalKind::Unknown(Subject::Receiver), text).of_app(app_id)
+}
+
+/// The app has as many receivers as it may have.
+#[must_use]
+pub fn too_many_receivers() -> OperationRefusal {
+    let text = text!("the app has {max} receivers, and may have no more", max = RECEIVERS_MAX);
+    OperationRefusal::new(RefusalKind::Limit, text)
+}
+
+/// The receiver has no such event, or it was removed.
+#[must_use]
+pub fn unknown_event(event_id: impl Display) -> OperationRefusal {
+    let text =
+        text!("there is no event {event_id} for this receiver; events are kept for notify.keep", event_id);
+    OperationRefusal::new(RefusalKind::Unknown(Subject::Event), text)
+}
+
+/// The receivers have changed since the form was shown: it was sent before, or somebody else changed them.
+#[must_use]
+pub fn receivers_changed(app_id: impl Display) -> OperationRefusal {
+    let text = text!(
+        "the receivers of the app {app_id} or their secrets have changed since this form was shown",
+        app_id
+    );
+    OperationRefusal::new(RefusalKind::Conflict, text)
+}

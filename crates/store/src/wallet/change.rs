@@ -1,0 +1,130 @@
+//! Operators change wallets, once for each ref: credits (contract 8.3), debits and cancels (contract 10.7). A change and
+//! its line in the operator's log are one transaction.
+
+use domain::ids::{AppId, OpenId};
+use domain::operation::unknown_app;
+use domain::operation::wallet::{
+    Credit, Debit, WalletCommand, WalletReport, above_limit, refused, unknown_exchange,
+};
+use domain::operator::Operator;
+use domain::wallet::{Balances, GivenBack, WalletOutcome};
+use serde_json::{Value, json};
+use sqlx::PgConnection;
+
+use super::make_known;
+use crate::app::app_exists;
+use crate::engine::Engine;
+use crate::exchange_lookup::ExchangeRecord;
+use crate::operator_log::{Action, LogLine};
+use crate::wallet_writer::change;
+use crate::{OperationError, Result, Store, StoreError};
+
+impl Store {
+    /// Changes a wallet for an operator, once for each ref (contract 8.3.3 and 10.7).
+    ///
+    /// # Errors
+    /// The command does not fit what is there, or the database is away.
+    pub async fn change_wallet(
+        &self,
+        operator: &Operator,
+        app_id: &AppId,
+        command: impl Into<WalletCommand>,
+    ) -> Result<WalletReport, OperationError> {
+        let command = command.into();
+        let (open_id, limit) = match &command {
+            WalletCommand::Credit(Credit { open_id, .. }) | WalletCommand::Debit(Debit { open_id, .. }) => {
+                if !app_exists(&self.pool, app_id).await? {
+                    return Err(unknown_app(app_id).into());
+                }
+                (open_id.clone(), None)
+            }
+            WalletCommand::GiveBack(give_back) => {
+                let exchange = self.exchange(app_id, &give_back.biz_no, false).await?;
+                let exchange = exchange.ok_or_else(|| unknown_exchange(app_id, &give_back.biz_no))?;
+                // An exchange never changes its player.
+                let open_id = OpenId::parse(&exchange.open_id).map_err(|_| StoreError::damaged("wallets"))?;
+                (open_id, operator.give_back_max().map(|max| GiveBackLimit::new(max, &exchange)))
+            }
+        };
+        let engine = self.engine.get();
+        let context = (operator.clone(), app_id.clone(), open_id, command);
+        let report = self.transaction(context, move |connection, (operator, app_id, open_id, command)| {
+            Box::pin(write_change(connection, engine, (operator, limit), (app_id, open_id), command))
+        });
+        let report = report.await?;
+        self.events.notify_one();
+        Ok(report)
+    }
+}
+
+/// How much of an exchange an operator may give back, in coins.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GiveBackLimit {
+    max: i64,
+    /// What must be left of the exchange.
+    least_left: i64,
+}
+
+impl GiveBackLimit {
+    pub(crate) fn new(max: i64, exchange: &ExchangeRecord) -> Self {
+        let taken = exchange.free_change.saturating_add(exchange.charge_change).saturating_neg();
+        Self { max, least_left: taken.saturating_sub(max) }
+    }
+}
+
+/// Makes a change and writes its line in the operator's log. After a refusal the transaction is rolled back.
+pub(crate) async fn write_change(
+    connection: &mut PgConnection,
+    engine: Engine,
+    (operator, limit): (&Operator, Option<GiveBackLimit>),
+    (app_id, open_id): (&AppId, &OpenId),
+    command: &WalletCommand,
+) -> Result<WalletReport, OperationError> {
+    if command.makes_known() {
+        make_known(connection, app_id, open_id).await?;
+    }
+    let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
+    let app_no = app_no.fetch_one(&mut *connection).await.map_err(StoreError::from)?;
+    let request = command.request(open_id);
+    let changed = change(connection, engine, app_no, std::slice::from_ref(&request)).await?.outcomes.pop();
+    let (receipt, before) = match changed {
+        Some((WalletOutcome::Done(receipt), Some(before))) => (receipt, before),
+        Some((WalletOutcome::Replayed(receipt), _)) => return Ok(WalletReport::new(&receipt, true)),
+        Some((WalletOutcome::Refused(why), _)) => {
+            return Err(refused(why, app_id, open_id, command.reference()).into());
+        }
+        _ => return Err(StoreError::Internal("a change without an outcome".to_owned()).into()),
+    };
+    // Known only now: others may have given back of the same exchange meanwhile. The wallet is locked.
+    if let (Some(GiveBackLimit { max, least_left }), Some(given)) = (limit, &receipt.given_back)
+        && given.remaining < least_left
+    {
+        return Err(above_limit(max).into());
+    }
+    let action = match command {
+        WalletCommand::Credit(_) => Action::WalletCredit,
+        WalletCommand::Debit(_) => Action::WalletDebit,
+        WalletCommand::GiveBack(_) => Action::WalletCancel,
+    };
+    let report = WalletReport::new(&receipt, false);
+    let reference = command.reference().as_str();
+    let line = LogLine::new(operator, action, open_id.as_str())
+        .of_app(app_id)
+        .before(json!({ "free_balance": before.free(), "charge_balance": before.charge() }))
+        .after(state_after(receipt.balances, reference, receipt.given_back.as_ref()))
+        .note(command.note())
+        .answer(&report);
+    line.record(connection).await?;
+    Ok(report)
+}
+
+/// The state after a change, for the operator's log.
+fn state_after(after: Balances, reference: &str, given_back: Option<&GivenBack>) -> Value {
+    let mut state =
+        json!({ "free_balance": after.free(), "charge_balance": after.charge(), "ref": reference });
+    if let Some(GivenBack { of, remaining, .. }) = given_back {
+        state["biz_no"] = of.as_str().into();
+        state["remaining"] = (*remaining).into();
+    }
+    state
+}

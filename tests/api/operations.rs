@@ -1,0 +1,172 @@
+//! The operations of an operator: each is in every face that the contract names (section 8), and the faces refuse it in the
+//! same words.
+
+use std::collections::BTreeSet;
+
+use domain::console_user::Role;
+use minitill::operator::operations::OPERATIONS;
+use minitill::operator::{admin, console};
+use serde_json::{Value, json};
+use store::OPERATOR_ACTIONS;
+
+use crate::admin::Caller;
+use crate::support::TestTill;
+use crate::support::program::Program;
+
+/// What the operator's log has of files and of the master key, whose commands stay with the command line.
+const NO_OPERATIONS: [&str; 5] =
+    ["archive.write", "archive.restore", "sandbox.fault", "master_key.rotate", "master_key.rotated"];
+/// Calls of the admin API that change something and are no operation: they check, or try.
+const ADMIN_ALONE: [&str; 3] = ["checkSignature", "testReceiver", "reconcile"];
+/// Forms of the console that are no operation, by the end of their paths: they preview, try, look, sign in and out, or are
+/// a second form of one.
+const CONSOLE_ALONE: [&str; 9] = [
+    "/account/sessions/end",
+    "/check",
+    "/console/language",
+    "/console/sign-in",
+    "/console/sign-out",
+    "/console/signature-check",
+    "/reports/reconcile",
+    "/resend-failed",
+    "/test",
+];
+
+#[test]
+fn each_operation_is_in_the_faces_that_its_row_names() {
+    let of_table: Vec<&str> = OPERATIONS.iter().map(|operation| operation.action).collect();
+    let mut logged: BTreeSet<&str> = OPERATOR_ACTIONS.iter().copied().collect();
+    for action in of_table.iter().chain(&NO_OPERATIONS) {
+        assert!(
+            logged.remove(action),
+            "no line of the operator's log has the action {action}, or it is named twice"
+        );
+    }
+    assert!(logged.is_empty(), "no face is named for {logged:?}");
+
+    let commands = include_str!("../../docs/cli.md");
+    let mut calls: BTreeSet<&str> =
+        admin::ROUTES.iter().filter(|route| route.method != "GET").map(|route| route.id).collect();
+    let mut forms: BTreeSet<&str> =
+        console::routes().filter(|route| route.method == "POST").map(|route| route.path).collect();
+    let all_forms = forms.clone();
+    for operation in OPERATIONS {
+        let action = operation.action;
+        if let Some(command) = operation.command {
+            assert!(
+                commands.contains(&format!("\n## minitill {command}\n")),
+                "{action}: no command {command}"
+            );
+        }
+        if let Some(id) = operation.admin {
+            assert!(calls.remove(id), "{action}: the admin API has no call {id}");
+        }
+        if let Some(path) = operation.console {
+            assert!(all_forms.contains(path), "{action}: the console has no form {path}");
+            forms.remove(path);
+        }
+    }
+    calls.retain(|id| !ADMIN_ALONE.contains(id));
+    assert!(calls.is_empty(), "calls of the admin API without an operation: {calls:?}");
+    for alone in CONSOLE_ALONE {
+        let others = forms.len();
+        forms.retain(|path| !path.ends_with(alone));
+        assert!(forms.len() < others, "the console has no form {alone}");
+    }
+    assert!(forms.is_empty(), "forms of the console without an operation: {forms:?}");
+}
+
+/// A refusal in each face: what the command line, the admin API and the console are asked for.
+struct Refused<'a> {
+    words: &'a str,
+    command: &'a [&'a str],
+    call: (&'a str, &'a str, Value),
+    form: (&'a str, &'a [(&'a str, &'a str)]),
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_face_refuses_in_the_same_words() {
+    let till = TestTill::start().await;
+    till.app("a1").await;
+    let (program, browser) = (Program::on(&till.database_url), till.browser(Role::Admin).await);
+    let caller = Caller::admin(&till).await;
+    program
+        .json(&["wallet", "credit", "a1", "o1", "--free", "5", "--charge", "1", "--ref", "r1", "--create"]);
+    let (max, none) = (i64::MAX.to_string(), "rcv_0000000000000000");
+    let id = |face: &str| face.replace("ID", none);
+    for Refused { words, command, call: (method, path, body), form: (page, fields) } in [
+        Refused {
+            words: "the player has 5 gifted and 1 charged coins",
+            command: &["wallet", "debit", "a1", "o1", "--free", "6", "--ref", "r2"],
+            call: ("POST", "/apps/a1/wallets/o1/debits", json!({ "free": 6, "ref": "r2" })),
+            form: (
+                "/console/apps/a1/players/o1/debit",
+                &[("gifted", "6"), ("reference", "r2"), ("reason", "x")],
+            ),
+        },
+        Refused {
+            words: "the ref r1 was used for another player or with other amounts",
+            command: &["wallet", "credit", "a1", "o1", "--free", "6", "--ref", "r1"],
+            call: ("POST", "/apps/a1/wallets/o1/credits", json!({ "free": 6, "ref": "r1" })),
+            form: (
+                "/console/apps/a1/players/o1/credit",
+                &[("gifted", "6"), ("reference", "r1"), ("reason", "x")],
+            ),
+        },
+        Refused {
+            words: "a balance would be more than 9223372036854775807",
+            command: &["wallet", "credit", "a1", "o1", "--charge", &max, "--ref", "r3"],
+            call: ("POST", "/apps/a1/wallets/o1/credits", json!({ "charge": i64::MAX, "ref": "r3" })),
+            form: (
+                "/console/apps/a1/players/o1/credit",
+                &[("charged", &max), ("reference", "r3"), ("reason", "x")],
+            ),
+        },
+        Refused {
+            words: "there is no player o9 of an app a1",
+            command: &["wallet", "credit", "a1", "o9", "--free", "6", "--ref", "r4"],
+            call: ("POST", "/apps/a1/wallets/o9/credits", json!({ "free": 6, "ref": "r4" })),
+            form: (
+                "/console/apps/a1/players/o9/credit",
+                &[("gifted", "6"), ("reference", "r4"), ("reason", "x")],
+            ),
+        },
+        Refused {
+            words: "there is an app a1 already",
+            command: &["app", "create", "a1"],
+            call: ("POST", "/apps", json!({ "app_id": "a1" })),
+            form: ("/console/new-app", &[("app_id", "a1")]),
+        },
+        Refused {
+            words: "there is no app a9",
+            command: &["app", "suspend", "a9", "--yes"],
+            call: ("PUT", "/apps/a9/suspension", json!({})),
+            form: ("/console/apps/a9/suspend", &[("reason", "x")]),
+        },
+        Refused {
+            words: "there is no such token of the app a1",
+            command: &["token", "revoke", "a1", "--token", "t"],
+            call: ("POST", "/apps/a1/token-revocations", json!({ "access_token": "t" })),
+            form: ("/console/apps/a1/token-revocations", &[("access_token", "t")]),
+        },
+        Refused {
+            words: "there is no receiver ID of an app a1",
+            command: &["receiver", "pause", "a1", none],
+            call: ("PUT", "/apps/a1/receivers/ID/pause", json!({})),
+            form: ("/console/apps/a1/receivers/ID/pause", &[]),
+        },
+    ] {
+        let words = id(words);
+        let complaint = program.complaint(command);
+        assert!(complaint.starts_with(&format!("minitill: {words}")), "{complaint}");
+        let key = words.replace(' ', "-");
+        let once = (method == "POST").then_some(key.as_str());
+        let answer = caller.send(method, &id(path), once, &body).await;
+        let detail = answer.json()["detail"].as_str().unwrap_or_default().to_owned();
+        assert!(detail.starts_with(&words), "{words}: {}", answer.body);
+        let shown = browser.post(&id(page), fields).await.body;
+        let sentence = format!(">{}{}.", words[..1].to_uppercase(), &words[1..]);
+        let plain = shown.replace(&format!("<span class=\"id\" title=\"{none}\">{none}</span>"), none);
+        assert!(plain.contains(&sentence), "{sentence}: {shown}");
+    }
+}
