@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use domain::console_user::Role;
 use minitill::operator::operations::OPERATIONS;
 use minitill::operator::{admin, console};
-use serde_json::{Value, json};
 use store::OPERATOR_ACTIONS;
 
 use crate::admin::Caller;
@@ -77,12 +76,75 @@ fn each_operation_is_in_the_faces_that_its_row_names() {
 }
 
 /// A refusal in each face: what the command line, the admin API and the console are asked for.
-struct Refused<'a> {
-    words: &'a str,
-    command: &'a [&'a str],
-    call: (&'a str, &'a str, Value),
-    form: (&'a str, &'a [(&'a str, &'a str)]),
+struct Refused {
+    words: &'static str,
+    command: &'static [&'static str],
+    call: (&'static str, &'static str, &'static str),
+    form: (&'static str, &'static [(&'static str, &'static str)]),
 }
+
+/// The id of no receiver.
+const NO_RECEIVER: &str = "rcv_0000000000000000";
+/// What each face refuses. `ID` is the id of no receiver.
+const REFUSALS: [Refused; 8] = [
+    Refused {
+        words: "the player has 5 gifted and 1 charged coins",
+        command: &["wallet", "debit", "a1", "o1", "--free", "6", "--ref", "r2"],
+        call: ("POST", "/apps/a1/wallets/o1/debits", r#"{ "free": 6, "ref": "r2" }"#),
+        form: ("/console/apps/a1/players/o1/debit", &[("gifted", "6"), ("reference", "r2"), ("reason", "x")]),
+    },
+    Refused {
+        words: "the ref r1 was used for another player or with other amounts",
+        command: &["wallet", "credit", "a1", "o1", "--free", "6", "--ref", "r1"],
+        call: ("POST", "/apps/a1/wallets/o1/credits", r#"{ "free": 6, "ref": "r1" }"#),
+        form: (
+            "/console/apps/a1/players/o1/credit",
+            &[("gifted", "6"), ("reference", "r1"), ("reason", "x")],
+        ),
+    },
+    Refused {
+        words: "a balance would be more than 9223372036854775807",
+        command: &["wallet", "credit", "a1", "o1", "--charge", "9223372036854775807", "--ref", "r3"],
+        call: ("POST", "/apps/a1/wallets/o1/credits", r#"{ "charge": 9223372036854775807, "ref": "r3" }"#),
+        form: (
+            "/console/apps/a1/players/o1/credit",
+            &[("charged", "9223372036854775807"), ("reference", "r3"), ("reason", "x")],
+        ),
+    },
+    Refused {
+        words: "there is no player o9 of an app a1",
+        command: &["wallet", "credit", "a1", "o9", "--free", "6", "--ref", "r4"],
+        call: ("POST", "/apps/a1/wallets/o9/credits", r#"{ "free": 6, "ref": "r4" }"#),
+        form: (
+            "/console/apps/a1/players/o9/credit",
+            &[("gifted", "6"), ("reference", "r4"), ("reason", "x")],
+        ),
+    },
+    Refused {
+        words: "there is an app a1 already",
+        command: &["app", "create", "a1"],
+        call: ("POST", "/apps", r#"{ "app_id": "a1" }"#),
+        form: ("/console/new-app", &[("app_id", "a1")]),
+    },
+    Refused {
+        words: "there is no app a9",
+        command: &["app", "suspend", "a9", "--yes"],
+        call: ("PUT", "/apps/a9/suspension", "{}"),
+        form: ("/console/apps/a9/suspend", &[("reason", "x")]),
+    },
+    Refused {
+        words: "there is no such token of the app a1",
+        command: &["token", "revoke", "a1", "--token", "t"],
+        call: ("POST", "/apps/a1/token-revocations", r#"{ "access_token": "t" }"#),
+        form: ("/console/apps/a1/token-revocations", &[("access_token", "t")]),
+    },
+    Refused {
+        words: "there is no receiver ID of an app a1",
+        command: &["receiver", "pause", "a1", NO_RECEIVER],
+        call: ("PUT", "/apps/a1/receivers/ID/pause", "{}"),
+        form: ("/console/apps/a1/receivers/ID/pause", &[]),
+    },
+];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_face_refuses_in_the_same_words() {
@@ -92,76 +154,15 @@ async fn every_face_refuses_in_the_same_words() {
     let caller = Caller::admin(&till).await;
     program
         .json(&["wallet", "credit", "a1", "o1", "--free", "5", "--charge", "1", "--ref", "r1", "--create"]);
-    let (max, none) = (i64::MAX.to_string(), "rcv_0000000000000000");
+    let none = NO_RECEIVER;
     let id = |face: &str| face.replace("ID", none);
-    for Refused { words, command, call: (method, path, body), form: (page, fields) } in [
-        Refused {
-            words: "the player has 5 gifted and 1 charged coins",
-            command: &["wallet", "debit", "a1", "o1", "--free", "6", "--ref", "r2"],
-            call: ("POST", "/apps/a1/wallets/o1/debits", json!({ "free": 6, "ref": "r2" })),
-            form: (
-                "/console/apps/a1/players/o1/debit",
-                &[("gifted", "6"), ("reference", "r2"), ("reason", "x")],
-            ),
-        },
-        Refused {
-            words: "the ref r1 was used for another player or with other amounts",
-            command: &["wallet", "credit", "a1", "o1", "--free", "6", "--ref", "r1"],
-            call: ("POST", "/apps/a1/wallets/o1/credits", json!({ "free": 6, "ref": "r1" })),
-            form: (
-                "/console/apps/a1/players/o1/credit",
-                &[("gifted", "6"), ("reference", "r1"), ("reason", "x")],
-            ),
-        },
-        Refused {
-            words: "a balance would be more than 9223372036854775807",
-            command: &["wallet", "credit", "a1", "o1", "--charge", &max, "--ref", "r3"],
-            call: ("POST", "/apps/a1/wallets/o1/credits", json!({ "charge": i64::MAX, "ref": "r3" })),
-            form: (
-                "/console/apps/a1/players/o1/credit",
-                &[("charged", &max), ("reference", "r3"), ("reason", "x")],
-            ),
-        },
-        Refused {
-            words: "there is no player o9 of an app a1",
-            command: &["wallet", "credit", "a1", "o9", "--free", "6", "--ref", "r4"],
-            call: ("POST", "/apps/a1/wallets/o9/credits", json!({ "free": 6, "ref": "r4" })),
-            form: (
-                "/console/apps/a1/players/o9/credit",
-                &[("gifted", "6"), ("reference", "r4"), ("reason", "x")],
-            ),
-        },
-        Refused {
-            words: "there is an app a1 already",
-            command: &["app", "create", "a1"],
-            call: ("POST", "/apps", json!({ "app_id": "a1" })),
-            form: ("/console/new-app", &[("app_id", "a1")]),
-        },
-        Refused {
-            words: "there is no app a9",
-            command: &["app", "suspend", "a9", "--yes"],
-            call: ("PUT", "/apps/a9/suspension", json!({})),
-            form: ("/console/apps/a9/suspend", &[("reason", "x")]),
-        },
-        Refused {
-            words: "there is no such token of the app a1",
-            command: &["token", "revoke", "a1", "--token", "t"],
-            call: ("POST", "/apps/a1/token-revocations", json!({ "access_token": "t" })),
-            form: ("/console/apps/a1/token-revocations", &[("access_token", "t")]),
-        },
-        Refused {
-            words: "there is no receiver ID of an app a1",
-            command: &["receiver", "pause", "a1", none],
-            call: ("PUT", "/apps/a1/receivers/ID/pause", json!({})),
-            form: ("/console/apps/a1/receivers/ID/pause", &[]),
-        },
-    ] {
+    for Refused { words, command, call: (method, path, body), form: (page, fields) } in REFUSALS {
         let words = id(words);
         let complaint = program.complaint(command);
         assert!(complaint.starts_with(&format!("minitill: {words}")), "{complaint}");
         let key = words.replace(' ', "-");
         let once = (method == "POST").then_some(key.as_str());
-        let answer = caller.send(method, &id(path), once, &body).await;
+        let answer = caller.send(method, &id(path), once, &serde_json::from_str(body).unwrap()).await;
         let detail = answer.json()["detail"].as_str().unwrap_or_default().to_owned();
         assert!(detail.starts_with(&words), "{words}: {}", answer.body);
         let shown = browser.post(&id(page), fields).await.body;
