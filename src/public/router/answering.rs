@@ -1,4 +1,4 @@
-//! What stands around every handler: request id, trace, log, metrics, panics and the envelope of a refusal.
+//! The layer around every handler: request id, trace, log, metrics, panics and the envelope of a refusal.
 //! One layer with one future, because it runs for every request.
 
 use std::convert::Infallible;
