@@ -7,4 +7,5 @@ mod arrows;
 mod contract;
 mod pages;
 mod sources;
+mod times;
 mod translations;
