@@ -7,7 +7,7 @@ mod path;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::handler::Handler as _;
 use axum::http::{HeaderValue, StatusCode, Uri};
 use axum::middleware;
@@ -28,6 +28,7 @@ pub type Public = MapRequest<Router, fn(Request) -> Request>;
 
 /// The public listener: the route table, and around it slash collapsing, request ids, the log,
 /// and the envelope for whatever refuses.
+#[must_use]
 pub fn public(state: AppState) -> Public {
     with_routes(state, &ROUTES)
 }

@@ -244,7 +244,8 @@ async fn exchanges_under_way_bring_no_text_back() {
     till.execute(EVERY_ROW).await;
     let app = till.app("a1").await;
     for round in 0..5 {
-        credit(&till, &app, (PLAYER, 1000), &format!("r{round}"), "").await;
+        // More than they can spend until then.
+        credit(&till, &app, (PLAYER, 1_000_000), &format!("r{round}"), "").await;
         let callers = (0..8).map(|caller| {
             let (till, app) = (std::sync::Arc::clone(&till), app.clone());
             tokio::spawn(async move {

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::game::{Game, PATH};
-use crate::support::{Answer, AppKind, PAGE, PANICKING_PATH, PATIENCE, PICTURE, Request, TestTill, raw};
+use crate::support::{Answer, PAGE, PANICKING_PATH, PATIENCE, PICTURE, Request, TestTill, raw};
 
 const REPORT: &str = "/openapi/mp/developer/order/v1/report";
 const UPLOAD: &str = "/openapi/mp/developer/file/img/uploadWithFile";

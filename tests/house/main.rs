@@ -11,5 +11,6 @@ mod map;
 mod names;
 mod pages;
 mod sources;
+mod times;
 mod translations;
 mod words;

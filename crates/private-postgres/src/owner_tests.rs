@@ -5,7 +5,10 @@ use super::*;
 use crate::pid_file::PID_FILE;
 use crate::test_folder::TestFolder;
 
-const SHORT: Patience = Patience { turn: Duration::from_millis(700), accepting: Duration::from_millis(200) };
+/// For a turn that comes: a test that hangs ends.
+const LONG: Patience = Patience { turn: Duration::from_mins(1), accepting: Duration::from_millis(200) };
+/// For a turn that never comes.
+const SHORT: Patience = Patience { turn: Duration::from_millis(400), ..LONG };
 
 fn data_folder(name: &str) -> TestFolder {
     let folder = TestFolder::new(&format!("owner-{name}"));
@@ -42,24 +45,24 @@ fn records_survive_being_written() {
 #[test]
 fn a_second_server_is_refused_with_the_process_id_of_the_first() {
     let folder = data_folder("two-servers");
-    let first = owned(take_turn(folder.path(), ProcessRole::Server, SHORT).unwrap());
-    let error = take_turn(folder.path(), ProcessRole::Server, SHORT).unwrap_err();
+    let first = owned(take_turn(folder.path(), ProcessRole::Server, LONG).unwrap());
+    let error = take_turn(folder.path(), ProcessRole::Server, LONG).unwrap_err();
     assert!(matches!(error, ClusterError::ServerRuns { pid, .. } if pid == std::process::id()), "{error}");
     drop(first);
     assert!(!folder.path().join(OWNER).exists());
-    owned(take_turn(folder.path(), ProcessRole::Server, SHORT).unwrap());
+    owned(take_turn(folder.path(), ProcessRole::Server, LONG).unwrap());
 }
 
 #[test]
 fn a_program_waits_for_a_command_and_its_error_names_that() {
     for role in [ProcessRole::Server, ProcessRole::Command] {
         let folder = data_folder(&format!("wait-{role:?}"));
-        let command = owned(take_turn(folder.path(), ProcessRole::Command, SHORT).unwrap());
+        let command = owned(take_turn(folder.path(), ProcessRole::Command, LONG).unwrap());
         let error = take_turn(folder.path(), role, SHORT).unwrap_err().to_string();
         assert!(error.contains(&format!("command (process {})", std::process::id())), "{error}");
 
         let waiting = thread::scope(|scope| {
-            let waiting = scope.spawn(|| take_turn(folder.path(), role, SHORT));
+            let waiting = scope.spawn(|| take_turn(folder.path(), role, LONG));
             sleep(Duration::from_millis(100));
             drop(command);
             waiting.join().unwrap()
@@ -71,8 +74,8 @@ fn a_program_waits_for_a_command_and_its_error_names_that() {
 #[test]
 fn a_command_attaches_only_when_the_postgresql_of_this_server_accepts() {
     let folder = data_folder("attach");
-    let server = owned(take_turn(folder.path(), ProcessRole::Server, SHORT).unwrap());
-    let attach = || take_turn(folder.path(), ProcessRole::Command, SHORT);
+    let server = owned(take_turn(folder.path(), ProcessRole::Server, LONG).unwrap());
+    let attach = || take_turn(folder.path(), ProcessRole::Command, LONG);
     let refused = |why: &str| {
         let error = attach().unwrap_err();
         assert!(matches!(error, ClusterError::NotAccepting { .. }), "{why}: {error}");
@@ -108,5 +111,5 @@ fn a_lock_is_waited_for_if_its_record_names_a_dead_process() {
     let error = take_turn(folder.path(), ProcessRole::Server, SHORT).unwrap_err();
     assert!(matches!(error, ClusterError::Busy { .. }), "{error}");
     drop(lock);
-    owned(take_turn(folder.path(), ProcessRole::Server, SHORT).unwrap());
+    owned(take_turn(folder.path(), ProcessRole::Server, LONG).unwrap());
 }

@@ -21,6 +21,8 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
 use tokio::sync::{OnceCell, oneshot};
 use tokio::time::sleep;
 
+use super::PATIENCE;
+
 /// The superuser of this PostgreSQL, and of the one that Minitill runs by itself.
 pub const USER: &str = store::DatabaseAddress::PRIVATE_USER;
 
@@ -33,8 +35,6 @@ const TEMPLATE: &str = "template_minitill";
 const IN_MEMORY: &str = "/dev/shm";
 /// A database is some 8 MB; memory is used only where there is plenty.
 const SHARED_MEMORY_BYTES_MIN: u64 = 3 * 1024 * 1024 * 1024;
-
-const START_WITHIN: Duration = Duration::from_mins(1);
 
 /// Waits while the runner lives: its process id may be given to another program, its start time may not.
 /// Arguments: the folder of the programs, the folder of the cluster, the runner's process id and start time, more
@@ -144,7 +144,7 @@ async fn start() -> PathBuf {
             Err(error) => {
                 let ended = keeper.try_wait().expect("the keeper is our child");
                 assert!(
-                    ended.is_none() && started.elapsed() < START_WITHIN,
+                    ended.is_none() && started.elapsed() < PATIENCE,
                     "no PostgreSQL to test with: {error}; {}",
                     fs::read_to_string(folder.join("log")).unwrap_or_default()
                 );

@@ -45,7 +45,7 @@ use minitill::public::routes::{ROUTES, Route};
 use minitill::state::AppState;
 use sqlx::PgPool;
 use store::secrets::Keyring;
-use store::{AuditOptions, AuditReport, DatabaseAddress, KeepOutcome, Store, StoreSettings};
+use store::{AuditOptions, AuditReport, DatabaseAddress, KeepOutcome, Store, StoreError, StoreSettings};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -207,8 +207,7 @@ impl TestTill {
         let address = DatabaseAddress::from_url(address).unwrap();
         // Each session is a process of PostgreSQL, which costs more than most tests.
         let settings = StoreSettings { connections_at_start: 1, ..config.store_settings() };
-        let store = Store::connect(&address, settings, clock.clone()).await.unwrap();
-        store.unlock(&Keyring::parse(MASTER_KEY, "tests").unwrap()).await.unwrap();
+        let store = open(&address, &settings, &clock).await;
         let sql = PgPool::connect_lazy(&database_url).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -323,6 +322,23 @@ impl TestTill {
         let report = self.audit(None).await;
         assert!(report.clean, "{report:?}");
     }
+}
+
+/// Opens the store, again and again if its limits are short and the machine is slow.
+async fn open(address: &DatabaseAddress, settings: &StoreSettings, clock: &Arc<ManualClock>) -> Store {
+    let keyring = Keyring::parse(MASTER_KEY, "tests").unwrap();
+    let mut opened = None;
+    until("the store opens", async || {
+        let connected = Store::connect(address, settings.clone(), clock.clone()).await;
+        opened = match connected {
+            Ok(store) => store.unlock(&keyring).await.is_ok().then_some(store),
+            Err(StoreError::Unavailable(_)) => None,
+            Err(fault) => panic!("{fault}"),
+        };
+        opened.is_some()
+    })
+    .await;
+    opened.expect("it was waited for")
 }
 
 /// The route table, and one route more whose handler panics.

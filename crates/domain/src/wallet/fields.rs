@@ -54,7 +54,7 @@ fn exchange(input: &mut Input<'_>, reading: &Reading) -> Read<WalletRequest> {
     )?;
     let item_id = ItemId::of(product_name.as_str(), product_info.as_str(), product_desc.as_str());
     let purchase = Purchase { amount, pay_priority, product_name, product_info, product_desc, item_id };
-    Ok(sent.change(biz_no, Change::Exchange(purchase), None, extension))
+    Ok(sent.change(&biz_no, Change::Exchange(purchase), None, extension))
 }
 
 /// Contract 10.1 and 10.3.
@@ -65,7 +65,7 @@ fn present(input: &mut Input<'_>, reading: &Reading) -> Read<WalletRequest> {
     let biz_no = biz_no(input, || words.to_owned())?;
     let remark = remark(input)?;
     let extension = extension(input, "")?;
-    Ok(sent.change(biz_no, Change::Present(amount), Some(remark), extension))
+    Ok(sent.change(&biz_no, Change::Present(amount), Some(remark), extension))
 }
 
 /// Contract 10.1 and 10.4.
@@ -77,7 +77,7 @@ fn cancel(input: &mut Input<'_>, reading: &Reading) -> Read<WalletRequest> {
     let amount = amount(input, "What is given back.", 30)?;
     let remark = remark(input)?;
     let extension = extension(input, "")?;
-    Ok(sent.change(biz_no, Change::Cancel { of, amount }, Some(remark), extension))
+    Ok(sent.change(&biz_no, Change::Cancel { of, amount }, Some(remark), extension))
 }
 
 /// Contract 10.1 and 10.6.
@@ -131,7 +131,7 @@ impl Sent {
 
     fn change(
         self,
-        biz_no: BizNo,
+        biz_no: &BizNo,
         change: Change,
         remark: Option<String>,
         extension: String,

@@ -66,7 +66,7 @@ impl Store {
         if self.objects.owner(outside).await.map_err(away)?.as_ref() != Some(&id) {
             return Ok(Err(misfit(outside, "did not keep what was written into it")));
         }
-        self.store_marks.id(outside).get_or_init(|| id);
+        self.marks.id(outside).get_or_init(|| id);
         Ok(Ok(()))
     }
 
@@ -74,7 +74,7 @@ impl Store {
     /// checked each time, because its disk can disappear.
     pub(super) async fn check_own_store(&self, outside: Outside) -> Result<()> {
         let refused = |text| StoreError::PicturesUnavailable(text);
-        let Some(id) = self.store_marks.id(outside).get() else {
+        let Some(id) = self.marks.id(outside).get() else {
             return self.open_picture_store(outside).await?.map_err(refused);
         };
         match outside {

@@ -100,9 +100,13 @@ impl<'b> Record<'b> {
 }
 
 impl Record<'static> {
-    /// The record in a row, `Some(None)` where the row has none. `None` when the row is damaged.
-    pub(super) fn read(row: &impl Columns) -> Option<Option<Self>> {
-        let Some(wallet_no) = row.column::<Option<i64>>("record_wallet_no")? else { return Some(None) };
+    /// Whether a row has a record. `None` when the row is damaged.
+    pub(super) fn is_in(row: &impl Columns) -> Option<bool> {
+        Some(row.column::<Option<i64>>("record_wallet_no")?.is_some())
+    }
+
+    /// The record in a row. `None` when the row is damaged.
+    pub(super) fn read(row: &impl Columns) -> Option<Self> {
         let text = |name| Some(row.column::<Option<String>>(name)?.map(Cow::Owned));
         let pay_priority = match row.column::<Option<i16>>("pay_priority")? {
             Some(code) => Some(PayPriority::from_code(code)?),
@@ -113,8 +117,8 @@ impl Record<'static> {
             None => None,
         };
         let (free, charge) = (row.column("record_free_balance")?, row.column("record_charge_balance")?);
-        Some(Some(Self {
-            wallet_no: WalletNo(wallet_no),
+        Some(Self {
+            wallet_no: WalletNo(row.column("record_wallet_no")?),
             kind: ReferenceKind::parse(row.column("kind")?).ok()?,
             free_change: row.column("free_change")?,
             charge_change: row.column("charge_change")?,
@@ -128,7 +132,7 @@ impl Record<'static> {
             remark: text("remark")?,
             at: micros(row.column::<OffsetDateTime>("at")?),
             is_expired: row.column("is_expired")?,
-        }))
+        })
     }
 }
 

@@ -58,7 +58,8 @@ pub(super) fn known(batch: &Batch<'_>, rows: &[Row]) -> Result<Known, SessionFau
             let wallet = wallet(row).ok_or_else(|| damaged("wallets"))?;
             known.rows.wallets[place_of_wallet] = wallet;
         }
-        if let Some(record) = Record::read(row).ok_or_else(|| damaged("ledger_entries"))? {
+        if Record::is_in(row).ok_or_else(|| damaged("ledger_entries"))? {
+            let record = Record::read(row).ok_or_else(|| damaged("ledger_entries"))?;
             known.rows.records[place_of_number] = Some(record);
         }
         known.at = row.column("read_at").ok_or_else(|| damaged("wallets"))?;
@@ -79,7 +80,7 @@ pub(super) fn existing<R: Columns>(rows: &[R]) -> Result<Vec<(usize, WalletNo)>,
 
 /// From the rows of [`super::statements::PreparedStatements::records`].
 pub(super) fn records<R: Columns>(rows: &[R]) -> Result<Vec<(usize, Record<'static>)>, SessionFault> {
-    let record = |row: &R| position(row).zip(Record::read(row)?);
+    let record = |row: &R| position(row).zip(Record::read(row));
     rows.iter().map(|row| record(row).ok_or_else(|| damaged("ledger_entries"))).collect()
 }
 
