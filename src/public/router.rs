@@ -28,6 +28,7 @@ pub type Public = MapRequest<Router, fn(Request) -> Request>;
 
 /// The public listener: the route table, and around it slash collapsing, request ids, the log,
 /// and the envelope for whatever refuses.
+#[must_use]
 pub fn public(state: AppState) -> Public {
     with_routes(state, &ROUTES)
 }
