@@ -62,7 +62,11 @@ pub trait Handler:
 }
 
 impl<S> Handler for S where
-    S: Service<Request, Response = Response, Error = Infallible, Future: Send> + Clone + Send + Sync + 'static
+    S: Service<Request, Response = Response, Error = Infallible, Future: Send>
+        + Clone
+        + Send
+        + Sync
+        + 'static
 {
 }
 
