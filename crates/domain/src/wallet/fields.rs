@@ -6,7 +6,7 @@ use serde_json::json;
 use super::call::WalletCall;
 use super::purses::{AMOUNT_MAX, Amount, PayPriority};
 use super::request::{
-    Action, Change, Purchase, Reading, Sender, TS_AHEAD_MAX, TS_BEHIND_MAX, Timestamp, WalletRequest,
+    Action, Change, Purchase, Reading, TS_AHEAD_MAX, TS_BEHIND_MAX, Timestamp, WalletRequest,
 };
 use crate::examples::{BIZ_NO, OPEN_ID, PAY_BIZ_NO, TS};
 use crate::fields::{Expected, FieldError};
@@ -104,6 +104,19 @@ fn query(input: &mut Input<'_>, reading: &Reading) -> Read<WalletRequest> {
         sender: None,
         remark: None,
     })
+}
+
+/// What a game says of itself and of its player.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sender {
+    /// Zone and role.
+    pub zone_id: ZoneId,
+    /// Platform of the player.
+    pub os: Os,
+    /// Address of the player.
+    pub user_ip: UserIp,
+    /// Developer-defined; empty when absent.
+    pub extension: String,
 }
 
 /// What every call but the query begins with.

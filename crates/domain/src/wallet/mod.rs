@@ -16,7 +16,7 @@ mod request;
 mod string_to_sign;
 
 pub use call::{SignedFields, WalletCall, WalletForm};
-pub use fields::EXTENSION_BYTES_MAX;
+pub use fields::{EXTENSION_BYTES_MAX, Sender};
 pub use outcome::{
     CancelSummary, GivenBack, NumberChange, NumberKind, NumberState, REPLAY_HOURS, Receipt, Refused, Repeat,
     WalletOutcome,
@@ -25,8 +25,6 @@ pub use purses::{
     AMOUNT_MAX, Amount, BalanceOutOfRange, Balances, InsufficientBalance, NotGivenBack, Paid, PayPriority,
     PurseChange, check_credit,
 };
-pub use request::{
-    Action, Change, Purchase, Reading, Sender, TS_AHEAD_MAX, TS_BEHIND_MAX, Timestamp, WalletRequest,
-};
+pub use request::{Action, Change, Purchase, Reading, TS_AHEAD_MAX, TS_BEHIND_MAX, Timestamp, WalletRequest};
 pub(crate) use string_to_sign::join;
 pub use string_to_sign::{canonical_string, is_ambiguous, string_to_sign};

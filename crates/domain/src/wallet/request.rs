@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use super::call::{WalletCall, WalletForm};
+use super::fields::Sender;
 use super::purses::{Amount, PayPriority};
 use super::string_to_sign::{is_ambiguous, string_to_sign};
 use crate::fields::{Expected, FieldError, is_canonical_integer};
-use crate::ids::{BizNo, CreditRef, ItemId, OpenId, Os, ProductText, UserIp, ZoneId};
+use crate::ids::{BizNo, CreditRef, ItemId, OpenId, ProductText};
 use crate::input::Input;
 use crate::ledger::{REF_MARK, ReferenceKind};
 use crate::product_info::ProductInfo;
@@ -30,19 +31,6 @@ pub struct WalletRequest {
     pub sender: Option<Sender>,
     /// The `product_desc` of a present or a cancel, or the note of an operator.
     pub remark: Option<String>,
-}
-
-/// What a game says of itself and of its player.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sender {
-    /// Zone and role.
-    pub zone_id: ZoneId,
-    /// Platform of the player.
-    pub os: Os,
-    /// Address of the player.
-    pub user_ip: UserIp,
-    /// Developer-defined; empty when absent.
-    pub extension: String,
 }
 
 /// What is asked of a wallet.
