@@ -101,10 +101,10 @@ async fn a_wait_ends_with_the_first_event() {
     let (_, newest) = page(&caller, "").await;
     let other = scene.till.app("a2").await;
     let query = format!("?after={newest}&wait=30&app_id=a1&type=exchange.succeeded");
-    let nothing_comes = format!("?after={newest}&wait=30&app_id=a2&type=exchange.succeeded");
+    let nothing_comes = format!("?after={newest}&wait=20&app_id=a2&type=exchange.succeeded");
     let started = Instant::now();
     let asking = async {
-        // The other one began to wait before this one, and waits on when this one has ended.
+        // The other one waits for a shorter time, and waits on when this one has ended.
         let ended_first = tokio::select! {
             biased;
             _ = page(&caller, &nothing_comes) => panic!("it waited to its end"),
