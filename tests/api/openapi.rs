@@ -243,7 +243,7 @@ fn the_tests_above_try_every_call() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_committed_document_is_what_the_program_prints_and_serves() {
     let committed = &committed("docs/openapi.json");
-    let program = Program::on(&fresh_database().await.url);
+    let program = Program::with_defaults(&fresh_database().await.url);
     let printed = String::from_utf8(program.run(&["openapi"]).stdout).unwrap();
     assert!(&printed == committed, "run: minitill openapi > docs/openapi.json");
     assert_eq!(program.json(&["openapi"]), serde_json::from_str::<Value>(committed).unwrap());

@@ -25,11 +25,14 @@ pub struct ServerProcess {
 }
 
 impl Program {
-    pub fn on(database_url: &str) -> Self {
+    /// With the settings that are compiled in.
+    pub fn with_defaults(database_url: &str) -> Self {
         let program = Self { variables: Vec::new() };
-        program
-            .with("DATABASE_URL", database_url)
-            .with("MINITILL_SECRETS__MASTER_KEY", MASTER_KEY)
+        program.with("DATABASE_URL", database_url).with("MINITILL_SECRETS__MASTER_KEY", MASTER_KEY)
+    }
+
+    pub fn on(database_url: &str) -> Self {
+        Self::with_defaults(database_url)
             .with("MINITILL_DATABASE__CONNECTIONS", "4")
             // A machine that is busy with other tests is no reason to answer 503.
             .with("MINITILL_DATABASE__ACQUIRE_TIMEOUT", "1m")
