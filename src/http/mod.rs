@@ -1,5 +1,5 @@
 //! HTTP of both listeners: reading bodies, who sent a request, its id, the refusal of a request and its texts,
-//! rate limits, and the log of refusals. Requests to other servers share [`outgoing`].
+//! rate limits, and the log of refusals. Requests to other servers share `outgoing`.
 
 pub mod body;
 pub(crate) mod client_address;

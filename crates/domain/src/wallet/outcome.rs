@@ -8,7 +8,7 @@ use super::purses::Balances;
 /// The result of a change of a wallet: the balances right after it, for ever the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Receipt {
-    /// The `biz_no`, or [`REF_MARK`] and the ref.
+    /// The `biz_no`, or [`REF_MARK`](crate::ledger::REF_MARK) and the ref.
     pub reference: String,
     /// Both purses.
     pub balances: Balances,
@@ -79,7 +79,7 @@ pub enum NumberKind {
 /// One cancel of an exchange.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CancelSummary {
-    /// Its `biz_no`, or [`REF_MARK`] and the ref of an operator.
+    /// Its `biz_no`, or [`REF_MARK`](crate::ledger::REF_MARK) and the ref of an operator.
     pub reference: String,
     /// What it gave back.
     pub amount: i64,
