@@ -247,7 +247,12 @@ async fn the_committed_document_is_what_the_program_prints_and_serves() {
     let printed = String::from_utf8(program.run(&["openapi"]).stdout).unwrap();
     assert!(&printed == committed, "run: minitill openapi > docs/openapi.json");
     assert_eq!(program.json(&["openapi"]), serde_json::from_str::<Value>(committed).unwrap());
-    let till = TestTill::start().await;
+    let till = TestTill::start_with(|config| {
+        let defaults = Config::load(None, std::iter::empty()).unwrap();
+        config.fetch = defaults.fetch;
+        config.exchange = defaults.exchange;
+    })
+    .await;
     let served = Request::get("/openapi.json").send(till.operator_address).await;
     let expected: Value = serde_json::from_str(committed).unwrap();
     assert_eq!((served.status, served.json()["paths"].clone()), (200, expected["paths"].clone()));
