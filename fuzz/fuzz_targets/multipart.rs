@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use libfuzzer_sys::fuzz_target;
 use pictures::BYTES_MAX;
-use minitill::error::Refusal;
+use minitill::http::refusal::Refusal;
 use minitill::public::image_upload::read_file_part;
 
 fn read(body: &[u8], chunk_bytes: usize) -> Result<Bytes, Refusal> {
