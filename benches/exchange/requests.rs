@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 
 use domain::clock::{Clock, SystemClock};
-use domain::signature::{PayKey, canonical_string};
+use domain::signature::PayKey;
 use domain::wallet::WalletCall;
+use domain::wallet::canonical_string;
 
 /// The app that all exchanges belong to.
 pub(crate) const APP_ID: &str = "benchmark";

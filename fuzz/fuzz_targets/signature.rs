@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use libfuzzer_sys::fuzz_target;
 use domain::fields::Fields;
-use domain::signature::{PayKey, Sign, is_ambiguous, string_to_sign};
-use domain::wallet::{WalletCall, WalletForm};
+use domain::signature::{PayKey, Sign};
+use domain::wallet::{WalletCall, WalletForm, is_ambiguous, string_to_sign};
 
 fuzz_target!(|data: &[u8]| {
     let Ok(fields) = Fields::from_urlencoded(data) else { return };

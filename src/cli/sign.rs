@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, anyhow};
 use clap::Args;
 use domain::fields::Fields;
-use domain::signature::{PayKey, canonical_string};
+use domain::signature::PayKey;
+use domain::wallet::canonical_string;
 use serde::Serialize;
 
 use super::Context;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use domain::ids::AppId;
-use domain::signature::{PayKey, canonical_string};
+use domain::signature::PayKey;
+use domain::wallet::canonical_string;
 use guarded_fetch::bulkhead::{Bulkhead, Permit};
 use guarded_fetch::{ServiceClient, ServiceUrl};
 use hyper::HeaderMap;

@@ -19,7 +19,8 @@ use subtle::ConstantTimeEq as _;
 use crate::app::{App, LIVE_KEYS};
 use crate::fields::FieldError;
 use crate::ids::{AppId, AppNo};
-use crate::signature::{DiagnosisKeys, Mistake, PayKey, Sign, diagnose, string_to_sign};
+use crate::signature::{DiagnosisKeys, Mistake, PayKey, Sign, diagnose};
+use crate::wallet::string_to_sign;
 use crate::wallet::{Reading, WalletForm, WalletRequest};
 
 /// The key that checks an unknown app's signature, so that it costs what a wrong key does.

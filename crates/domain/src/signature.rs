@@ -9,7 +9,6 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-pub use crate::wallet::{canonical_string, is_ambiguous, string_to_sign};
 pub use mistake::{DiagnosisKeys, Mistake, diagnose, first_difference};
 
 /// A key that signs exchanges or requests to the judge of pictures. Its text is never shown.

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use domain::signature::{PayKey, canonical_string};
+use domain::signature::PayKey;
 use domain::wallet::WalletCall;
+use domain::wallet::canonical_string;
 
 use super::{Answer, NOW, Request, TestApp, TestTill, form, until};
 

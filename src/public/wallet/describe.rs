@@ -2,8 +2,8 @@
 
 use domain::app::Scope;
 use domain::ids::AppId;
-use domain::signature::{Mistake, PayKey, canonical_string};
-use domain::wallet::{Timestamp, WalletCall, WalletRequest};
+use domain::signature::{Mistake, PayKey};
+use domain::wallet::{Timestamp, WalletCall, WalletRequest, canonical_string};
 use schemars::JsonSchema;
 use serde::Serialize;
 

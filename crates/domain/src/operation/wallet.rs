@@ -93,8 +93,11 @@ impl Credit {
     /// The credit as a request to its wallet.
     #[must_use]
     pub fn request(&self) -> WalletRequest {
-        let change = Change::Credit { free: self.free, charge: self.charge };
-        WalletRequest::of_operator(self.open_id.clone(), &self.reference, change, self.note.clone())
+        WalletRequest::of_operator(self.open_id.clone(), &self.reference, self.change(), self.note.clone())
+    }
+
+    const fn change(&self) -> Change {
+        Change::Credit { free: self.free, charge: self.charge }
     }
 }
 
@@ -172,7 +175,7 @@ impl WalletCommand {
     #[must_use]
     pub fn request(&self, open_id: &OpenId) -> WalletRequest {
         let change = match self {
-            Self::Credit(Credit { free, charge, .. }) => Change::Credit { free: *free, charge: *charge },
+            Self::Credit(credit) => credit.change(),
             Self::Debit(Debit { free, charge, .. }) => Change::Debit { free: *free, charge: *charge },
             Self::GiveBack(GiveBack { biz_no, amount, .. }) => {
                 Change::Cancel { of: biz_no.clone(), amount: *amount }

@@ -5,11 +5,10 @@ use md5::{Digest as _, Md5};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::product_info_texts::product_info_texts;
-use super::{PayKey, Sign, canonical_string, string_to_sign};
+use super::{PayKey, Sign};
 use crate::key_uses::LiveKey;
 use crate::secret::Secret;
-use crate::wallet::WalletForm;
-use crate::wallet::join;
+use crate::wallet::{WalletForm, canonical_string, join, string_to_sign};
 
 /// What a URL leaves as it is; everything else is percent-encoded.
 const URL_ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');

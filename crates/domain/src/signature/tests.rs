@@ -10,7 +10,10 @@ use crate::fields::Fields;
 use crate::ids::AppId;
 use crate::key_uses::LiveKey;
 use crate::secret::Secret;
-use crate::wallet::{PayPriority, Reading, WalletCall, WalletForm, WalletRequest};
+use crate::wallet::{
+    PayPriority, Reading, WalletCall, WalletForm, WalletRequest, canonical_string, is_ambiguous,
+    string_to_sign,
+};
 
 const KEY: &str = "B7Y0c6E5bCKMEQOsvCExziNhq16ObGqh";
 

@@ -119,6 +119,7 @@ impl WalletCall {
     /// The fields that it signs.
     #[must_use]
     pub fn signed_fields(self) -> &'static SignedFields {
+        // The calls stand in `ALL` as they are declared.
         &SIGNED_FIELDS[self as usize]
     }
 

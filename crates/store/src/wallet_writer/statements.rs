@@ -150,25 +150,33 @@ pub(super) fn write_apart() -> [String; 4] {
 
 /// Fills in the apps of a statement, and numbers its parameters `@name` in the order of the columns.
 fn number(engine: Engine, sql: &str, statements: &[&[Parameter]]) -> String {
-    let parameters = || statements.iter().copied().flatten();
+    let parameters: Vec<&Parameter> = statements.iter().copied().flatten().collect();
+    let place = |name: &str| parameters.iter().position(|parameter| parameter.name == name);
     // Only on Citus is an app a parameter itself, the first of its statement.
-    let app = |column: &str, name: &str| match parameters().position(|parameter| parameter.name == name) {
-        Some(place) => engine.key(column, u8::try_from(place + 1).unwrap_or(u8::MAX), "integer"),
-        None => String::new(),
+    let app = |column: &str, name: &str| {
+        let number = place(name).and_then(|place| u8::try_from(place + 1).ok());
+        number.map_or_else(String::new, |number| engine.key(column, number, "integer"))
     };
-    let mut sql = sql
+    let sql = sql
         .replace("{entry_app}", &app("unnest(@app_no)", "app_no"))
         .replace("{wallet_app}", &app("unnest(@wallet_app_no)", "wallet_app_no"))
         .replace("{changed_app}", &app("c.app_no", "wallet_app_no"))
         .replace("{outbox_app}", &app("unnest(@outbox_app_no)", "outbox_app_no"))
         .replace("{item_app}", &app("unnest(@new_item_app_no)", "new_item_app_no"));
-    let mut numbered: Vec<_> = parameters().zip(1..).collect();
-    // A longer name first: it may begin with a shorter one.
-    numbered.sort_by_key(|(parameter, _)| std::cmp::Reverse(parameter.name.len()));
-    for (Parameter { name, sql_type }, number) in numbered {
-        sql = sql.replace(&format!("@{name}"), &format!("${number}::{sql_type}"));
+    let mut parts = sql.split('@');
+    let mut numbered = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|letter: char| letter != '_' && !letter.is_ascii_lowercase());
+        let (name, rest) = part.split_at(end.unwrap_or(part.len()));
+        // A name that is no column stays as it is, and the statement is not prepared.
+        let parameter = place(name).map_or_else(
+            || format!("@{name}"),
+            |place| format!("${}::{}", place + 1, parameters[place].sql_type),
+        );
+        numbered += &parameter;
+        numbered += rest;
     }
-    sql
+    numbered
 }
 
 /// Fills in the app of a key, and what has all numbers. The apps of a batch are the parameter. On Citus nothing is

@@ -9,7 +9,8 @@ use domain::caller::{Caller, Signed, TokenState};
 use domain::fields::Fields;
 use domain::ids::{AppId, AppNo};
 use domain::ledger::{ReferenceKind, micros};
-use domain::signature::{PayKey, string_to_sign};
+use domain::signature::PayKey;
+use domain::wallet::string_to_sign;
 use domain::wallet::{Balances, PayPriority, Reading, WalletCall, WalletForm, WalletRequest};
 
 use super::link::moment;
