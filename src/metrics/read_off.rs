@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::audit::LastAudit;
 use prometheus::proto::MetricFamily;
 use prometheus::{Counter, Gauge, IntCounter, IntGauge, IntGaugeVec, Opts, Registry};
-use store::{LastAudit, PoolState, ReceiverCounts};
+use store::{PoolState, ReceiverCounts};
 use telemetry::metrics::register;
 
 /// What a scrape finds beside what was counted.

@@ -2,6 +2,7 @@
 
 mod cancels;
 mod findings;
+mod last;
 #[cfg(test)]
 mod tests;
 
@@ -13,6 +14,7 @@ use super::ledger::{CHAIN_START, ChainHash, LedgerEntry, REF_MARK, ReferenceKind
 
 pub use cancels::{Cancel, CancelsCheck};
 pub use findings::{Check, Finding, Findings};
+pub use last::{AuditScope, LastAudit};
 
 /// Sums of the ledger entries of each kind, of one wallet or of many.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]

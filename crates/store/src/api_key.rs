@@ -10,10 +10,11 @@ use serde::Serialize;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use super::console_user::{rights_shown, stored_rights_shown};
-use super::operator_log::{Action, LogLine};
+use crate::console_user::{rights_shown, stored_rights_shown};
+use crate::error::{OperationError, Result, StoreError};
+use crate::operator_log::{Action, LogLine};
 use crate::secrets::{random_api_key, token_hash};
-use crate::{OperationError, Result, Store, StoreError};
+use crate::store::Store;
 
 /// The API key of a caller.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -14,7 +14,8 @@ use sqlx::PgExecutor;
 use sqlx::types::Json;
 use time::UtcOffset;
 
-use crate::{Result, Store};
+use crate::error::Result;
+use crate::store::Store;
 
 pub(super) use columns::AppRow;
 pub(super) use command::AppUpdate;

@@ -1,7 +1,7 @@
 //! Look-up cache of apps and access tokens (contract 9.9). A look-up seldom costs a round trip, and
 //! an operator's change acts within seconds on every instance.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use domain::app::{App, LIVE_KEYS};
@@ -12,10 +12,11 @@ use domain::secret::Secret;
 use domain::signature::PayKey;
 use sqlx::types::Json;
 
-use super::app::AppRow;
-use super::look_up_cache::{KeyIs, LookUpCache};
+use crate::app::AppRow;
+use crate::error::{Result, StoreError};
+use crate::look_up_cache::KeyIs;
 use crate::secrets::{Keyring, WrongKey};
-use crate::{Result, Store, StoreError};
+use crate::store::Store;
 
 /// A look-up may take this much longer than the wait for a connection.
 const STATEMENT_MARGIN: Duration = Duration::from_millis(500);
@@ -24,26 +25,6 @@ const RETIRED_PAY_KEYS: i64 = 8;
 /// How many keys of other apps a diagnosis tries.
 const PAY_KEYS_OF_OTHERS_MAX: i64 = 200;
 
-/// The keyring and the caches.
-#[derive(Debug, Default)]
-pub(super) struct AppLookup {
-    keyring: RwLock<Option<Arc<Keyring>>>,
-    apps: LookUpCache<AppId, Arc<App>>,
-    /// App and hash of a token, with its end in Unix milliseconds.
-    tokens: LookUpCache<(AppId, [u8; 32]), i64>,
-}
-
-impl AppLookup {
-    pub(super) fn set_keyring(&self, keyring: Keyring) {
-        *self.keyring.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(keyring));
-    }
-
-    pub(super) fn keyring(&self) -> Result<Arc<Keyring>> {
-        let keyring = self.keyring.read().unwrap_or_else(PoisonError::into_inner).clone();
-        keyring.ok_or_else(|| StoreError::Internal("the master key was not loaded".to_owned()))
-    }
-}
-
 impl Store {
     /// The app with this id. `None` when there is no such app.
     pub async fn find_app(&self, app_id: &AppId) -> Result<Option<Arc<App>>> {
@@ -51,7 +32,7 @@ impl Store {
             let (store, id) = (self.clone(), app_id.clone());
             async move { Ok(store.load_app(key_is, &id).await?.map(Arc::new)) }
         };
-        self.app_lookup.apps.get_or(app_id, self.clock.monotonic(), self.look_up_within(), look_up).await
+        self.app_cache.apps.get_or(app_id, self.clock.monotonic(), self.look_up_within(), look_up).await
     }
 
     /// Tries the live pay keys of the newest other apps on a signature that nothing else explains, at
@@ -72,7 +53,7 @@ impl Store {
             i32::try_from(LIVE_KEYS).unwrap_or(i32::MAX),
             PAY_KEYS_OF_OTHERS_MAX
         );
-        let keyring = self.app_lookup.keyring()?;
+        let keyring = self.app_cache.keyring()?;
         let rows = rows.fetch_all(&self.pool).await?.into_iter();
         // A key that this keyring cannot open does not help the diagnosis.
         let open = rows.filter_map(|row| keyring.open(&AppId::parse(&row.app_id).ok()?, &row.pay_key).ok());
@@ -93,7 +74,7 @@ impl Store {
         };
         let key = (app_id.clone(), token_hash);
         let found = self
-            .app_lookup
+            .app_cache
             .tokens
             .get_or(&key, self.clock.monotonic(), self.look_up_within(), look_up)
             .await?;
@@ -175,7 +156,7 @@ impl Store {
         let open = |keyring: &Keyring| -> Result<Vec<String>, WrongKey> {
             sealed.iter().map(|sealed| keyring.open(app_id, sealed)).collect()
         };
-        let keyring = self.app_lookup.keyring()?;
+        let keyring = self.app_cache.keyring()?;
         if let Ok(opened) = open(&keyring) {
             return Ok(opened);
         }

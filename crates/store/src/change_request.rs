@@ -14,10 +14,11 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 
 use crate::app::app_exists;
+use crate::error::{OperationError, Result, StoreError};
 use crate::operator_log::{Action, LogLine};
 use crate::paging::LISTED_MAX;
+use crate::store::Store;
 use crate::wallet::{GiveBackLimit, write_change};
-use crate::{OperationError, Result, Store, StoreError};
 
 domain::word_enum! {
     /// What became of a request.

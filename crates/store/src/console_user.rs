@@ -17,8 +17,9 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use super::operator_log::{Action, LogLine};
-use crate::{OperationError, Result, Store};
+use crate::error::{OperationError, Result};
+use crate::operator_log::{Action, LogLine};
+use crate::store::Store;
 
 pub use session::{ConsoleSession, NewSession, SessionUser, SignInAttempt};
 

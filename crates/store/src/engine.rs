@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use domain::ids::AppNo;
 use sqlx::{Connection as _, PgConnection, Row as _};
 
-use crate::{Result, StoreError};
+use crate::error::{Result, StoreError};
 
 /// How the tables lie in the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use sqlx::{PgConnection, PgPool, Postgres};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use crate::{Result, StoreError};
+use crate::error::{Result, StoreError};
 
 /// One session comes on this many connections of the store.
 const CONNECTIONS_PER_SESSION: u32 = 4;

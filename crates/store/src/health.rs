@@ -7,7 +7,8 @@ use domain::health::{HealthMinute, HealthSpan, Problem};
 use sqlx::types::Json;
 use time::OffsetDateTime;
 
-use crate::{Result, Store, StoreError};
+use crate::error::{Result, StoreError};
+use crate::store::Store;
 
 /// How long minutes are kept.
 const KEPT_DAYS: i32 = 30;

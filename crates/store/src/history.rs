@@ -12,11 +12,13 @@ use domain::ids::{AppId, OpenId, OrderNo};
 use domain::moment;
 use time::{Date, OffsetDateTime, Time};
 
+use crate::error::Result;
 use crate::exchange_lookup::RefusalRecord;
+use crate::operator_log::OperatorLogLine;
 use crate::order::{OrderCursor, OrderFilter, StoredOrder};
 use crate::paging::Page;
+use crate::store::Store;
 use crate::wallet::{EntryKind, LedgerFilter, LedgerRow};
-use crate::{OperatorLogLine, Result, Store};
 
 /// The smallest step of the database's time.
 const MICROSECOND: Duration = Duration::from_micros(1);

@@ -12,8 +12,8 @@ use sqlx::{ConnectOptions as _, Connection as _, Executor as _, PgConnection, Pg
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::instances::server_name;
-use crate::{Result, StoreError};
+use crate::error::{Result, StoreError};
+use crate::secrets::random_bytes;
 
 /// How often a server asks the host that it uses whether it still takes writes.
 const ASKED_EVERY: Duration = Duration::from_secs(1);
@@ -223,6 +223,11 @@ async fn first_that_serves(
 pub(crate) async fn takes_writes(session: &mut PgConnection) -> Result<bool, sqlx::Error> {
     let row = session.fetch_one("SHOW transaction_read_only").await?;
     row.try_get(0).map(|read_only: &str| read_only == "off")
+}
+
+/// The name of a new server's sessions in `pg_stat_activity`.
+fn server_name() -> String {
+    format!("minitill {}", hex::encode(random_bytes::<8>()))
 }
 
 #[cfg(test)]

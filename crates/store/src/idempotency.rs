@@ -6,8 +6,9 @@ use domain::idempotency::IdempotentRequest;
 use serde_json::Value;
 use sqlx::PgConnection;
 
+use crate::error::{Result, StoreError};
 use crate::secrets::Cipher;
-use crate::{Result, Store, StoreError};
+use crate::store::Store;
 
 /// How long a repeat gets the first answer.
 const ANSWERS_KEPT_HOURS: i32 = 24;

@@ -12,8 +12,9 @@ use serde::Serialize;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
+use crate::error::{Refusable, Result, StoreError};
 use crate::secrets::random_img_id;
-use crate::{Refusable, Result, Store, StoreError};
+use crate::store::Store;
 
 mod blob_hash;
 mod block;
@@ -31,7 +32,6 @@ pub use block::Block;
 pub use contents::PART_BYTES;
 pub use moving::{BlobLocation, MoveOutcome};
 pub use search::{ImageCursor, ImageDetail, ImageFilter, ImageKey};
-pub(super) use store_mark::StoreMarks;
 pub use sweep::Swept;
 
 /// How often an upload starts again after a sweep has removed its object.

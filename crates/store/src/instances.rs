@@ -3,13 +3,8 @@
 //! A server's sessions are its lease: all of them have its name, and it uses one of them every few seconds.
 //! Nothing is written for it, so a till that nobody uses writes nothing.
 
-use crate::secrets::random_bytes;
-use crate::{Result, Store};
-
-/// The name of a new server's sessions in `pg_stat_activity`.
-pub(crate) fn server_name() -> String {
-    format!("minitill {}", hex::encode(random_bytes::<8>()))
-}
+use crate::error::Result;
+use crate::store::Store;
 
 impl Store {
     /// Counts the servers of this database that have used a session in the last 15 seconds. This one has, by asking.

@@ -10,11 +10,12 @@ use domain::operation::unknown_app;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::app::AppUpdate;
-use super::operator_log::Action;
-use super::wallet::make_known;
-use super::{OperationError, Result, Store, StoreError};
+use crate::app::AppUpdate;
+use crate::error::{OperationError, Result, StoreError};
+use crate::operator_log::Action;
 use crate::secrets::{random_token, token_hash};
+use crate::store::Store;
+use crate::wallet::make_known;
 
 impl Store {
     /// The player of a login code of this app, who is known from now on. The code is used up in the same

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::{Result, StoreError};
+use crate::error::{Result, StoreError};
 
 /// How long an entry is cached by default.
 const CACHED_FOR: Duration = Duration::from_secs(2);

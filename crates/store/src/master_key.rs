@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use sqlx::PgConnection;
 
+use crate::error::{Result, StoreError};
 use crate::secrets::{Keyring, MasterKey};
-use crate::{Result, Store, StoreError};
+use crate::store::Store;
 
 /// The reason why a master key was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -88,7 +89,7 @@ impl Store {
             }
             self.replace_checks(value).await?;
         }
-        self.app_lookup.set_keyring(keyring.clone());
+        self.app_cache.set_keyring(keyring.clone());
         Ok(())
     }
 
@@ -113,7 +114,7 @@ impl Store {
     /// # Errors
     /// No keys were loaded.
     pub fn keyring(&self) -> Result<Arc<Keyring>> {
-        self.app_lookup.keyring()
+        self.app_cache.keyring()
     }
 
     /// The key that encrypts. A rotation waits until the transaction ends.
@@ -121,7 +122,7 @@ impl Store {
         let value = sqlx::query_scalar!("SELECT value FROM master_key_check WHERE id = 1 FOR SHARE")
             .fetch_one(connection)
             .await?;
-        let keyring = self.app_lookup.keyring()?;
+        let keyring = self.app_cache.keyring()?;
         if let Some(key) = keyring.fitting(&value) {
             return Ok(key.clone());
         }
@@ -134,9 +135,9 @@ impl Store {
     /// Reads the key file again. A rotation elsewhere may have added a key.
     pub(super) async fn reread_keyring(&self, known: &Keyring) -> Result<Arc<Keyring>> {
         if let Some(newer) = read_again(known).await? {
-            self.app_lookup.set_keyring(newer);
+            self.app_cache.set_keyring(newer);
         }
-        self.app_lookup.keyring()
+        self.app_cache.keyring()
     }
 
     /// The keys that the database uses.
@@ -144,7 +145,7 @@ impl Store {
     /// # Errors
     /// The key that encrypts is not loaded.
     pub async fn master_key_state(&self) -> Result<MasterKeyState> {
-        let (stored, keyring) = (self.stored_checks().await?, self.app_lookup.keyring()?);
+        let (stored, keyring) = (self.stored_checks().await?, self.app_cache.keyring()?);
         let current = stored.first().and_then(|value| keyring.fitting(value));
         let current = current.ok_or_else(|| StoreError::damaged("master_key_check"))?;
         Ok(MasterKeyState { encrypts: current.id().to_owned(), unfinished: stored.len() > 1 })

@@ -5,7 +5,8 @@ use sqlx::migrate::{Migrate as _, MigrateError, Migrator};
 use sqlx::{Connection as _, PgConnection};
 
 use crate::engine::{self, Engine};
-use crate::{Result, Store, StoreError};
+use crate::error::{Result, StoreError};
+use crate::store::Store;
 
 /// The migrations, compiled in.
 fn migrator() -> Migrator {

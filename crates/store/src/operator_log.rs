@@ -14,10 +14,11 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use super::idempotency::store_answer;
+use crate::error::{Result, StoreError};
+use crate::idempotency::store_answer;
 use crate::paging::{CursorKey, TimeCursor};
 use crate::secrets::random_bytes;
-use crate::{Result, Store, StoreError};
+use crate::store::Store;
 
 domain::word_enum! {
     /// The actions of operators. The word is the command, with points.

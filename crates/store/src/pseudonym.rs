@@ -2,7 +2,7 @@
 
 use sqlx::PgConnection;
 
-use crate::Result;
+use crate::error::Result;
 
 /// What a pseudonym begins with.
 pub(crate) const PSEUDONYM: &str = "erased-";

@@ -9,8 +9,9 @@ use domain::sandbox::{Fault, FaultKind, FaultState, FaultTarget, SandboxApp};
 use serde_json::json;
 use sqlx::PgConnection;
 
+use crate::error::{Result, StoreError};
 use crate::operator_log::{Action, LogLine};
-use crate::{Result, Store, StoreError};
+use crate::store::Store;
 
 /// How long faults and shipments are kept.
 const KEPT_DAYS: i32 = 7;

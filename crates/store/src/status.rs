@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use crate::{Result, Store};
+use crate::error::Result;
+use crate::store::Store;
 
 /// Facts of the database. A count above 10,000 is an estimate of PostgreSQL.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

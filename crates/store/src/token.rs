@@ -12,11 +12,12 @@ use serde_json::json;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use super::app::{AppUpdate, app_exists};
-use super::operator_log::Action;
-use super::paging::LISTED_MAX;
-use super::{OperationError, Result, Store};
+use crate::app::{AppUpdate, app_exists};
+use crate::error::{OperationError, Result};
+use crate::operator_log::Action;
+use crate::paging::LISTED_MAX;
 use crate::secrets::{random_token, token_hash};
+use crate::store::Store;
 
 /// How long an expired token is stored. Until then its owner gets the code for an expired token.
 const EXPIRED_TOKENS_KEPT_DAYS: i32 = 7;

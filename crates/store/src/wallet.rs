@@ -5,6 +5,7 @@ mod credits;
 mod csv_file;
 mod ledger;
 mod search;
+mod submit;
 
 use std::collections::HashSet;
 
@@ -14,9 +15,10 @@ use serde::Serialize;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
+use crate::error::{Result, StoreError};
 use crate::exchange_lookup::RefusalRecord;
+use crate::store::Store;
 use crate::wallet_no::random_wallet_no;
-use crate::{Result, Store, StoreError};
 
 pub(crate) use change::{GiveBackLimit, write_change};
 pub use credits::{CREDITS_MAX, CreditResult, CreditsSource};

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use askama::Template;
 use axum::routing::get;
+use domain::audit::{AuditScope, LastAudit};
 use domain::moment;
 use domain::receiver::Receiver;
 use domain::text;
 use domain::text::Text;
-use store::{AuditScope, LastAudit};
 use time::OffsetDateTime;
 
 use self::chart::{Chart, chart, minutes};

@@ -12,9 +12,9 @@ use super::columns::{AppColumns, write_columns};
 use super::command::AppUpdate;
 use super::keys::insert_pay_key;
 use super::select_apps;
+use crate::error::{OperationError, Result, StoreError};
 use crate::operator_log::Action;
 use crate::secrets::random_key_text;
-use crate::{OperationError, Result, StoreError};
 
 impl AppUpdate {
     /// Creates the app with new secrets.

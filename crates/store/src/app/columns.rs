@@ -8,7 +8,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use crate::Result;
+use crate::error::Result;
 
 /// The values of these columns.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

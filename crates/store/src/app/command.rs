@@ -9,8 +9,9 @@ use sqlx::PgConnection;
 use sqlx::types::Json;
 
 use super::columns::AppRow;
+use crate::error::{OperationError, Result};
 use crate::operator_log::{Action, LogLine};
-use crate::{OperationError, Result, Store};
+use crate::store::Store;
 
 /// The transaction of a command: who changes which app.
 pub(crate) struct AppUpdate {

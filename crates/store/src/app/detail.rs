@@ -8,7 +8,8 @@ use serde::Serialize;
 use time::OffsetDateTime;
 
 use super::keys::AppKey;
-use crate::{Result, Store, StoreError};
+use crate::error::{Result, StoreError};
+use crate::store::Store;
 
 /// Counts stop here, because a page needs no exact larger number.
 pub const COUNTED_MAX: i64 = 10_000;

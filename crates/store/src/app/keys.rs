@@ -10,9 +10,10 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 
 use super::command::AppUpdate;
+use crate::error::{OperationError, Result};
 use crate::operator_log::Action;
 use crate::secrets::random_key_text;
-use crate::{OperationError, Result, Store};
+use crate::store::Store;
 
 /// How many pay keys are shown, the newest first.
 const PAY_KEYS_MAX: i64 = 20;

@@ -11,10 +11,11 @@ use sqlx::PgConnection;
 
 use super::app_exists;
 use super::command::AppUpdate;
+use crate::error::{OperationError, Result};
 use crate::operator_log::Action;
 use crate::paging::LISTED_MAX;
+use crate::store::Store;
 use crate::wallet_no::random_wallet_no;
-use crate::{OperationError, Result, Store};
 
 impl Store {
     /// The points of interest of an app in the order of their ids, 1,000 at most.

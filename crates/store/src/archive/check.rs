@@ -9,7 +9,7 @@ use sqlx::PgConnection;
 use super::file::{Batch, Reader};
 use super::written::Draft;
 use super::{Archive, ArchiveError, moving, refused, unusable};
-use crate::StoreError;
+use crate::error::StoreError;
 
 /// Checks that the entries of each wallet follow from its state in the archive before.
 pub(super) async fn follows(

@@ -18,7 +18,8 @@ use time::OffsetDateTime;
 
 pub(crate) use self::states::{State, lock_newest};
 use crate::engine::Engine;
-use crate::{Result, Store, StoreError};
+use crate::error::{Result, StoreError};
+use crate::store::Store;
 
 /// The youngest age of an entry that may be archived. Order numbers are replayed for 48 hours.
 const AGE_MIN_HOURS: i32 = 72;

@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 use super::file::{Batch, ENTRY_COLUMNS, READER_COLUMNS, Reader, Row};
 use super::states::{State, fence};
 use super::{Archive, ArchiveError, ArchiveProgress, path, refused, unusable};
-use crate::StoreError;
+use crate::error::StoreError;
 use crate::pseudonym::{PSEUDONYM, scrub_restored};
 
 /// Takes lines of a file in a transaction.

@@ -10,8 +10,9 @@ use sqlx::PgConnection;
 use super::written::Written;
 use super::{Archive, ArchiveError, refused};
 use crate::error::Refusable;
+use crate::error::{Result, StoreError};
 use crate::operator_log::{Action, LogLine};
-use crate::{Result, Store, StoreError};
+use crate::store::Store;
 
 domain::word_enum! {
     /// What becomes of the entries of an archive.

@@ -10,7 +10,7 @@ use futures_util::TryStreamExt as _;
 use sqlx::PgConnection;
 
 use super::AuditError;
-use crate::StoreError;
+use crate::error::StoreError;
 
 /// Checks all archived entries and returns their sums by app. Adds the operators' entries to `told`.
 pub(super) async fn check(

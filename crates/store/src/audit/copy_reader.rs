@@ -8,7 +8,7 @@ use futures_util::TryStreamExt as _;
 use futures_util::stream::BoxStream;
 use sqlx::PgConnection;
 
-use crate::{Result, StoreError};
+use crate::error::{Result, StoreError};
 
 /// Length of the header of a copy: a signature of 11 bytes, flags, and the length of an extension.
 const HEADING_BYTES: usize = 19;

@@ -16,8 +16,8 @@ use sqlx::{Connection as _, PgConnection};
 use super::copy_reader::{Copied, ENTRY_COLUMNS};
 use super::log;
 use super::{AppTotals, AuditError, AuditOutcome, Meter, Snapshot, archived, begin, cancels, details, items};
+use crate::error::{Result, StoreError};
 use crate::secrets::random_bytes;
-use crate::{Result, StoreError};
 
 /// How often an audit on Citus looks again for a line of the operator's log or its entry, with pauses of a second.
 const LOOKS: u32 = 5;

@@ -9,7 +9,7 @@ use sqlx::PgConnection;
 
 use super::copy_reader::{Copied, Row};
 use super::{AuditError, Meter};
-use crate::Result;
+use crate::error::Result;
 use crate::operator_log::{Action, ListedCredit};
 
 const LINES: &str = "\

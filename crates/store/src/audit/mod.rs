@@ -27,11 +27,9 @@ use time::OffsetDateTime;
 
 use self::checkpoint::Checkpoint;
 use self::nodes::NodeSnapshot;
-use super::{Store, StoreError};
 use crate::engine::Engine;
-
-pub(super) use results::LAST_AUDITS_CACHED_FOR;
-pub use results::{AuditScope, LastAudit};
+use crate::error::StoreError;
+use crate::store::Store;
 
 /// Options of an audit.
 #[derive(Debug, Clone, Default)]
@@ -134,7 +132,7 @@ impl Store {
             let cause = "an audit on Citus reads everything: leave --since and --checkpoint out";
             return Err(AuditError::Checkpoint(cause.to_owned()));
         }
-        let keyring = self.app_lookup.keyring()?;
+        let keyring = self.app_cache.keyring()?;
         // It runs in a task of its own, like every transaction. Its sessions have no time limit of
         // requests.
         let task = tokio::spawn(async move {

@@ -7,7 +7,7 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection as _, PgConnection};
 
 use super::{AuditError, begin_both};
-use crate::StoreError;
+use crate::error::StoreError;
 use crate::hosts::Hosts;
 
 /// Makes the names of the tables stand for the shards of this node, and the views with them.

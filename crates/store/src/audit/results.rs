@@ -2,42 +2,13 @@
 //! audit.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use serde::Serialize;
-use time::OffsetDateTime;
+use domain::audit::{AuditScope, LastAudit};
 
 use super::AuditReport;
+use crate::error::Result;
 use crate::secrets::random_bytes;
-use crate::{Result, Store};
-
-/// How long the result of [`Store::last_audits`] is cached.
-pub(crate) const LAST_AUDITS_CACHED_FOR: Duration = Duration::from_secs(30);
-
-domain::word_enum! {
-    /// The scope of an audit. The word is in the database and in the labels of metrics.
-    pub enum AuditScope {
-        /// Everything.
-        Full = "full",
-        /// Everything after a checkpoint.
-        Since = "since",
-    }
-}
-
-/// The last audit of a scope.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct LastAudit {
-    /// The scope.
-    pub scope: AuditScope,
-    /// Database time of its snapshot.
-    #[serde(with = "time::serde::rfc3339")]
-    pub at: OffsetDateTime,
-    /// Number of differences that it found.
-    pub differences: i64,
-    /// Database time of the snapshot of the last clean audit, or `None`.
-    #[serde(with = "time::serde::rfc3339::option")]
-    pub last_clean_at: Option<OffsetDateTime>,
-}
+use crate::store::Store;
 
 impl Store {
     /// The last audit of each scope. It queries the database at most every 30 seconds.

@@ -13,7 +13,9 @@ use futures_util::TryStreamExt as _;
 use sqlx::PgConnection;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
-use crate::{CsvReader, OperationError, Store, StoreError};
+use crate::error::{OperationError, StoreError};
+use crate::store::Store;
+use crate::wallet::CsvReader;
 
 /// Bytes after which a piece ends, with the line in which they are reached.
 const PIECE_BYTES: usize = 64 * 1024;

@@ -10,7 +10,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::bill::BillColumn;
 use super::reconcile::{Difference, Found, ReconcileError};
 use super::their_file::TheirFile;
-use crate::{Store, StoreError};
+use crate::error::StoreError;
+use crate::store::Store;
 
 /// Bytes of the texts in a list of differences. A value there may be as long as a line of their file.
 const DIFFERENCES_BYTES_MAX: usize = 1 << 20;

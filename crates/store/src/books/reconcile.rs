@@ -18,7 +18,8 @@ use time::OffsetDateTime;
 
 use super::bill::BillColumn;
 use super::their_file::{FileRefusal, TheirFile};
-use crate::{OperationError, Store, StoreError};
+use crate::error::{OperationError, StoreError};
+use crate::store::Store;
 
 /// Bytes of lines that are sent in a piece.
 const PIECE_BYTES: usize = 1 << 20;

@@ -10,7 +10,7 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 use tokio::time::Instant;
 
-use crate::Result;
+use crate::error::Result;
 
 /// From this time after its end a period is settled. It is more than the minute that writes keep to, because PostgreSQL
 /// may pause between the start of a statement and its locks.

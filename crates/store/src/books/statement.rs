@@ -15,7 +15,8 @@ use sqlx::{Connection as _, Executor as _, PgConnection};
 use time::OffsetDateTime;
 
 use super::settled::{SETTLES_IN, Settled, settled};
-use crate::{OperationError, Store, StoreError};
+use crate::error::{OperationError, StoreError};
+use crate::store::Store;
 
 /// Credits of operators by the way they came.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]

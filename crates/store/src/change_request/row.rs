@@ -8,7 +8,7 @@ use domain::wallet::Amount;
 use time::OffsetDateTime;
 
 use super::{ChangeRequest, RequestState};
-use crate::{Result, StoreError};
+use crate::error::{Result, StoreError};
 
 /// A request waits for this long.
 pub(super) const WAITS_DAYS: i32 = 7;

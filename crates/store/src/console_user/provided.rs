@@ -10,7 +10,8 @@ use sqlx::PgConnection;
 
 use super::super::operator_log::{Action, LogLine};
 use super::session::{NewSession, end_all};
-use crate::{Result, Store, StoreError};
+use crate::error::{Result, StoreError};
+use crate::store::Store;
 
 /// How long ago a user proved who they are, where the provider does not say: too long for every setting.
 const UNPROVED_SECONDS: f64 = 1e9;

@@ -5,7 +5,8 @@ use domain::console_user::ConsoleUserName;
 use domain::operation::user::NewSecondFactor;
 use sqlx::PgConnection;
 
-use crate::{Result, Store, StoreError};
+use crate::error::{Result, StoreError};
+use crate::store::Store;
 
 impl Store {
     /// The secret of a user's second factor, in base32. `None` for a user without.
@@ -13,7 +14,7 @@ impl Store {
         let sealed =
             sqlx::query_scalar!("SELECT totp_secret FROM console_users WHERE name = $1", name.as_str());
         let Some(sealed) = sealed.fetch_optional(&self.pool).await?.flatten() else { return Ok(None) };
-        let known = self.app_lookup.keyring()?;
+        let known = self.app_cache.keyring()?;
         let secret = match known.open_of_user(name, &sealed) {
             Ok(secret) => Ok(secret),
             Err(_) => self.reread_keyring(&known).await?.open_of_user(name, &sealed),

@@ -8,7 +8,8 @@ use domain::rights::Rights;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use crate::{Result, Store, StoreError};
+use crate::error::{Result, StoreError};
+use crate::store::Store;
 
 /// After this many failed attempts in a row an address has to wait with that name.
 const FAILED_ATTEMPTS_MAX: i32 = 10;

@@ -11,7 +11,7 @@ use sqlx::PgConnection;
 use sqlx::types::Json;
 
 use super::reader::{EventKey, Key};
-use crate::{Result, StoreError};
+use crate::error::{Result, StoreError};
 
 /// The data of events by their numbers.
 pub(super) async fn read_data(

@@ -12,7 +12,7 @@ mod reader;
 use domain::event::{EventKeys, EventType};
 use sqlx::PgConnection;
 
-use crate::Result;
+use crate::error::Result;
 use crate::secrets::random_bytes;
 
 pub use numbering::EventHead;

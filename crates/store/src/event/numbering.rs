@@ -7,7 +7,8 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 
 use crate::engine::Engine;
-use crate::{Result, Store};
+use crate::error::Result;
+use crate::store::Store;
 
 /// Rows of the outbox that get their numbers in one transaction.
 pub(crate) const ROWS_AT_ONCE: u64 = 1_000;

@@ -10,8 +10,9 @@ use sqlx::PgExecutor;
 use time::OffsetDateTime;
 
 use super::data::read_data;
+use crate::error::{Result, StoreError};
+use crate::store::Store;
 use crate::wallet_writer::plan_by_keys;
-use crate::{Result, Store, StoreError};
 
 /// Rows that are read at once.
 const ROWS_MAX: i64 = 64;

@@ -10,7 +10,8 @@ use sqlx::types::Json;
 use time::OffsetDateTime;
 
 use super::refusals::RefusalRecord;
-use crate::{Result, Store};
+use crate::error::Result;
+use crate::store::Store;
 
 /// An exchange that deducted, with its ledger entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]

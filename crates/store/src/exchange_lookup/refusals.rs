@@ -6,17 +6,14 @@
 
 use std::time::Duration;
 
-use domain::code::Code;
 use domain::ids::{AppId, BizNo, OpenId};
-use domain::ledger::ReferenceKind;
 use serde::Serialize;
 use time::OffsetDateTime;
 
-use super::counts::{Count, Counts, NamesMax, Taken};
-use crate::{Result, Store};
+use crate::counts::{RefusalCount, RefusalName, RefusedChange, Taken};
+use crate::error::Result;
+use crate::store::Store;
 
-/// Refusals of different names that wait for a write. They take some 2 MB.
-const NAMES_MAX: NamesMax = NamesMax { all: 4_096, of_app: 1_000 };
 /// How long a refusal is kept after the last time.
 const KEPT_DAYS: i32 = 30;
 /// Rows that an app keeps, the newest. Until the next removal it may have more.
@@ -25,58 +22,6 @@ const ROWS_OF_APP_MAX: i64 = 100_000;
 const REMOVED_AT_ONCE: i64 = 5_000;
 /// Refusals that are shown of a number or a player, the newest.
 const SHOWN_MAX: i64 = 100;
-
-/// A properly signed change that was refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RefusedChange {
-    /// The app that signed it.
-    pub app_id: AppId,
-    /// The player.
-    pub open_id: OpenId,
-    /// The number, which the refusal did not use.
-    pub biz_no: BizNo,
-    /// What was asked for: an exchange, a present or a cancel.
-    pub kind: ReferenceKind,
-    /// The code of the answer.
-    pub code: Code,
-    /// Id of the request.
-    pub request_id: String,
-}
-
-/// What counts together: number, player and code.
-type Name = (String, String, u32);
-
-/// The refusals of one name since the last write, in the time of the process's clock.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct RefusalCount {
-    first: Duration,
-    last: Duration,
-    count: i64,
-    /// Of the last.
-    kind: ReferenceKind,
-    /// Of the last.
-    request_id: String,
-}
-
-impl Count for RefusalCount {
-    fn add(&mut self, other: Self) {
-        self.first = self.first.min(other.first);
-        self.count += other.count;
-        if other.last >= self.last {
-            (self.last, self.kind, self.request_id) = (other.last, other.kind, other.request_id);
-        }
-    }
-}
-
-/// The refusals since the last write. It is cheap to clone, and all clones share them.
-#[derive(Debug, Clone)]
-pub(crate) struct Refusals(Counts<Name, RefusalCount>);
-
-impl Default for Refusals {
-    fn default() -> Self {
-        Self(Counts::new(NAMES_MAX))
-    }
-}
 
 /// How often a code has refused a number of a player in the last 30 days.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
@@ -132,20 +77,13 @@ pub struct RefusedMatch {
 impl Store {
     /// Notes a refusal, to be written within a second. It waits for nothing.
     pub fn note_refusal(&self, refused: RefusedChange) {
-        let now = self.clock.monotonic();
-        let RefusedChange { app_id, open_id, biz_no, kind, code, request_id } = refused;
-        let name = (biz_no.to_string(), open_id.to_string(), code.number());
-        self.refusals.0.count([(
-            app_id,
-            name,
-            RefusalCount { first: now, last: now, count: 1, kind, request_id },
-        )]);
+        self.refusals.note(refused, self.clock.monotonic());
     }
 
     /// Writes the refusals that this process has noted since the last call. The server calls it once a second. What a
     /// failed write had is in the next one.
     pub async fn write_refusals(&self) -> Result<()> {
-        let Taken { counts, uncounted } = self.refusals.0.take();
+        let Taken { counts, uncounted } = self.refusals.take();
         if uncounted > 0 {
             tracing::warn!(uncounted, "more requests were refused in a second than leave a trace");
         }
@@ -158,7 +96,7 @@ impl Store {
             self.transaction(rows, |connection, rows| Box::pin(async move { rows.write(connection).await }));
         let written = written.await;
         if written.is_err() {
-            self.refusals.0.count(counts);
+            self.refusals.put_back(counts);
         }
         written
     }
@@ -305,7 +243,7 @@ struct Rows {
 }
 
 impl Rows {
-    fn new(counts: &[(AppId, Name, RefusalCount)], now: Duration) -> Self {
+    fn new(counts: &[(AppId, RefusalName, RefusalCount)], now: Duration) -> Self {
         let mut rows = Self::default();
         for (app_id, (biz_no, open_id, code), count) in counts {
             rows.app_ids.push(app_id.to_string());
@@ -350,28 +288,5 @@ impl Rows {
         .execute(connection)
         .await?;
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Contract 13.1: what a failed write had is counted with what came meanwhile, in either order.
-    #[test]
-    fn two_counts_become_one_in_any_order() {
-        let at = |first: u64, last: u64, count, request_id: &str| RefusalCount {
-            first: Duration::from_secs(first),
-            last: Duration::from_secs(last),
-            count,
-            kind: ReferenceKind::Exchange,
-            request_id: request_id.to_owned(),
-        };
-        let (early, late) = (at(1, 3, 2, "early"), at(5, 8, 4, "late"));
-        for (one, other) in [(early.clone(), late.clone()), (late, early)] {
-            let mut both = one;
-            both.add(other);
-            assert_eq!(both, at(1, 8, 6, "late"));
-        }
     }
 }

@@ -4,41 +4,18 @@
 //! counts. When a process dies or the database does not answer, counts are lost, but never an
 //! exchange.
 
-use domain::ids::AppId;
+use crate::counts::Taken;
+use crate::error::Result;
+use crate::store::Store;
 
-use super::counts::{Counts, NamesMax, Taken};
-use crate::{Result, Store};
-
-/// Maximum number of `biz_no`s between two writes. It limits the memory (some 1 MB) and the
-/// statement.
-const BIZ_NOS_MAX: usize = 4096;
 /// How long a count is stored after the last replay.
 const KEPT_DAYS: i32 = 30;
-
-/// The counts since the last write. It is cheap to clone, and all clones share the counts.
-#[derive(Debug, Clone)]
-pub(crate) struct Replays(Counts<String, i64>);
-
-impl Default for Replays {
-    fn default() -> Self {
-        Self(Counts::new(NamesMax { all: BIZ_NOS_MAX, of_app: BIZ_NOS_MAX }))
-    }
-}
-
-impl Replays {
-    /// Counts replays. It holds the lock for some look-ups.
-    pub(crate) fn count(&self, biz_nos: Vec<(AppId, String)>) {
-        if !biz_nos.is_empty() {
-            self.0.count(biz_nos.into_iter().map(|(app_id, biz_no)| (app_id, biz_no, 1)));
-        }
-    }
-}
 
 impl Store {
     /// Writes the replays that this process has counted since the last call. The server calls it
     /// once a second. When the write fails, the counts are lost.
     pub async fn write_replays(&self) -> Result<()> {
-        let Taken { counts: counted, uncounted } = self.replays.0.take();
+        let Taken { counts: counted, uncounted } = self.replays.take();
         if uncounted > 0 {
             tracing::warn!(uncounted, "more exchanges were replayed in a second than are counted");
         }

@@ -6,7 +6,7 @@ use pictures::Kept;
 use serde::{Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
-use crate::{Result, StoreError};
+use crate::error::{Result, StoreError};
 
 /// SHA-256 of a blob. The public API never shows it: the id of an image is random (contract 5.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]

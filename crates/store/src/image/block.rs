@@ -11,9 +11,10 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use super::blob_hash::BlobHash;
+use crate::error::{OperationError, Result};
 use crate::event::tell_of_images;
 use crate::operator_log::{Action, LogLine};
-use crate::{OperationError, Result, Store};
+use crate::store::Store;
 
 /// A blocked picture.
 #[derive(Debug, Clone, Serialize, schemars::JsonSchema)]

@@ -9,8 +9,9 @@ use sqlx::PgConnection;
 
 use super::blob_hash::{BlobHash, lost};
 use super::object_location::PictureObject;
+use crate::error::{Result, StoreError};
 use crate::objects::ObjectStoreError;
-use crate::{Result, Store, StoreError};
+use crate::store::Store;
 
 /// Size of a part. Rows stay small, and a reader holds one part at a time.
 pub const PART_BYTES: usize = 262_144;

@@ -6,7 +6,8 @@ use domain::picture_store::PictureStore;
 use super::blob_hash::BlobHash;
 use super::contents;
 use super::object_location::{self, PictureObject};
-use crate::{Result, Store, StoreError};
+use crate::error::{Result, StoreError};
+use crate::store::Store;
 
 /// A blob that images use, and its location.
 #[derive(Debug, Clone)]

@@ -10,8 +10,9 @@ use domain::picture_store::Outside;
 use sqlx::{PgConnection, PgExecutor};
 
 use super::blob_hash::BlobHash;
+use crate::error::{Result, StoreError};
 use crate::objects::ObjectName;
-use crate::{Result, Store, StoreError};
+use crate::store::Store;
 
 /// An object outside the database.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,8 +9,9 @@ use sqlx::PgExecutor;
 use time::OffsetDateTime;
 
 use super::{BlobHash, Block, ImageRow, StoredImage};
+use crate::error::Result;
 use crate::paging::{CursorKey, Page, TimeCursor};
-use crate::{Result, Store};
+use crate::store::Store;
 
 /// How many orders of an image are listed, in the order of their numbers.
 const ORDERS_MAX: i64 = 20;

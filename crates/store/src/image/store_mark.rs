@@ -4,28 +4,11 @@
 //! foreign store. A write there would lose pictures later, and a sweep would remove another's
 //! pictures.
 
-use std::sync::OnceLock;
-
 use domain::picture_store::Outside;
 
+use crate::error::{Result, StoreError};
 use crate::objects::ObjectName;
-use crate::{Result, Store, StoreError};
-
-/// The stores that belong to this database, with their ids.
-#[derive(Debug, Default)]
-pub(crate) struct StoreMarks {
-    folder: OnceLock<String>,
-    s3: OnceLock<String>,
-}
-
-impl StoreMarks {
-    fn id(&self, outside: Outside) -> &OnceLock<String> {
-        match outside {
-            Outside::Folder => &self.folder,
-            Outside::S3 => &self.s3,
-        }
-    }
-}
+use crate::store::Store;
 
 impl Store {
     /// True when the settings name this object store.
@@ -66,7 +49,7 @@ impl Store {
         if self.objects.owner(outside).await.map_err(away)?.as_ref() != Some(&id) {
             return Ok(Err(misfit(outside, "did not keep what was written into it")));
         }
-        self.marks.id(outside).get_or_init(|| id);
+        self.marks.of(outside).get_or_init(|| id);
         Ok(Ok(()))
     }
 
@@ -74,7 +57,7 @@ impl Store {
     /// checked each time, because its disk can disappear.
     pub(super) async fn check_own_store(&self, outside: Outside) -> Result<()> {
         let refused = |text| StoreError::PicturesUnavailable(text);
-        let Some(id) = self.marks.id(outside).get() else {
+        let Some(id) = self.marks.of(outside).get() else {
             return self.open_picture_store(outside).await?.map_err(refused);
         };
         match outside {

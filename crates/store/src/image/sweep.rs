@@ -6,8 +6,9 @@ use domain::picture_store::Outside;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 
 use super::object_location::PictureObject;
+use crate::error::{Result, StoreError};
 use crate::objects::{ListedObject, ObjectName};
-use crate::{Result, Store, StoreError};
+use crate::store::Store;
 
 /// How many blobs are removed in one transaction. Uploads wait for it.
 const CONTENTS_AT_ONCE: usize = 50;

@@ -6,7 +6,8 @@ use std::time::Duration;
 use domain::ids::AppId;
 use sqlx::PgConnection;
 
-use crate::{Result, Store};
+use crate::error::Result;
+use crate::store::Store;
 
 /// How many images are removed in one transaction.
 const IMAGES_AT_ONCE: i64 = 20;

@@ -4,7 +4,7 @@ use domain::ids::AppId;
 use domain::quota::ImageUsage;
 use sqlx::PgConnection;
 
-use crate::Result;
+use crate::error::Result;
 
 /// Counts a new image of this many bytes, and returns the usage with it. It locks the row of the app
 /// until the transaction ends, so that no two uploads share the rest of a quota.

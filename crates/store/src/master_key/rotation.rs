@@ -6,9 +6,10 @@ use domain::operator::Operator;
 use serde_json::json;
 use sqlx::PgConnection;
 
+use crate::error::{Result, StoreError};
 use crate::operator_log::{Action, LogLine};
 use crate::secrets::{Keyring, MasterKey};
-use crate::{Result, Store, StoreError};
+use crate::store::Store;
 
 /// The number of apps in one transaction.
 const APPS_AT_ONCE: i64 = 64;
@@ -21,7 +22,7 @@ impl Store {
     /// # Errors
     /// No loaded key opens a secret, or another rotation has begun meanwhile.
     pub async fn rotate_master_key(&self, operator: &Operator) -> Result<u64> {
-        let to = self.app_lookup.keyring()?.first().clone();
+        let to = self.app_cache.keyring()?.first().clone();
         self.begin_rotation(operator, &to).await?;
         let secrets = self.encrypt_all_again(&to).await? + self.encrypt_users_again(&to).await?;
         self.end_rotation(operator, &to, secrets).await?;
@@ -30,7 +31,7 @@ impl Store {
 
     /// From here on `to` encrypts, and a process without both keys does not start.
     async fn begin_rotation(&self, operator: &Operator, to: &MasterKey) -> Result<()> {
-        let keyring = self.app_lookup.keyring()?;
+        let keyring = self.app_cache.keyring()?;
         let context = (operator.clone(), to.clone(), keyring);
         self.transaction(context, move |connection, (operator, to, keyring)| {
             Box::pin(async move {
@@ -85,7 +86,7 @@ impl Store {
         after: &str,
     ) -> Result<(u64, Option<String>)> {
         require_current(&self.encrypting_key(connection).await?, to)?;
-        let keyring = self.app_lookup.keyring()?;
+        let keyring = self.app_cache.keyring()?;
         // The lock keeps others from replacing keys and secrets of these apps meanwhile.
         let apps = sqlx::query!(
             "SELECT app_id, former_secret, app_secret FROM apps WHERE app_id > $1 ORDER BY app_id LIMIT $2 FOR UPDATE",
@@ -139,7 +140,7 @@ impl Store {
         self.transaction((self.clone(), to.clone()), |connection, (store, to)| {
             Box::pin(async move {
                 require_current(&store.encrypting_key(connection).await?, to)?;
-                let keyring = store.app_lookup.keyring()?;
+                let keyring = store.app_cache.keyring()?;
                 let users = sqlx::query!(
                     r#"SELECT name, totp_secret AS "sealed!" FROM console_users WHERE totp_secret IS NOT NULL FOR UPDATE"#
                 );

@@ -8,6 +8,7 @@
 mod error;
 mod folder;
 mod https;
+mod marks;
 mod name;
 mod s3;
 
@@ -31,6 +32,7 @@ use object_store::{
 use sha2::{Digest as _, Sha256};
 
 pub use error::ObjectStoreError;
+pub(crate) use marks::StoreMarks;
 pub use name::{ListedObject, ObjectName};
 pub use s3::S3Settings;
 

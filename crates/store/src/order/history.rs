@@ -6,7 +6,8 @@ use serde_json::Value;
 use time::OffsetDateTime;
 
 use super::search::StoredOrder;
-use crate::{Result, Store};
+use crate::error::Result;
+use crate::store::Store;
 
 /// How many payment attempts are listed.
 const PAYMENTS_MAX: i64 = 100;

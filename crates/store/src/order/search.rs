@@ -16,8 +16,9 @@ use serde::{Deserialize, Serialize};
 use sqlx::types::Json;
 use time::OffsetDateTime;
 
+use crate::error::Result;
 use crate::paging::Page;
-use crate::{Result, Store};
+use crate::store::Store;
 
 /// The present state of an order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]

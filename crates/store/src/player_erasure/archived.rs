@@ -2,7 +2,7 @@
 
 use sqlx::PgConnection;
 
-use crate::Result;
+use crate::error::Result;
 
 /// Removes texts of a wallet's archived entries, and corrects the digests of the archives that have them. Returns the number
 /// of entries, and the files that still have the texts.

@@ -16,10 +16,11 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use crate::archive::{State, lock_newest};
+use crate::error::{OperationError, Result};
 use crate::operator_log::{Action, LogLine};
 use crate::pseudonym::{PSEUDONYM, scrub_entries};
 use crate::secrets::random_bytes;
-use crate::{OperationError, Result, Store};
+use crate::store::Store;
 
 use texts::{Names, replace_in_deliveries, replace_in_ledger, replace_in_log};
 

@@ -6,8 +6,8 @@ use domain::operator_log::ChainedLine;
 use serde_json::Value;
 use sqlx::PgConnection;
 
+use crate::error::{Result, StoreError};
 use crate::operator_log::ListedCredit;
-use crate::{Result, StoreError};
 
 /// Keys of numbers in the states of the operator's log. The ledger has the same numbers.
 const NUMBERS: [&str; 4] = ["ref", "biz_no", "of_biz_no", "pay_biz_no"];

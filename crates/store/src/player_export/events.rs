@@ -8,7 +8,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use super::{ExportError, RowFile, Subject};
-use crate::StoreError;
+use crate::error::StoreError;
 
 /// Rows of events that are read at once. Each has at most 512 keys.
 const PIECE: i64 = 200;

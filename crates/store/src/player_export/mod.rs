@@ -22,8 +22,9 @@ use time::OffsetDateTime;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
+use crate::error::{OperationError, StoreError};
 use crate::operator_log::{Action, LogLine};
-use crate::{OperationError, Store, StoreError};
+use crate::store::Store;
 
 domain::word_enum! {
     /// A kind of rows of an export. The word is the name of its files.

@@ -16,10 +16,11 @@ use sqlx::PgConnection;
 
 use super::{new_secret, receiver_rows};
 use crate::app::app_exists;
+use crate::error::{OperationError, Result, StoreError};
 use crate::event::{ROWS_AT_ONCE, event_key, number_some};
 use crate::operator_log::{Action, LogLine};
 use crate::secrets::random_bytes;
-use crate::{OperationError, Result, Store, StoreError};
+use crate::store::Store;
 
 /// The transaction of a command: who changes receivers of which app.
 pub(super) struct ReceiverUpdate {

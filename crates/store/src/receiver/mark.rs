@@ -6,7 +6,8 @@ use sha2::{Digest as _, Sha256};
 use sqlx::{PgConnection, PgExecutor};
 
 use super::command::ReceiverUpdate;
-use crate::{OperationError, Result, Store};
+use crate::error::{OperationError, Result};
+use crate::store::Store;
 
 impl Store {
     /// A mark of the receivers of an app and of their secrets. Another receiver or another secret makes another mark.

@@ -15,8 +15,8 @@ use domain::ids::AppId;
 use domain::receiver::{Receiver, ReceiverFormat, ReceiverId, ReceiverState};
 use time::OffsetDateTime;
 
+use crate::error::{Result, StoreError};
 use crate::secrets::random_bytes;
-use crate::{Result, StoreError};
 
 pub use outcome::EventOutcome;
 pub use search::{FailedEvent, ReceiverCounts, ReceiverDetail, ReceiverTry};

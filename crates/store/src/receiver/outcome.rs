@@ -4,7 +4,9 @@ use domain::receiver::ReceiverId;
 use time::OffsetDateTime;
 
 use super::event_types;
-use crate::{EventKey, Result, Store, StoreError};
+use crate::error::{Result, StoreError};
+use crate::event::EventKey;
+use crate::store::Store;
 
 /// What became of an event at a receiver. `tries` is their number since the event was sent first, or sent again.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,7 +11,8 @@ use sqlx::types::Json;
 use time::OffsetDateTime;
 
 use super::receiver_rows;
-use crate::{Result, Store, StoreError};
+use crate::error::{Result, StoreError};
+use crate::store::Store;
 
 /// One try to send an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

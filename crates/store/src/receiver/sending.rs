@@ -13,7 +13,8 @@ use time::OffsetDateTime;
 
 use super::search::ReceiverTry;
 use super::{damaged, event_types};
-use crate::{Result, Store, StoreError};
+use crate::error::{Result, StoreError};
+use crate::store::Store;
 
 /// How long a lease lasts unless it is renewed.
 const LEASED_FOR_SECONDS: f64 = 10.0;

@@ -16,8 +16,9 @@ use serde::Serialize;
 use sqlx::AssertSqlSafe;
 use time::OffsetDateTime;
 
+use crate::error::Result;
 use crate::paging::{CursorKey, Page, TimeCursor};
-use crate::{Result, Store};
+use crate::store::Store;
 
 /// How many entries of an app a page examines at most. The next page continues from there.
 const LOOKED_THROUGH_MAX: i64 = 100_000;

@@ -14,7 +14,8 @@ use time::OffsetDateTime;
 
 use super::roll_up::{of_hours, of_keys};
 use crate::engine::Engine;
-use crate::{OperationError, Result, Store, StoreError};
+use crate::error::{OperationError, Result, StoreError};
+use crate::store::Store;
 
 /// The most rows of a report.
 pub const REVENUE_ROWS_MAX: usize = 100_000;

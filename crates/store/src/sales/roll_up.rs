@@ -12,8 +12,9 @@ use time::OffsetDateTime;
 
 use super::revenue::{GroupRow, Scope, app_no};
 use crate::engine::Engine;
+use crate::error::{OperationError, Result, StoreError};
+use crate::store::Store;
 use crate::wallet_writer::plan_by_keys;
-use crate::{OperationError, Result, Store, StoreError};
 
 /// Rows of events that one transaction adds, at most.
 const EVENT_ROWS_AT_ONCE: i64 = 2000;

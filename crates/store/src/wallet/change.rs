@@ -14,10 +14,11 @@ use sqlx::PgConnection;
 use super::make_known;
 use crate::app::app_exists;
 use crate::engine::Engine;
+use crate::error::{OperationError, Result, StoreError};
 use crate::exchange_lookup::ExchangeRecord;
 use crate::operator_log::{Action, LogLine};
+use crate::store::Store;
 use crate::wallet_writer::change;
-use crate::{OperationError, Result, Store, StoreError};
 
 impl Store {
     /// Changes a wallet for an operator, once for each ref (contract 8.3.3 and 10.7).

@@ -14,10 +14,11 @@ use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 
 use crate::engine::Engine;
+use crate::error::{OperationError, Result, StoreError};
 use crate::operator_log::{Action, ListedCredit, LogLine};
+use crate::store::Store;
 use crate::wallet_no::random_wallet_no;
 use crate::wallet_writer::{change, plan_by_keys};
-use crate::{OperationError, Result, Store, StoreError};
 
 /// The most credits of one call.
 pub const CREDITS_MAX: usize = 10_000;

@@ -90,7 +90,7 @@ mod tests {
     use time::OffsetDateTime;
 
     use super::*;
-    use crate::LedgerLine;
+    use crate::wallet::LedgerLine;
 
     fn row(kind: &str, reference: &str, text: &str) -> LedgerRow {
         let is_exchange = kind == EXCHANGE;

@@ -6,8 +6,9 @@ use serde::Serialize;
 use time::OffsetDateTime;
 
 use super::{LedgerLine, Wallet, ledger_line};
+use crate::error::{Result, StoreError};
 use crate::paging::Page;
-use crate::{Result, Store, StoreError};
+use crate::store::Store;
 
 /// How many entries a page examines at most. It limits the time of a search in a wallet with
 /// millions of entries. The next page continues from there.

@@ -10,8 +10,9 @@ use serde::{Serialize, Serializer};
 
 use super::Wallet;
 use crate::engine::Engine;
+use crate::error::Result;
 use crate::paging::Page;
-use crate::{Result, Store};
+use crate::store::Store;
 
 /// A character above every character of an open id.
 const AFTER_EVERY_ID: char = '\u{7f}';

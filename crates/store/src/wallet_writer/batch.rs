@@ -6,7 +6,7 @@ use domain::ledger::{ChainHash, ReferenceKind};
 use domain::wallet::{Action, Balances, CancelSummary, PurseChange, WalletOutcome, WalletRequest};
 
 use super::record::Record;
-use crate::StoreError;
+use crate::error::StoreError;
 
 /// The requests of one transaction in the order of arrival, and their distinct keys.
 #[derive(Debug)]

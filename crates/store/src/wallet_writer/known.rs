@@ -6,7 +6,7 @@ use time::OffsetDateTime;
 
 use super::batch::{Batch, ExchangeDetail, Rows, WalletState};
 use super::record::Record;
-use crate::StoreError;
+use crate::error::StoreError;
 use crate::writer::SessionFault;
 
 /// The database's rows of a batch, and the time of the read.

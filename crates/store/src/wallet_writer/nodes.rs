@@ -15,9 +15,9 @@ use tokio::time::{Instant, timeout};
 
 use super::Writers;
 use super::work::WalletWork;
-use crate::Result;
+use crate::counts::Replays;
 use crate::engine::{Engine, node_of};
-use crate::exchange_lookup::Replays;
+use crate::error::Result;
 use crate::look_up_cache::LookUpCache;
 use crate::writer::{Opening, Writer, keep_writing};
 

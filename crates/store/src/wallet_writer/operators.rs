@@ -17,8 +17,8 @@ use super::columns::{Columns, Items};
 use super::known::{Known, LockedRows};
 use super::{rows, statements};
 use crate::engine::Engine;
+use crate::error::{Result, StoreError};
 use crate::writer::{SessionFault, planning};
-use crate::{Result, StoreError};
 
 /// What became of changes.
 pub(crate) struct Changed {

@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use super::batch::{Batch, Verdict};
 use super::database::Database;
 use super::session::Session;
+use crate::counts::Replays;
 use crate::engine::Engine;
-use crate::exchange_lookup::Replays;
 use crate::writer::{Locking, SessionFault, Spans, Work};
 
 /// A writer's session, and what it counts.

@@ -16,8 +16,9 @@ use tokio_postgres::{Client, Error, NoTls, Row};
 use super::SessionFault;
 use super::tls;
 use crate::engine::{Engine, PresentEngine};
+use crate::error::StoreError;
 use crate::hosts::Hosts;
-use crate::{IDLE_IN_TRANSACTION_TIMEOUT, StoreError};
+use crate::session::IDLE_IN_TRANSACTION_TIMEOUT;
 
 /// The writer waits this much longer than a statement may run.
 const ANSWER_MARGIN: Duration = Duration::from_secs(1);

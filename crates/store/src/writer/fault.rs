@@ -1,6 +1,6 @@
 //! Faults of a writer's session, and what each error code of PostgreSQL means for a batch.
 
-use crate::StoreError;
+use crate::error::StoreError;
 
 /// The reason why a batch failed.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -20,7 +20,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use self::queue::{Place, Queue};
-use crate::{ATTEMPTS_MAX, Result, StoreError};
+use crate::error::{Result, StoreError};
+use crate::transaction::ATTEMPTS_MAX;
 
 #[cfg(test)]
 pub(crate) use connect::LOCK_TIMEOUT;

@@ -14,7 +14,7 @@ use tokio_postgres::Config;
 use tokio_postgres::config::{SslMode, TargetSessionAttrs};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::{Result, StoreError};
+use crate::error::{Result, StoreError};
 
 /// The same address, user, password, database and options.
 pub(super) fn configuration(options: &PgConnectOptions) -> Config {

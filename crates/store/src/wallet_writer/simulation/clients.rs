@@ -11,7 +11,7 @@ use super::counts::EventKind;
 use super::oracle::Request;
 use super::rows::{APPS, Content, Kind, NUMBERS, UNLUCKY, WALLETS};
 use super::world::World;
-use crate::StoreError;
+use crate::error::StoreError;
 use crate::wallet_writer::Writers;
 
 pub(super) type Outcome = Result<WalletOutcome, StoreError>;

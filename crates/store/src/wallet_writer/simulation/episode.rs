@@ -17,7 +17,7 @@ use super::random::Random;
 use super::rows::Kind;
 use super::settings::{RunSettings, Sabotage};
 use super::world::{Peer, World};
-use crate::exchange_lookup::Replays;
+use crate::counts::Replays;
 use crate::wallet_writer::Writers;
 use crate::wallet_writer::work::WalletWork;
 use crate::writer::Writer;

@@ -23,8 +23,8 @@ use super::rows::{
 };
 use super::settings::Sabotage;
 use super::world::{End, World};
-use crate::StoreError;
 use crate::engine::Engine;
+use crate::error::StoreError;
 use crate::wallet_writer::batch::{Batch, ExchangeDetail, OpenWallet, WalletState};
 use crate::wallet_writer::columns::Columns;
 use crate::wallet_writer::database::{Database, DatabaseClient};

@@ -9,7 +9,7 @@ use domain::wallet::{NumberKind, NumberState, Receipt, Refused, WalletOutcome};
 use super::rows::{
     APPS, Content, EntryRow, EventRow, Kind, NUMBERS, UNLUCKY, WalletRow, Writes, number_text,
 };
-use crate::StoreError;
+use crate::error::StoreError;
 
 /// The state of a wallet between two of its entries.
 #[derive(Debug, Clone, Copy)]

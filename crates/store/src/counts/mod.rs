@@ -3,14 +3,23 @@
 //! The memory is bounded: what does not fit is not counted, and the log says how much it was. An app has a share of
 //! its own, so a flood of one app leaves room for the others.
 
+mod key_uses;
+mod refusals;
+mod replays;
+
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::ids::AppId;
 
+pub(super) use key_uses::KeyUses;
+pub use refusals::RefusedChange;
+pub(super) use refusals::{RefusalCount, RefusalName, Refusals};
+pub(super) use replays::Replays;
+
 /// What is counted. Two counts of the same name become one, in any order.
-pub(super) trait Count {
+trait Count {
     fn add(&mut self, other: Self);
 }
 
@@ -22,16 +31,16 @@ impl Count for i64 {
 
 /// The most names between two writes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct NamesMax {
+struct NamesMax {
     /// Of all apps together.
-    pub(super) all: usize,
+    all: usize,
     /// Of one app.
-    pub(super) of_app: usize,
+    of_app: usize,
 }
 
 /// The counts since the last write, by app and name. It is cheap to clone, and all clones share the counts.
 #[derive(Debug, Clone)]
-pub(super) struct Counts<N, C> {
+struct Counts<N, C> {
     max: NamesMax,
     waiting: Arc<Mutex<Waiting<N, C>>>,
 }
@@ -51,7 +60,7 @@ pub(super) struct Taken<N, C> {
 }
 
 impl<N: Eq + Hash + Ord, C: Count> Counts<N, C> {
-    pub(super) fn new(max: NamesMax) -> Self {
+    fn new(max: NamesMax) -> Self {
         let waiting = Waiting { by_app: HashMap::new(), names: 0, uncounted: 0 };
         Self { max, waiting: Arc::new(Mutex::new(waiting)) }
     }
@@ -61,7 +70,7 @@ impl<N: Eq + Hash + Ord, C: Count> Counts<N, C> {
     }
 
     /// Counts. It holds the lock for some look-ups.
-    pub(super) fn count(&self, counts: impl IntoIterator<Item = (AppId, N, C)>) {
+    fn count(&self, counts: impl IntoIterator<Item = (AppId, N, C)>) {
         let mut waiting = self.lock();
         let waiting = &mut *waiting;
         for (app_id, name, count) in counts {
@@ -79,7 +88,7 @@ impl<N: Eq + Hash + Ord, C: Count> Counts<N, C> {
     }
 
     /// Takes what was counted. Every process has the same order, so two that write never wait for each other.
-    pub(super) fn take(&self) -> Taken<N, C> {
+    fn take(&self) -> Taken<N, C> {
         let mut waiting = self.lock();
         let by_app = std::mem::take(&mut waiting.by_app);
         waiting.names = 0;

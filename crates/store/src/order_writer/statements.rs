@@ -12,8 +12,8 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error, Row, Statement};
 
 use super::batch::{Decisions, Found, FoundImage, FoundOrder, NewEvent, ReportRequest};
-use crate::StoreError;
 use crate::engine::Engine;
+use crate::error::StoreError;
 use crate::secrets::random_bytes;
 use crate::writer::{SessionFault, answered};
 

@@ -1,0 +1,37 @@
+//! Sessions of the pools: the time limits of a new one, and whether one is outside any transaction.
+
+use std::time::Duration;
+
+use sqlx::{Executor as _, PgConnection, Row as _};
+
+use crate::hosts::takes_writes;
+
+/// The database ends a session that idles in a transaction for this long.
+pub(crate) const IDLE_IN_TRANSACTION_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Gives a new session its time limits: for a statement, and for a transaction that idles.
+pub(crate) async fn prepare_session(
+    connection: &mut PgConnection,
+    statement_timeout: Duration,
+    must_write: bool,
+) -> Result<(), sqlx::Error> {
+    let session = format!(
+        "SET statement_timeout = {}; SET idle_in_transaction_session_timeout = {}; SET timezone = 'UTC'",
+        statement_timeout.as_millis(),
+        IDLE_IN_TRANSACTION_TIMEOUT.as_millis()
+    );
+    sqlx::raw_sql(sqlx::AssertSqlSafe(session)).execute(&mut *connection).await?;
+    if must_write && !takes_writes(connection).await? {
+        return Err(sqlx::Error::Protocol("it takes no writes: is it a standby?".to_owned()));
+    }
+    Ok(())
+}
+
+/// True when a session is outside any transaction. The pool hands out only such sessions: one round trip detects a dead
+/// session, too.
+pub async fn is_between_transactions(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    // Inside a transaction, the transaction's time is older than the statement's. It must be a simple
+    // query: in the extended protocol the two times always differ.
+    let row = connection.fetch_one(sqlx::raw_sql("SELECT now() = statement_timestamp()")).await?;
+    row.try_get(0)
+}

@@ -1,0 +1,188 @@
+//! The store: its connections, and what a process keeps beside them.
+//!
+//! This file knows what a store is made of. What a store can do stands in the modules above it, each with an
+//! `impl Store` of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::audit::LastAudit;
+use domain::clock::Clock;
+use sqlx::postgres::PgPoolOptions;
+use sqlx::{PgConnection, PgPool};
+use telemetry::metrics::ExchangeMetrics;
+use tokio::sync::Notify;
+
+use crate::app_cache::AppCache;
+use crate::counts::{KeyUses, Refusals, Replays};
+use crate::engine::PresentEngine;
+use crate::error::{AsStoreError, Result, StoreError};
+use crate::guest_pool::GuestPool;
+use crate::hosts::{DatabaseAddress, Hosts};
+use crate::look_up_cache::LookUpCache;
+use crate::objects::{Objects, StoreMarks};
+use crate::order_writer::{self, Reports};
+use crate::permits::Permits;
+use crate::session::{is_between_transactions, prepare_session};
+use crate::settings::StoreSettings;
+use crate::transaction::{self, Work};
+use crate::wallet_writer::NodeWriters;
+use crate::writer::Opening;
+
+/// How long the result of [`Store::last_audits`] is cached.
+const LAST_AUDITS_CACHED_FOR: Duration = Duration::from_secs(30);
+
+/// The store. It is cheap to clone, and all clones share its pools.
+#[derive(Debug, Clone)]
+pub struct Store {
+    pub(crate) pool: PgPool,
+    pub(crate) guest_pool: GuestPool,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) settings: Arc<StoreSettings>,
+    pub(crate) app_cache: Arc<AppCache>,
+    pub(crate) writers: NodeWriters,
+    pub(crate) engine: PresentEngine,
+    pub(crate) hosts: Hosts,
+    pub(crate) reports: Reports,
+    pub(crate) objects: Objects,
+    pub(crate) marks: Arc<StoreMarks>,
+    pub(crate) exchange_metrics: ExchangeMetrics,
+    pub(crate) replays: Replays,
+    pub(crate) refusals: Refusals,
+    pub(crate) key_uses: KeyUses,
+    pub(crate) last_audits: Arc<LookUpCache<(), Arc<[LastAudit]>>>,
+    /// Told after each transaction of this process that has made an event.
+    pub(crate) events: Arc<Notify>,
+    pub(crate) statements: Permits,
+    pub(crate) bills: Permits,
+    pub(crate) comparisons: Permits,
+}
+
+/// The state of the pool of connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolState {
+    /// Number of connections.
+    pub size: u32,
+    /// Number of idle connections.
+    pub idle: u32,
+    /// Maximum number of connections.
+    pub size_max: u32,
+}
+
+impl Store {
+    /// Connects to the database and starts the writers.
+    pub async fn connect(
+        address: &DatabaseAddress,
+        settings: StoreSettings,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self> {
+        let objects = Objects::new(&settings.picture_stores).map_err(StoreError::PicturesUnavailable)?;
+        let (must_write, patience) = (settings.must_write, settings.acquire_timeout);
+        let statement_timeout = settings.statement_timeout;
+        let hosts = Hosts::find(address, must_write, patience).await?;
+        let engine = PresentEngine::default();
+        let opening = Opening {
+            hosts: hosts.clone(),
+            engine: engine.clone(),
+            connect_timeout: patience,
+            statement_timeout,
+        };
+        let (exchange_metrics, replays) = (ExchangeMetrics::default(), Replays::default());
+        let size = (settings.exchange_writers, settings.exchange_queue_max);
+        let writers = NodeWriters::start(size, &opening, &exchange_metrics, &replays)?;
+        let reports = order_writer::start(size.1, &opening)?;
+        let pool_options = PgPoolOptions::new()
+            .acquire_timeout(patience)
+            .idle_timeout(None)
+            .max_lifetime(None)
+            .test_before_acquire(false)
+            .after_connect(move |connection, _| {
+                Box::pin(prepare_session(connection, statement_timeout, must_write))
+            })
+            .before_acquire({
+                let hosts = hosts.clone();
+                move |connection, session| {
+                    let is_present = hosts.is_present(session.age);
+                    Box::pin(async move { Ok(is_present && is_between_transactions(connection).await?) })
+                }
+            });
+        let guest_pool = GuestPool::new(pool_options.clone(), hosts.address().clone(), settings.connections);
+        let pool_options = pool_options.min_connections(settings.connections_at_start);
+        let pool =
+            pool_options.max_connections(settings.connections).connect_with(hosts.address().clone()).await?;
+        engine.find(&mut *pool.acquire().await?).await?;
+        if must_write {
+            tokio::spawn(hosts.clone().follow([pool.clone(), guest_pool.pool().clone()], patience));
+        }
+        Ok(Self {
+            pool,
+            guest_pool,
+            clock,
+            app_cache: Arc::default(),
+            writers,
+            engine,
+            hosts,
+            reports,
+            objects,
+            marks: Arc::default(),
+            exchange_metrics,
+            replays,
+            refusals: Refusals::default(),
+            key_uses: KeyUses::default(),
+            last_audits: Arc::new(LookUpCache::lasting(LAST_AUDITS_CACHED_FOR)),
+            events: Arc::default(),
+            statements: Permits::default(),
+            bills: Permits::default(),
+            comparisons: Permits::default(),
+            settings: Arc::new(settings),
+        })
+    }
+
+    /// The reason why the database is not ready, or `None`.
+    pub async fn readiness(&self) -> Result<Option<String>> {
+        Ok(self.pending_migrations().await?.map(|pending| format!("{pending} migrations are not applied")))
+    }
+
+    /// The counters of this process's exchange writers.
+    #[must_use]
+    pub fn exchange_metrics(&self) -> &ExchangeMetrics {
+        &self.exchange_metrics
+    }
+
+    /// The number of exchanges in the queue, and its maximum.
+    #[must_use]
+    pub fn exchange_queue(&self) -> (usize, usize) {
+        let max = self.settings.exchange_queue_max;
+        (max.saturating_sub(self.writers.free_places()), max)
+    }
+
+    /// The present state of the pool.
+    #[must_use]
+    pub fn pool_state(&self) -> PoolState {
+        PoolState {
+            size: self.pool.size(),
+            idle: u32::try_from(self.pool.num_idle()).unwrap_or(u32::MAX),
+            size_max: self.settings.connections,
+        }
+    }
+
+    /// Closes the pools. The writers' sessions end with the last clone of the store.
+    pub async fn close(&self) {
+        self.guest_pool.close().await;
+        self.pool.close().await;
+    }
+
+    /// Runs `work` in one transaction, in a task of its own, and commits when it returns `Ok`. It
+    /// repeats the whole transaction when the database asks for it or `work` returns
+    /// [`StoreError::Again`]. So `work` must have no effects outside the database. `context` holds
+    /// what `work` needs.
+    pub(crate) async fn transaction<C, T, E, F>(&self, context: C, work: F) -> Result<T, E>
+    where
+        C: Send + Sync + 'static,
+        T: Send + 'static,
+        E: From<StoreError> + AsStoreError + Send + 'static,
+        F: for<'c> Fn(&'c mut PgConnection, &'c C) -> Work<'c, T, E> + Send + Sync + 'static,
+    {
+        transaction::run(self.pool.clone(), context, work).await
+    }
+}

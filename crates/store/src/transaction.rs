@@ -1,0 +1,58 @@
+//! Transactions that are repeated as a whole when the database asks for it, each in a task that nobody drops.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use sqlx::{PgConnection, PgPool};
+
+use crate::error::{AsStoreError, Result, StoreError};
+
+/// A transaction is tried at most this often.
+pub(crate) const ATTEMPTS_MAX: u32 = 12;
+
+/// The future of one attempt at a transaction.
+pub(crate) type Work<'c, T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'c>>;
+
+/// Runs `work` as [`Store::transaction`](crate::Store) says.
+pub(crate) async fn run<C, T, E, F>(pool: PgPool, context: C, work: F) -> Result<T, E>
+where
+    C: Send + Sync + 'static,
+    T: Send + 'static,
+    E: From<StoreError> + AsStoreError + Send + 'static,
+    F: for<'c> Fn(&'c mut PgConnection, &'c C) -> Work<'c, T, E> + Send + Sync + 'static,
+{
+    let task = tokio::spawn(async move {
+        let mut attempt = 1;
+        loop {
+            let outcome = attempt_transaction(&pool, &context, &work).await;
+            match &outcome {
+                Err(error) if error.is_again() && attempt < ATTEMPTS_MAX => attempt += 1,
+                Ok(_) | Err(_) => return outcome,
+            }
+        }
+    });
+    task.await.unwrap_or_else(|fault| {
+        Err(StoreError::Internal(format!("a transaction's task ended: {fault}")).into())
+    })
+}
+
+/// Tries a transaction once, in a task that is never dropped half-way.
+async fn attempt_transaction<C, T, E, F>(pool: &PgPool, context: &C, work: &F) -> Result<T, E>
+where
+    E: From<StoreError>,
+    F: for<'c> Fn(&'c mut PgConnection, &'c C) -> Work<'c, T, E>,
+{
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that may, inside a task of its own")]
+    let mut transaction = pool.begin().await.map_err(StoreError::from)?;
+    match work(&mut transaction, context).await {
+        Ok(value) => {
+            transaction.commit().await.map_err(StoreError::from)?;
+            Ok(value)
+        }
+        Err(error) => {
+            // A session that cannot roll back is broken. The pool detects it.
+            let _ = transaction.rollback().await;
+            Err(error)
+        }
+    }
+}
