@@ -27,6 +27,8 @@ type Module = Vec<String>;
 struct Package {
     modules: BTreeSet<Module>,
     imports: BTreeMap<Module, BTreeSet<Module>>,
+    /// What modules name by the package's root, which exports it for other packages.
+    through_root: Vec<String>,
 }
 
 impl Package {
@@ -60,7 +62,17 @@ impl Package {
             (module.clone(), others.collect())
         });
         let imports = imports.collect();
-        Self { modules, imports }
+        let through_root =
+            texts.iter().filter(|(module, _)| !module.is_empty()).flat_map(|(module, text)| {
+                let ends_in_root =
+                    |path: &Vec<String>| resolve(&modules, &BTreeMap::new(), module, path) == Some(vec![]);
+                let paths = paths_in(text).into_iter().filter(ends_in_root);
+                paths
+                    .map(|path| format!("{} uses {}", module.join("::"), path.join("::")))
+                    .collect::<Vec<_>>()
+            });
+        let through_root = through_root.collect();
+        Self { modules, imports, through_root }
     }
 
     /// The imports between the modules directly below `parent`, each with all that it is made of.
@@ -267,6 +279,23 @@ fn the_modules_of_the_service_use_only_those_below_them() {
         }
     }
     assert!(upward.is_empty(), "imports that do not go down:\n{}", upward.join("\n"));
+}
+
+/// `lib.rs` of the store is a table of contents for other packages. A module that imported from it would stand below all
+/// that the store can do, and no floor would be left.
+#[test]
+fn the_modules_of_the_store_use_only_those_below_them() {
+    let store = Package::read("crates/store/src");
+    assert!(
+        store.through_root.is_empty(),
+        "name the module that defines it:\n{}",
+        store.through_root.join("\n")
+    );
+    let imports = store.imports_between_children_of(&[]);
+    assert!(imports.len() > 20, "the imports of the store were not read");
+    let in_circles: Vec<&str> =
+        imports.keys().copied().filter(|module| reaches(&imports, module, module)).collect();
+    assert!(in_circles.is_empty(), "these modules use each other in circles:\n{}", in_circles.join("\n"));
 }
 
 /// A file that no `mod` declares is never compiled, so its tests never run.

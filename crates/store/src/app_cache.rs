@@ -1,4 +1,4 @@
-//! What a process keeps of apps and tokens between two look-ups, and the keyring that opens their secrets.
+//! Caches of the apps and tokens that were looked up, and the keyring that opens the secrets of apps.
 
 use std::sync::{Arc, PoisonError, RwLock};
 

@@ -8,9 +8,9 @@ use domain::operator::{Operator, OperatorKind};
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::super::operator_log::{Action, LogLine};
 use super::session::{NewSession, end_all};
 use crate::error::{Result, StoreError};
+use crate::operator_log::{Action, LogLine};
 use crate::store::Store;
 
 /// How long ago a user proved who they are, where the provider does not say: too long for every setting.
