@@ -12,7 +12,7 @@
 //! - [`state`] is what the handlers share, made of [`config`], [`metrics`] and the rooms below.
 //! - [`http`] has what both listeners share: bodies, request ids, refusals and their texts, rate limits.
 //! - [`images`] works on pictures: small copies, the operator's judge, the floor of free disk.
-//! - [`notify`] sends events to the servers of apps; [`oidc`] has an OpenID Connect provider sign users in.
+//! - [`notify`] sends events to the servers of apps.
 //! - [`health`] tells each minute how this instance is.
 
 pub mod cli;
@@ -22,7 +22,6 @@ pub mod http;
 pub mod images;
 pub mod metrics;
 pub mod notify;
-pub mod oidc;
 pub mod openapi;
 pub mod operator;
 pub mod public;

@@ -24,7 +24,6 @@ use crate::images::judge::ImageJudge;
 use crate::images::small_copies::PictureWork;
 use crate::metrics::Metrics;
 use crate::notify::Sender;
-use crate::oidc::Oidc;
 
 /// The unit of [`Shared::upload_memory`].
 pub const KIB: u32 = 1024;
@@ -75,8 +74,6 @@ pub struct Shared {
     pub picture_work: PictureWork,
     /// The operator's judge of pictures, where there is one.
     pub image_judge: Option<ImageJudge>,
-    /// The provider that signs users in to the console, where there is one.
-    pub oidc: Option<Oidc>,
     /// Passwords of console users that are being hashed. Addresses take turns.
     pub password_checks: Bulkhead,
     /// The log of refused and failed requests.
@@ -127,7 +124,6 @@ impl AppState {
             password_checks: Bulkhead::new(password_checks, password_checks),
             refusal_log: RefusalLog::default(),
             image_judge: ImageJudge::new(&config.image_judge, services.clone()),
-            oidc: Oidc::new(&config.oidc, services.clone(), Arc::clone(&clock)),
             connections: OpenConnections::default(),
             tracer: start_tracer(&config.tracing, services, metrics.traces().clone()),
             metrics,

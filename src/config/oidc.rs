@@ -32,6 +32,12 @@ pub struct Oidc {
 }
 
 impl Oidc {
+    /// The provider's host, by which people know it; `None` where the settings name no provider.
+    #[must_use]
+    pub fn host(&self) -> Option<String> {
+        Url::parse(&self.issuer).ok()?.host_str().map(str::to_owned)
+    }
+
     /// The role of each group, the one that counts first first. An empty name is no group.
     #[must_use]
     pub fn groups(&self) -> [(&str, Role); Role::ALL.len()] {

@@ -9,6 +9,7 @@ mod bill;
 pub mod console;
 mod docs;
 mod host;
+pub mod oidc;
 pub mod operations;
 mod reconcile_upload;
 

@@ -15,7 +15,7 @@ pub(crate) const FLOORS: [&[&str]; 8] = [
     &["public"],
     &["state"],
     &["notify", "health"],
-    &["metrics", "oidc", "openapi", "images"],
+    &["metrics", "openapi", "images"],
     &["http"],
     &["config"],
 ];

@@ -16,7 +16,7 @@ use super::i18n::{language, said, sentence};
 use super::page::Page;
 use super::session::SignedIn;
 use crate::http::refusal::Refusal;
-use crate::oidc::OidcFault;
+use crate::operator::oidc::OidcFault;
 
 /// Why a page or a change failed, in the words of its page.
 #[derive(Debug, Clone)]

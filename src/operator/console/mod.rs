@@ -45,16 +45,19 @@ mod wallet_change;
 
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware;
 use axum::response::Redirect;
 use axum::routing::get;
 use error::ConsoleError;
+use guarded_fetch::ServiceClient;
 use i18n::View;
 use session::SessionMemory;
 
 pub use self::route::{Access, Route};
+use crate::operator::oidc::Oidc;
 use crate::state::AppState;
 
 /// The tables of all parts. A part that is not listed here has no pages.
@@ -101,12 +104,15 @@ pub fn routes() -> impl Iterator<Item = &'static Route> {
 /// The routes of the console on the operator's listener.
 pub(super) fn router(state: &AppState) -> Router<AppState> {
     let mut router = Router::new();
+    let provider: oidc::Provider =
+        Oidc::new(&state.config.oidc, ServiceClient::default(), Arc::clone(&state.clock)).map(Arc::new);
     let memory = Arc::new(SessionMemory::default());
     for route in routes().chain([&NOT_FOUND]) {
         let check = middleware::from_fn_with_state((state.clone(), Arc::clone(&memory), route), guard::guard);
         router = router.route(route.path, (route.handler)().route_layer(check));
     }
     router
+        .layer(Extension(provider))
         .route("/", get(async || Redirect::to("/console")))
         .route("/console/", get(async || Redirect::to("/console")))
         .method_not_allowed_fallback(async |State(state): State<AppState>, request: Request| {

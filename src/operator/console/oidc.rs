@@ -1,6 +1,8 @@
 //! Sign-in by OpenID Connect (contract 8.6.20 to 8.6.25): the way to the provider, and the way back. A cookie has
 //! the secret of a sign-in under way, so any instance can finish it.
 
+use std::sync::Arc;
+
 use askama::Template;
 use axum::Extension;
 use axum::extract::{Request, State};
@@ -22,8 +24,11 @@ use super::session::{cookie_named, set_cookie, signed_in, token_of};
 use super::sign_in::where_to;
 use crate::config::OIDC_CALLBACK_PATH;
 use crate::http::client_address::Client;
-use crate::oidc::{Oidc, OidcFault, SignInSecret};
+use crate::operator::oidc::{Oidc, OidcFault, SignInSecret};
 use crate::state::AppState;
+
+/// The client of the provider, where the settings name one. The router gives it to the handlers.
+pub(super) type Provider = Option<Arc<Oidc>>;
 
 pub(super) const ROUTES: &[Route] =
     &[Route::anyone("GET", PATH, || get(begin)), Route::anyone("GET", OIDC_CALLBACK_PATH, || get(come_back))];
@@ -72,8 +77,12 @@ fn sign_in_cookie(value: &str, seconds: u32, is_https: bool) -> String {
 }
 
 /// Sends the browser to the provider.
-async fn begin(State(state): State<AppState>, request: Request) -> Answer {
-    let oidc = configured(&state)?;
+async fn begin(
+    State(state): State<AppState>,
+    Extension(provider): Extension<Provider>,
+    request: Request,
+) -> Answer {
+    let oidc = configured(provider)?;
     let fields = read_fields(&state, request, BODY_BYTES_MAX).await?;
     let next = Some(text(&fields, "next")).filter(|next| next.len() <= NEXT_BYTES_MAX);
     let sign_in = SignIn {
@@ -105,11 +114,12 @@ struct AgainPage<'a> {
 /// at another site. So the first answer is a page that asks again.
 async fn come_back(
     State(state): State<AppState>,
+    Extension(provider): Extension<Provider>,
     Extension(Client(client)): Extension<Client>,
     headers: HeaderMap,
     request: Request,
 ) -> Answer {
-    let oidc = configured(&state)?;
+    let oidc = configured(provider)?;
     let fields = read_fields(&state, request, BODY_BYTES_MAX).await?;
     let came = |name: &'static str| (name, text(&fields, name));
     if text(&fields, "from_here").is_empty() {
@@ -160,11 +170,8 @@ async fn prove(state: &AppState, headers: &HeaderMap, user: &ProvidedUser) -> Re
     Ok(())
 }
 
-fn configured(state: &AppState) -> Result<&Oidc, ConsoleError> {
-    state
-        .oidc
-        .as_ref()
-        .ok_or_else(|| ConsoleError::not_found("No OpenID Connect provider signs users in here."))
+fn configured(provider: Provider) -> Result<Arc<Oidc>, ConsoleError> {
+    provider.ok_or_else(|| ConsoleError::not_found("No OpenID Connect provider signs users in here."))
 }
 
 #[cfg(test)]

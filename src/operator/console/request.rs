@@ -26,7 +26,6 @@ use super::route::Access;
 use super::session::SignedIn;
 use crate::http::body::read_body_of;
 use crate::http::client_address::Client;
-use crate::oidc::Oidc;
 use crate::operator::authorization::names_own_app;
 use crate::state::AppState;
 
@@ -164,7 +163,7 @@ struct ProvePage<'a> {
     kept: Vec<(&'a str, &'a str)>,
     has_failed: bool,
     /// The host of the OpenID Connect provider that asks the user, instead of a password.
-    provider: Option<&'a str>,
+    provider: Option<String>,
 }
 
 /// The field of the password in [`ProvePage`].
@@ -193,11 +192,10 @@ impl ConsoleRequest {
             return Ok(None);
         }
         let kept = self.fields.texts().filter(|(name, _)| !["csrf", PROOF].contains(name)).collect();
-        let oidc = self.state.oidc.as_ref().filter(|_| !self.user.has_password);
+        let provider = self.state.config.oidc.host().filter(|_| !self.user.has_password);
         let title = if self.user.has_password { "Your password, please" } else { "Sign in again, please" };
         let page = Page { user: Some(&self.user), ..Page::of_nobody(title) };
-        let (provider, has_failed) = (oidc.map(Oidc::host), typed.is_some());
-        let page = ProvePage { page, action: &self.path, kept, has_failed, provider };
+        let page = ProvePage { page, action: &self.path, kept, has_failed: typed.is_some(), provider };
         Ok(Some((StatusCode::FORBIDDEN, render(&page)?).into_response()))
     }
 }

@@ -18,7 +18,6 @@ use super::route::Route;
 use super::session::{came_by_https, clear_cookies, set_cookie, token_of};
 use super::{oidc, password};
 use crate::http::client_address::Client;
-use crate::oidc::Oidc;
 use crate::state::AppState;
 
 pub(super) const ROUTES: &[Route] = &[
@@ -37,7 +36,7 @@ struct SignInPage<'a> {
     name: &'a str,
     has_failed: bool,
     /// The host of the OpenID Connect provider that signs users in, and where that begins.
-    provider: Option<&'a str>,
+    provider: Option<String>,
     provider_address: String,
     /// Whether the user followed a link of another site: then the browser does not send the cookie.
     from_elsewhere: bool,
@@ -57,7 +56,7 @@ impl<'a> SignInPage<'a> {
             next,
             name: "",
             has_failed: false,
-            provider: state.oidc.as_ref().map(Oidc::host),
+            provider: state.config.oidc.host(),
             provider_address: address(oidc::PATH, &Fields::default(), &[("next", next)]),
             from_elsewhere: false,
         }

@@ -4,8 +4,9 @@ mod provider;
 
 use domain::console_user::{ConsoleUserName, PasswordHash, Role};
 use domain::operation::user::{UserCommand, of_a_provider};
+use guarded_fetch::ServiceClient;
 use minitill::config::OIDC_CALLBACK_PATH;
-use minitill::oidc::{OidcFault, SignInSecret};
+use minitill::operator::oidc::{Oidc, OidcFault, SignInSecret};
 use provider::{CLIENT_ID, Provider, REDIRECT_URL, Token, now, settings_of};
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
@@ -171,7 +172,8 @@ async fn a_provider_signs_users_in() {
 async fn a_sign_in_that_does_not_hold_is_refused() {
     let provider = Provider::start().await;
     let till = TestTill::start_with(provider.settings()).await;
-    let (oidc, secret) = (till.till.oidc.as_ref().unwrap(), SignInSecret("s".to_owned()));
+    let oidc = Oidc::new(&till.till.config.oidc, ServiceClient::default(), till.clock.clone()).unwrap();
+    let secret = SignInSecret("s".to_owned());
     let address = oidc.address(&secret, false).await.unwrap();
     let refused = OidcFault::Refused;
     let cases: [(Change, OidcFault); 14] = [
@@ -199,7 +201,7 @@ async fn a_sign_in_that_does_not_hold_is_refused() {
         let told = if fault == OidcFault::NoRole { "none of your groups" } else { "did not sign you in" };
         assert!(answer.body.contains(told), "case {index}: {}", answer.body);
     }
-    assert_eq!(provider.asked(), 1, "an unknown key is asked for once in ten seconds");
+    assert_eq!(provider.asked(), 2, "each of the two clients asks for an unknown key once in ten seconds");
 
     let begun = begin(&till, "?next=https%3A%2F%2Fevil.example").await;
     let state = begun.asked("state").unwrap();
@@ -235,7 +237,7 @@ async fn a_sign_in_that_does_not_hold_is_refused() {
     till.clock.advance(Duration::from_secs(10));
     assert_eq!(signed(&till, &provider, "", |token| token.key = 1).await.status, 403);
     browser(&till, &signed(&till, &provider, "", |_| {}).await);
-    assert_eq!(provider.asked(), 2);
+    assert_eq!(provider.asked(), 3);
 }
 
 /// Rule 8.6.24: a provider that is away holds up nothing but sign-ins at the provider. Without one there is no such

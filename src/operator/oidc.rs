@@ -96,12 +96,6 @@ impl Oidc {
         })
     }
 
-    /// The provider's host, by which people know it.
-    #[must_use]
-    pub fn host(&self) -> &str {
-        self.discovery.issuer.url().host_str().unwrap_or_default()
-    }
-
     /// Whether browsers come to the console by https.
     #[must_use]
     pub fn is_https(&self) -> bool {
