@@ -5,16 +5,17 @@
 //! the console can show the last figures meanwhile.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use domain::health::{FORGOTTEN_AFTER, HealthMinute, HealthSpan, Verdict};
 use domain::period::{TimeSpan, TimeZone};
-use store::{SalesOfHours, Store};
+use store::{SalesOfHours, Store, StoreError};
 use time::OffsetDateTime;
 use tokio::time::timeout;
 
-use crate::metrics::Sample;
+use crate::metrics::{Metrics, Sample};
 
 /// Minutes that wait for the database: three days of them.
 const WAITING_MAX: usize = 3 * 24 * 60;
@@ -22,6 +23,8 @@ const WAITING_MAX: usize = 3 * 24 * 60;
 const WRITTEN_AT_ONCE: usize = 500;
 /// How long the database may take.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Samples after which a minute is told.
+const SAMPLES_OF_MINUTE: u64 = 6;
 /// What the strip of the console shows.
 pub const STRIP: Duration = Duration::from_hours(7 * 24);
 /// The length of one of its cells.
@@ -32,6 +35,8 @@ pub const CELL: Duration = Duration::from_hours(1);
 pub struct Health {
     instance: String,
     zone: TimeZone,
+    /// Samples since the start.
+    samples: AtomicU64,
     waiting: Mutex<VecDeque<HealthMinute>>,
     known: Mutex<Known>,
 }
@@ -64,7 +69,13 @@ impl Health {
     #[must_use]
     pub fn new(port: u16, zone: TimeZone) -> Self {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        Self { instance: format!("{host}:{port}"), zone, waiting: Mutex::default(), known: Mutex::default() }
+        Self {
+            instance: format!("{host}:{port}"),
+            zone,
+            samples: AtomicU64::new(0),
+            waiting: Mutex::default(),
+            known: Mutex::default(),
+        }
     }
 
     /// What is known now.
@@ -79,9 +90,27 @@ impl Health {
         Verdict::of(&self.lock_known().minutes, now)
     }
 
+    /// A sample was taken. The first one learns what others told, and each sixth one tells a minute.
+    ///
+    /// # Errors
+    /// The database is away, or slow.
+    pub async fn sampled(&self, store: &Store, metrics: &Metrics, now_millis: i64) -> store::Result<()> {
+        let earlier = self.samples.fetch_add(1, Ordering::Relaxed);
+        if earlier == 0 {
+            self.learn(store, now_millis).await
+        } else if (earlier + 1).is_multiple_of(SAMPLES_OF_MINUTE) {
+            self.tell(store, &metrics.last_hour(), false).await
+        } else {
+            Ok(())
+        }
+    }
+
     /// Tells the minute that these samples end, oldest first, and learns what others told.
-    pub async fn tell(&self, store: &Store, samples: &[Sample], stopped: bool) {
-        let Some(minute) = self.minute(samples, stopped) else { return };
+    ///
+    /// # Errors
+    /// The database is away, or slow. Then the minute is told with the next one.
+    pub async fn tell(&self, store: &Store, samples: &[Sample], stopped: bool) -> store::Result<()> {
+        let Some(minute) = self.minute(samples, stopped) else { return Ok(()) };
         let now = minute.at + Duration::from_mins(1);
         {
             let mut known = self.lock_known();
@@ -95,22 +124,23 @@ impl Health {
             }
             waiting.push_back(minute);
         }
-        self.try_to_exchange_news(store, now).await;
+        self.exchange_news_in_time(store, now).await
     }
 
     /// Learns what others told.
-    pub async fn learn(&self, store: &Store, now_millis: i64) {
-        if let Ok(now) = OffsetDateTime::from_unix_timestamp(now_millis.div_euclid(1000)) {
-            self.try_to_exchange_news(store, now).await;
+    ///
+    /// # Errors
+    /// The database is away, or slow.
+    pub async fn learn(&self, store: &Store, now_millis: i64) -> store::Result<()> {
+        match OffsetDateTime::from_unix_timestamp(now_millis.div_euclid(1000)) {
+            Ok(now) => self.exchange_news_in_time(store, now).await,
+            Err(_) => Ok(()),
         }
     }
 
-    async fn try_to_exchange_news(&self, store: &Store, now: OffsetDateTime) {
-        match timeout(PATIENCE, self.exchange_news(store, now)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::debug!(%error, "health waits for the database"),
-            Err(_) => tracing::debug!("health waits for the database"),
-        }
+    async fn exchange_news_in_time(&self, store: &Store, now: OffsetDateTime) -> store::Result<()> {
+        let exchanged = timeout(PATIENCE, self.exchange_news(store, now)).await;
+        exchanged.unwrap_or_else(|_| Err(StoreError::Unavailable("health waits for the database".to_owned())))
     }
 
     async fn exchange_news(&self, store: &Store, now: OffsetDateTime) -> store::Result<()> {

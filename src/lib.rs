@@ -5,6 +5,7 @@
 //! `telemetry`. ARCHITECTURE.md has the map.
 //!
 //! - [`cli`] is the command line, one file a command.
+//! - [`jobs`] is the table of what a server does by itself.
 //! - [`public`] is the public listener: the route table, the extractors, authentication, and one
 //!   file for each endpoint.
 //! - [`operator`] is the operator's listener: health, metrics, console and admin API.
@@ -20,6 +21,7 @@ pub mod config;
 pub mod health;
 pub mod http;
 pub mod images;
+pub mod jobs;
 pub mod metrics;
 pub mod notify;
 pub mod openapi;

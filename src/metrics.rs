@@ -6,6 +6,7 @@
 //! memory) are read at each scrape.
 
 mod by_app;
+mod jobs;
 mod notify;
 mod read_off;
 mod samples;
@@ -30,6 +31,7 @@ use domain::ids::AppId;
 use self::by_app::AppRequests;
 
 pub use by_app::APPS_MAX;
+pub use jobs::{JobCounters, JobMetrics};
 pub use notify::NotifyMetrics;
 pub use read_off::Reading;
 pub use samples::{Answers, SAMPLE_INTERVAL, Sample};
@@ -81,6 +83,7 @@ pub struct Metrics {
     fetch_refusals: IntCounterVec,
     traces: TraceMetrics,
     notify: NotifyMetrics,
+    jobs: JobMetrics,
     last_clean_audit: IntGaugeVec,
     last_audit_differences: IntGaugeVec,
     /// Of the last hour, oldest first.
@@ -119,6 +122,7 @@ impl Metrics {
             fetch_refusals: counters(&registry, FETCH_REFUSALS, &["reason"]),
             traces: TraceMetrics::new(&registry),
             notify: NotifyMetrics::new(&registry),
+            jobs: JobMetrics::new(&registry),
             last_clean_audit: by_scope(LAST_CLEAN_AUDIT),
             last_audit_differences: by_scope(LAST_AUDIT_DIFFERENCES),
             samples: Mutex::default(),
@@ -166,6 +170,12 @@ impl Metrics {
     #[must_use]
     pub fn notify(&self) -> &NotifyMetrics {
         &self.notify
+    }
+
+    /// What the jobs of the server count.
+    #[must_use]
+    pub fn jobs(&self) -> &JobMetrics {
+        &self.jobs
     }
 
     /// A request to the admin API was answered. A series appears with its first request.

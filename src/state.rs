@@ -22,7 +22,7 @@ use crate::http::refusal_log::RefusalLog;
 use crate::images::disk_space::DiskSpace;
 use crate::images::judge::ImageJudge;
 use crate::images::small_copies::PictureWork;
-use crate::metrics::Metrics;
+use crate::metrics::{APPS_MAX, Metrics};
 use crate::notify::Sender;
 
 /// The unit of [`Shared::upload_memory`].
@@ -137,12 +137,22 @@ impl AppState {
         }))
     }
 
-    /// Shares the rate limits among the servers of the database. While it is away, the last number holds.
-    pub async fn share_rate_limits(&self) {
-        match self.store.count_instances().await {
-            Ok(instances) => self.rate_limits.share_among(instances),
-            Err(error) => tracing::warn!(%error, "the share of the rate limits stays as it is"),
-        }
+    /// Learns what must be known before the first request: which apps have labels, and the share of the limits.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn prepare(&self) -> store::Result<()> {
+        self.metrics.name_apps(&self.store.busiest_apps(APPS_MAX).await?);
+        self.share_rate_limits().await
+    }
+
+    /// Shares the rate limits among the servers of the database.
+    ///
+    /// # Errors
+    /// The database is away. The last number holds.
+    pub async fn share_rate_limits(&self) -> store::Result<()> {
+        self.rate_limits.share_among(self.store.count_instances().await?);
+        Ok(())
     }
 
     /// How the fields of an exchange that arrives now are read.

@@ -1,11 +1,12 @@
 //! Opens the store for a command or for the server (contract 9.1 to 9.4): first the database of the settings or the
-//! private PostgreSQL, then the schema, then the master key.
+//! private PostgreSQL, then the schema, then the master key, and for the server the picture stores.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Error, Result, anyhow, bail, ensure};
+use domain::picture_store::Outside;
 use private_postgres::{ClusterError, ClusterOptions, PrivateCluster, ProcessRole};
 use store::secrets::Keyring;
 use store::{DatabaseAddress, Engine, MasterKeyRefused, Store, StoreError, StoreSettings};
@@ -70,16 +71,34 @@ pub(super) async fn open_for_command(
     open(context, ProcessRole::Command, settings, schema, patience).await
 }
 
-/// Opens the store for the server, applies the migrations and loads the master key.
+/// Opens the store for the server, applies the migrations, loads the master key and checks the picture stores.
 pub(super) async fn open_for_server(context: &Context) -> Result<Opened> {
-    open(
-        context,
-        ProcessRole::Server,
-        context.config.store_settings(),
-        Schema::Migrates(None),
-        CONNECT_PATIENCE,
-    )
-    .await
+    let settings = context.config.store_settings();
+    let opened =
+        open(context, ProcessRole::Server, settings, Schema::Migrates(None), CONNECT_PATIENCE).await?;
+    open_picture_stores(context, &opened.store).await?;
+    Ok(opened)
+}
+
+/// Checks the picture stores. The server refuses to start with a store of another installation. It starts
+/// without a store that does not answer: only pictures need it, and it can come back.
+async fn open_picture_stores(context: &Context, store: &Store) -> Result<()> {
+    for outside in Outside::ALL.into_iter().filter(|outside| store.has_picture_store(*outside)) {
+        match store.open_picture_store(outside).await {
+            Ok(Ok(())) => {}
+            Ok(Err(misfit)) => return Err(Error::msg(misfit)),
+            Err(StoreError::PicturesUnavailable(cause)) => {
+                let takes_new = context.config.image.store.outside() == Some(outside);
+                tracing::error!(
+                    cause,
+                    takes_new,
+                    "a picture store does not answer; the server starts without it"
+                );
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 async fn open(

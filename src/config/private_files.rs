@@ -5,9 +5,27 @@ use std::path::Path;
 
 use anyhow::{Result, anyhow, ensure};
 
+use super::Config;
+
 const WRITTEN_BY_EVERYBODY: u32 = 0o002;
 const WRITTEN_BY_GROUP: u32 = 0o020;
 const READ_BY_EVERYBODY: u32 = 0o004;
+
+/// Refuses files of secrets that everybody can write, and warns of those that others can read: private keys, and the
+/// files that the settings name for secrets.
+///
+/// # Errors
+/// As [`warning`].
+pub fn check(config: &Config) -> Result<()> {
+    let keys = [&config.public.tls_key, &config.ops.tls_key];
+    let keys = keys.into_iter().filter(|file| !file.as_os_str().is_empty());
+    for file in keys.chain(&config.secret_files) {
+        if let Some(warning) = warning(file)? {
+            tracing::warn!("{warning}");
+        }
+    }
+    Ok(())
+}
 
 /// Returns a warning about a file that users of this machine can read, or its group can write. `None` for a
 /// file that is private enough, or is not there.

@@ -29,7 +29,7 @@ use subtle::ConstantTimeEq as _;
 pub use self::authorization::Reach;
 use crate::config::DEMO_PICTURE_PATH;
 use crate::http::refusal::{Refusal, json_response};
-use crate::metrics::{Reading, SAMPLE_INTERVAL};
+use crate::metrics::Reading;
 use crate::state::AppState;
 
 /// The demonstration's picture: a gold coin, 128 by 128 pixels.
@@ -37,8 +37,6 @@ pub const DEMO_PICTURE: &[u8] = include_bytes!("demo-cover.png");
 /// How long the database has to answer.
 const READY_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Samples after which a minute is told.
-const SAMPLES_OF_MINUTE: u64 = 6;
 /// Prometheus' text format.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// The operator listener, with the certificate whose names it may be called by.
@@ -150,30 +148,10 @@ async fn read_off(state: &AppState) -> Reading {
     }
 }
 
-/// Takes a sample of this moment.
+/// Takes a sample of this moment, for the console's overview.
 pub async fn take_sample(state: &AppState) {
     let reading = read_off(state).await;
     state.metrics.keep(state.metrics.sample(state.clock.unix_millis(), reading));
-}
-
-/// Takes a sample every ten seconds, for the console's overview, and ends an interval of the log of refusals. It
-/// never ends by itself.
-pub async fn keep_sampling(state: AppState) {
-    let mut samples = 0_u64;
-    let mut interval = tokio::time::interval(SAMPLE_INTERVAL);
-    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        interval.tick().await;
-        state.refusal_log.end_interval();
-        take_sample(&state).await;
-        if samples == 0 {
-            state.health.learn(&state.store, state.clock.unix_millis()).await;
-        }
-        samples += 1;
-        if samples.is_multiple_of(SAMPLES_OF_MINUTE) {
-            state.health.tell(&state.store, &state.metrics.last_hour(), false).await;
-        }
-    }
 }
 
 #[cfg(test)]

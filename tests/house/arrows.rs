@@ -9,8 +9,9 @@ use regex_lite::Regex;
 use crate::sources::{read, repository, rust_files};
 
 /// The modules of the root package, from the top floor down. A module uses only those on lower floors.
-pub(crate) const FLOORS: [&[&str]; 8] = [
+pub(crate) const FLOORS: [&[&str]; 9] = [
     &["cli"],
+    &["jobs"],
     &["operator"],
     &["public"],
     &["state"],

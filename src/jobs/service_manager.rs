@@ -10,7 +10,7 @@ use tokio::time::MissedTickBehavior;
 const SIGN_OF_LIFE_INTERVAL_MIN: Duration = Duration::from_millis(10);
 
 /// Tells the service manager. A failure is logged and stops nothing.
-pub(super) fn tell(state: NotifyState<'static>) {
+pub(crate) fn tell(state: NotifyState<'static>) {
     if let Err(error) = sd_notify::notify(&[state]) {
         tracing::warn!(%error, "the service manager could not be told how the server is");
     }

@@ -1,0 +1,105 @@
+//! Jobs: all that a server does by itself, each with its name and how often it runs.
+//!
+//! A row of [`JOBS`] is a job. Each runs in a task of its own, so a slow one delays no other. A run that
+//! fails is logged and counted, and the job runs again at its next time.
+//!
+//! What follows something other than a period is no row. It has a loop of its own:
+//!
+//! - [`notify::run`] sends events as they are made. [`Jobs::start`] starts it.
+//! - [`service_manager::keep_alive`] gives signs of life as often as the service manager asks.
+//!   [`Jobs::start`] starts it.
+//! - [`http_server::TlsIdentity::keep_fresh`] reads a renewed certificate at a signal, too.
+//!   `src/cli/listen.rs` starts it, because the signal may come before the database is open.
+//! - `crates/store/src/hosts.rs` follows the host of the database that takes writes, and
+//!   `crates/store/src/writer` has the threads that write. The store starts them.
+//! - `crates/telemetry/src/traces.rs` sends traces, where the settings name a collector.
+//! - `crates/private-postgres/src/supervisor.rs` watches the private PostgreSQL.
+
+mod job;
+pub(crate) mod service_manager;
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::timeout;
+
+use self::job::{Job, Rest, done};
+use crate::state::AppState;
+use crate::{metrics, notify, operator};
+
+/// All jobs, the most frequent first.
+static JOBS: [Job<AppState>; 18] = [
+    Job::every(Duration::from_secs(1), "write_replays", |state| done(state.store.write_replays())),
+    Job::every(Duration::from_secs(1), "write_refusals", |state| done(state.store.write_refusals())),
+    Job::every(Duration::from_secs(3), "share_rate_limits", |state| done(state.share_rate_limits())),
+    Job::every(metrics::SAMPLE_INTERVAL, "take_sample", |state| done(take_sample(state))),
+    // Until then a report reads each exchange.
+    Job::every(Duration::from_secs(10), "roll_up_sales", |state| Box::pin(roll_up_sales(state))),
+    Job::every(Duration::from_secs(30), "write_key_uses", |state| done(state.store.write_key_uses())),
+    // A flood of refusals does not wait for an hour: an app adds at most 60,000 rows on each server meanwhile.
+    Job::every(Duration::from_mins(1), "remove_refusals", |state| done(state.store.remove_old_refusals())),
+    Job::hourly("remove_admin_answers", |state| done(state.store.forget_old_requests())),
+    Job::hourly("remove_tokens", |state| done(state.store.forget_expired_tokens())),
+    Job::hourly("remove_login_codes", |state| done(state.store.forget_expired_login_codes())),
+    Job::hourly("remove_sign_in_attempts", |state| done(state.store.forget_old_console_attempts())),
+    Job::hourly("remove_console_sessions", |state| done(state.store.forget_ended_console_sessions())),
+    Job::hourly("remove_replays", |state| done(state.store.forget_old_replays())),
+    Job::hourly("remove_key_uses", |state| done(state.store.forget_old_key_uses())),
+    Job::hourly("remove_events", |state| done(state.store.remove_old_events(state.config.notify.keep))),
+    Job::hourly("remove_health", |state| done(state.store.forget_old_health())),
+    Job::hourly("remove_sandbox_faults", |state| done(state.store.forget_test_worlds())),
+    Job::hourly("remove_images", |state| {
+        done(state.store.sweep_unused_images(state.config.image.unused_ttl))
+    }),
+];
+
+/// How long notifications under way may take when the server stops.
+const NOTIFYING_PATIENCE: Duration = Duration::from_secs(4);
+/// How long the last counts may take to be stored when the server stops.
+const COUNTS_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Ends an interval of the log of refusals and takes a sample. A minute of them is told.
+async fn take_sample(state: &AppState) -> store::Result<()> {
+    state.refusal_log.end_interval();
+    operator::take_sample(state).await;
+    state.health.sampled(&state.store, &state.metrics, state.clock.unix_millis()).await
+}
+
+/// Adds new exchanges to the sums of their hours.
+async fn roll_up_sales(state: &AppState) -> store::Result<Rest> {
+    Ok(if state.store.roll_up_some_sales().await? { Rest::Something } else { Rest::Nothing })
+}
+
+/// The jobs of a running server.
+pub struct Jobs {
+    tasks: JoinSet<()>,
+    notifying: JoinHandle<()>,
+}
+
+impl Jobs {
+    /// Starts all jobs. Notifications under way are finished once `stopped` is true.
+    #[must_use]
+    pub fn start(state: &AppState, stopped: watch::Receiver<bool>) -> Self {
+        let mut tasks = job::start(&JOBS, state, &state.clock, state.metrics.jobs());
+        tasks.spawn(service_manager::keep_alive());
+        let (store, sender) = (state.store.clone(), state.notifier.clone());
+        let (settings, counters) = (state.config.notify.clone(), state.metrics.notify().clone());
+        let head = state.event_heads.clone();
+        let notifying = tokio::spawn(notify::run(store, sender, settings, counters, head, stopped));
+        Self { tasks, notifying }
+    }
+
+    /// Waits for notifications under way and ends the jobs. Then writes what was counted since their last run, and
+    /// that this instance stops.
+    pub async fn stop(mut self, state: &AppState) {
+        let _ = timeout(NOTIFYING_PATIENCE, self.notifying).await;
+        self.tasks.abort_all();
+        let (store, samples) = (&state.store, state.metrics.last_hour());
+        let goodbye = state.health.tell(store, &samples, true);
+        let counts = async {
+            tokio::join!(store.write_replays(), store.write_refusals(), store.write_key_uses(), goodbye)
+        };
+        let _ = timeout(COUNTS_PATIENCE, counts).await;
+    }
+}

@@ -1,0 +1,241 @@
+//! A job: what a server does again and again, and the loop that does it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::clock::Clock;
+use futures_util::future::BoxFuture;
+use tokio::sync::Mutex;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+
+use crate::metrics::{JobCounters, JobMetrics};
+
+/// How many times as long as it worked a job pauses while there is more to do. So the database is left to the
+/// exchanges most of the time.
+const PAUSES: u32 = 30;
+
+/// A run of a job. It fails as a call of the store does.
+type Run<C> = for<'a> fn(&'a C) -> BoxFuture<'a, store::Result<Rest>>;
+
+/// What a server does again and again.
+pub(super) struct Job<C: 'static> {
+    /// Its name in the log and in the label of its metrics.
+    name: &'static str,
+    every: Duration,
+    /// Whether it waits while another such job works.
+    takes_turns: bool,
+    run: Run<C>,
+}
+
+/// What a run has left to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rest {
+    Nothing,
+    Something,
+}
+
+impl<C: Send + Sync> Job<C> {
+    pub(super) const fn every(every: Duration, name: &'static str, run: Run<C>) -> Self {
+        Self { name, every, takes_turns: false, run }
+    }
+
+    /// A job that removes what is old. It can have much to remove, so only one of them works at a time.
+    pub(super) const fn hourly(name: &'static str, run: Run<C>) -> Self {
+        Self { name, every: Duration::from_hours(1), takes_turns: true, run }
+    }
+
+    /// Runs the job at once, and then as often as its row says. It never ends by itself.
+    async fn keep(&self, context: &C, clock: &dyn Clock, counters: &JobCounters, turns: &Mutex<()>) {
+        let mut times = interval(self.every);
+        times.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            times.tick().await;
+            let _turn = if self.takes_turns { Some(turns.lock().await) } else { None };
+            while let Some(pause) = self.run_once(context, clock, counters).await {
+                sleep(pause).await;
+            }
+        }
+    }
+
+    /// Runs the job once. Returns how long it pauses before it does the rest, where it has left something.
+    async fn run_once(&self, context: &C, clock: &dyn Clock, counters: &JobCounters) -> Option<Duration> {
+        let began = Instant::now();
+        match (self.run)(context).await {
+            Ok(rest) => {
+                counters.last_success.set(clock.unix_millis().div_euclid(1000));
+                (rest == Rest::Something).then(|| began.elapsed() * PAUSES)
+            }
+            Err(error) => {
+                counters.failures.inc();
+                let every = humantime::format_duration(self.every);
+                tracing::warn!(job = self.name, %error, %every, "a job failed; it runs again at its next time");
+                None
+            }
+        }
+    }
+}
+
+/// A run that leaves nothing to do.
+pub(super) fn done<'a, T>(
+    work: impl Future<Output = store::Result<T>> + Send + 'a,
+) -> BoxFuture<'a, store::Result<Rest>> {
+    Box::pin(async { work.await.map(|_| Rest::Nothing) })
+}
+
+/// Starts each job in a task of its own. The tasks end when what this returns is dropped.
+pub(super) fn start<C: Clone + Send + Sync>(
+    jobs: &'static [Job<C>],
+    context: &C,
+    clock: &Arc<dyn Clock>,
+    metrics: &JobMetrics,
+) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    let turns = Arc::new(Mutex::new(()));
+    for job in jobs {
+        let (context, clock, turns) = (context.clone(), Arc::clone(clock), Arc::clone(&turns));
+        let counters = metrics.of(job.name);
+        tasks.spawn(async move { job.keep(&context, &*clock, &counters, &turns).await });
+    }
+    tasks
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Write};
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::{Mutex as StdMutex, PoisonError};
+
+    use store::StoreError;
+    use telemetry::metrics::ExchangeMetrics;
+    use tokio::sync::Semaphore;
+
+    use super::*;
+    use crate::metrics::Metrics;
+
+    const OFTEN: Duration = Duration::from_millis(1);
+
+    #[derive(Debug)]
+    struct Noon;
+
+    impl Clock for Noon {
+        fn unix_millis(&self) -> i64 {
+            43_200_999
+        }
+
+        fn monotonic(&self) -> Duration {
+            Duration::ZERO
+        }
+    }
+
+    /// What the jobs of the tests share. A run takes a permit; without one it never ends.
+    #[derive(Debug)]
+    struct Probe {
+        runs: [AtomicU32; 4],
+        permits: [Semaphore; 4],
+    }
+
+    impl Probe {
+        fn with_permits(permits: [usize; 4]) -> Arc<Self> {
+            Arc::new(Self { runs: Default::default(), permits: permits.map(Semaphore::new) })
+        }
+
+        async fn run(&self, job: usize) -> store::Result<()> {
+            self.runs[job].fetch_add(1, Ordering::SeqCst);
+            self.permits[job].acquire().await.expect("nobody closes it").forget();
+            Ok(())
+        }
+
+        fn runs(&self) -> [u32; 4] {
+            self.runs.each_ref().map(|runs| runs.load(Ordering::SeqCst))
+        }
+
+        async fn until(&self, what: impl Fn([u32; 4]) -> bool) {
+            while !what(self.runs()) {
+                sleep(OFTEN).await;
+            }
+        }
+    }
+
+    fn metrics() -> Metrics {
+        Metrics::new(ExchangeMetrics::default(), 0)
+    }
+
+    /// A log in memory.
+    #[derive(Debug, Clone, Default)]
+    struct Log(Arc<StdMutex<Vec<u8>>>);
+
+    impl Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    async fn fail_twice(probe: &Probe) -> store::Result<()> {
+        probe.run(0).await?;
+        if probe.runs()[0] <= 2 { Err(StoreError::Overloaded) } else { Ok(()) }
+    }
+
+    static FAILING: [Job<Arc<Probe>>; 1] =
+        [Job::every(OFTEN, "fails_twice", |probe| done(fail_twice(probe)))];
+
+    #[tokio::test]
+    async fn a_job_that_fails_is_logged_and_counted_and_runs_again() {
+        let (log, metrics, probe) = (Log::default(), metrics(), Probe::with_permits([3, 0, 0, 0]));
+        let writer = log.clone();
+        let subscriber =
+            tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+        let _logging = tracing::subscriber::set_default(subscriber);
+        let clock: Arc<dyn Clock> = Arc::new(Noon);
+        let _tasks = start(&FAILING, &probe, &clock, metrics.jobs());
+        // The fourth run has no permit: the three before it were counted.
+        probe.until(|runs| runs[0] == 4).await;
+        let counted = metrics.jobs().of("fails_twice");
+        assert_eq!((counted.failures.get(), counted.last_success.get()), (2, 43_200));
+        let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(log.lines().count(), 2, "{log}");
+        for line in log.lines() {
+            assert!(line.contains("WARN") && line.contains("job=\"fails_twice\""), "{line}");
+            assert!(line.contains("error=too many requests are waiting every=1ms"), "{line}");
+        }
+    }
+
+    static BESIDE: [Job<Arc<Probe>>; 4] = [
+        Job::every(OFTEN, "slow", |probe| done(probe.run(0))),
+        Job::every(OFTEN, "quick", |probe| done(probe.run(1))),
+        Job::hourly("first", |probe| done(probe.run(2))),
+        Job::hourly("second", |probe| done(probe.run(3))),
+    ];
+
+    #[tokio::test]
+    async fn a_slow_job_delays_no_other_and_hourly_ones_take_turns() {
+        let (metrics, probe) = (metrics(), Probe::with_permits([0, usize::MAX >> 3, 0, 1]));
+        let clock: Arc<dyn Clock> = Arc::new(Noon);
+        let _tasks = start(&BESIDE, &probe, &clock, metrics.jobs());
+        probe.until(|runs| runs[1] >= 3).await;
+        assert_eq!(probe.runs()[0], 1, "it never ended");
+        assert_eq!(probe.runs()[2..], [1, 0], "the second waits for the first");
+        probe.permits[2].add_permits(1);
+        probe.until(|runs| runs[3] == 1).await;
+        assert_eq!(probe.runs()[2..], [1, 1]);
+    }
+
+    /// What has more to do goes on before its next time, which is an hour away.
+    #[tokio::test]
+    async fn a_job_with_more_to_do_goes_on_soon() {
+        static HOURLY: [Job<Arc<Probe>>; 1] = [Job::hourly("in_parts", |probe| {
+            Box::pin(async {
+                probe.run(0).await?;
+                Ok(if probe.runs()[0] < 3 { Rest::Something } else { Rest::Nothing })
+            })
+        })];
+        let (metrics, probe) = (metrics(), Probe::with_permits([9, 0, 0, 0]));
+        let clock: Arc<dyn Clock> = Arc::new(Noon);
+        let _tasks = start(&HOURLY, &probe, &clock, metrics.jobs());
+        probe.until(|runs| runs[0] == 3).await;
+    }
+}
