@@ -1,12 +1,12 @@
 //! Jobs: all that a server does by itself, each with its name and how often it runs.
 //!
-//! A row of [`JOBS`] is a job. Each runs in a task of its own, so a slow one delays no other. A run that
+//! A row of `JOBS` is a job. Each runs in a task of its own, so a slow one delays no other. A run that
 //! fails is logged and counted, and the job runs again at its next time.
 //!
 //! What follows something other than a period is no row. It has a loop of its own:
 //!
 //! - [`notify::run`] sends events as they are made. [`Jobs::start`] starts it.
-//! - [`service_manager::keep_alive`] gives signs of life as often as the service manager asks.
+//! - `service_manager::keep_alive` gives signs of life as often as the service manager asks.
 //!   [`Jobs::start`] starts it.
 //! - [`http_server::TlsIdentity::keep_fresh`] reads a renewed certificate at a signal, too.
 //!   `src/cli/listen.rs` starts it, because the signal may come before the database is open.
@@ -34,7 +34,7 @@ static JOBS: [Job<AppState>; 18] = [
     Job::every(Duration::from_secs(1), "write_refusals", |state| done(state.store.write_refusals())),
     Job::every(Duration::from_secs(3), "share_rate_limits", |state| done(state.share_rate_limits())),
     Job::every(metrics::SAMPLE_INTERVAL, "take_sample", |state| done(take_sample(state))),
-    // Until then a report reads each exchange.
+    // Reports read each exchange that is not added up yet.
     Job::every(Duration::from_secs(10), "roll_up_sales", |state| Box::pin(roll_up_sales(state))),
     Job::every(Duration::from_secs(30), "write_key_uses", |state| done(state.store.write_key_uses())),
     // A flood of refusals does not wait for an hour: an app adds at most 60,000 rows on each server meanwhile.

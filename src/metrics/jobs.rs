@@ -9,6 +9,9 @@ const LAST_SUCCESS: Named = (
     "When a run of a job last ended well, in Unix time; 0 before the first one.",
 );
 
+/// Prometheus gives each series a label `job` of its own, so this one has another name.
+const LABEL: &str = "name";
+
 /// The counters of all jobs.
 #[derive(Debug)]
 pub struct JobMetrics {
@@ -27,9 +30,9 @@ pub struct JobCounters {
 
 impl JobMetrics {
     pub(super) fn new(registry: &Registry) -> Self {
-        let last_success = IntGaugeVec::new(Opts::new(LAST_SUCCESS.0, LAST_SUCCESS.1), &["job"]);
+        let last_success = IntGaugeVec::new(Opts::new(LAST_SUCCESS.0, LAST_SUCCESS.1), &[LABEL]);
         Self {
-            failures: counters(registry, FAILURES, &["job"]),
+            failures: counters(registry, FAILURES, &[LABEL]),
             last_success: register(registry, last_success),
         }
     }

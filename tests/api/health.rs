@@ -38,7 +38,7 @@ async fn an_instance_tells_each_minute_what_it_saw() {
         Game::new(&app, "o1", biz_no, 1).send(&till).await;
     }
     pass_a_minute(&till).await;
-    till.till.health.tell(&till.store, &till.till.metrics.last_hour(), false).await;
+    till.till.health.tell(&till.store, &till.till.metrics.last_hour(), false).await.unwrap();
     let told = minutes(&till).await;
     let [minute] = told.as_slice() else { panic!("{told:?}") };
     assert_eq!((minute.succeeded, minute.refused.clone()), (2, [(10_000_601, 1)].into()));
@@ -52,7 +52,7 @@ async fn an_instance_tells_each_minute_what_it_saw() {
     // The next minute counts from this one on. What stops says so in its own row.
     pass_a_minute(&till).await;
     for stopped in [false, true] {
-        till.till.health.tell(&till.store, &till.till.metrics.last_hour(), stopped).await;
+        till.till.health.tell(&till.store, &till.till.metrics.last_hour(), stopped).await.unwrap();
     }
     let told = minutes(&till).await;
     let [_, minute] = told.as_slice() else { panic!("{told:?}") };
@@ -68,7 +68,7 @@ async fn minutes_wait_for_the_database() {
     let other = Health::new(1, domain::period::TimeZone::UTC);
     take_sample(&till.till).await;
     pass_a_minute(&till).await;
-    other.tell(&till.store, &till.till.metrics.last_hour(), false).await;
+    other.tell(&till.store, &till.till.metrics.last_hour(), false).await.unwrap();
     till.execute("ALTER TABLE health_minutes RENAME TO gone").await;
     pass_a_minute(&till).await;
     let samples: Vec<_> = till
@@ -81,7 +81,7 @@ async fn minutes_wait_for_the_database() {
             sample
         })
         .collect();
-    other.tell(&till.store, &samples, false).await;
+    assert!(other.tell(&till.store, &samples, false).await.is_err());
     let at = OffsetDateTime::from_unix_timestamp(NOW / 1000 + 121).unwrap();
     let verdict = other.verdict(at);
     assert_eq!((verdict.instances, verdict.problems[0].problem), (1, Problem::DatabaseAway));
@@ -89,7 +89,7 @@ async fn minutes_wait_for_the_database() {
     assert_eq!((known.minutes.len(), known.cells.len()), (2, 1), "the strip is as it was");
     till.execute("ALTER TABLE gone RENAME TO health_minutes").await;
     pass_a_minute(&till).await;
-    other.tell(&till.store, &till.till.metrics.last_hour(), false).await;
+    other.tell(&till.store, &till.till.metrics.last_hour(), false).await.unwrap();
     let told = minutes(&till).await;
     assert_eq!(told.iter().map(|minute| minute.database_up).collect::<Vec<_>>(), [true, false, true]);
 }
@@ -100,7 +100,7 @@ async fn cells_count_what_was_wrong() {
     let till = TestTill::start().await;
     take_sample(&till.till).await;
     pass_a_minute(&till).await;
-    till.till.health.tell(&till.store, &till.till.metrics.last_hour(), false).await;
+    till.till.health.tell(&till.store, &till.till.metrics.last_hour(), false).await.unwrap();
     let minute = minutes(&till).await.remove(0);
     let begin = minute.at;
     let at = |instance: &str, minutes: u64, is_well: bool| HealthMinute {

@@ -31,6 +31,7 @@ mod image_judge;
 mod image_search;
 mod image_stores;
 mod image_upload;
+mod jobs;
 mod key_uses;
 mod login;
 mod lookups;

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use domain::endpoint::Endpoint;
 use minitill::http::refusal::Code;
+use minitill::jobs::Jobs;
 use store::AuditOptions;
+use tokio::sync::watch;
 
 use crate::game::Game;
 use crate::support::{PICTURE, Request, TestApp, TestTill, committed};
@@ -312,6 +314,11 @@ async fn the_table_of_metrics_is_what_is_served() {
     // So do those of the admin API and of audits, with the first one.
     Request::get("/admin/v1/apps").send(till.operator_address).await;
     till.assert_audit_clean().await;
+    // Those of jobs are there as soon as a server starts its jobs.
+    let (stop, stopped) = watch::channel(false);
+    let jobs = Jobs::start(&till.till, stopped);
+    stop.send(true).unwrap();
+    jobs.stop(&till.till).await;
     let families = scrape(&till).await;
     let served: BTreeSet<(&str, &str)> =
         families.iter().map(|(name, family)| (name.as_str(), family.kind.as_str())).collect();

@@ -38,7 +38,7 @@ fn minute(instance: &str, ago: u64) -> HealthMinute {
 
 async fn learn(till: &TestTill, minutes: &[HealthMinute]) {
     till.store.write_health(minutes).await.unwrap();
-    till.till.health.learn(&till.store, NOW).await;
+    till.till.health.learn(&till.store, NOW).await.unwrap();
 }
 
 /// Rules 16.3.1 and 16.3.2: the verdict in words, and a strip whose cells lead to their hour.
@@ -148,7 +148,7 @@ async fn the_first_page_needs_no_database() {
     let known = till.browser_with(patient.browser(Role::Viewer).await.token);
     let stranger = till.browser_with(patient.browser(Role::Admin).await.token);
     patient.store.write_health(&[minute("a:1", 1)]).await.unwrap();
-    till.till.health.learn(&patient.store, NOW).await;
+    till.till.health.learn(&patient.store, NOW).await.unwrap();
     until("the session is known", async || known.get("/console").await.status == 200).await;
     let name: String =
         sqlx::query_scalar("SELECT current_database()::text").fetch_one(&till.sql).await.unwrap();

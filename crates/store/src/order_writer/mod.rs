@@ -49,5 +49,5 @@ pub(super) type Reports = writer::Writers<ReportRequest, ReportOutcome>;
 
 /// Starts the writer of orders.
 pub(super) fn start(queue_max: usize, opening: &Opening) -> Result<Reports> {
-    Reports::start(1, queue_max, |jobs| keep_writing(Writer::new(jobs, ReportWork::new(opening.clone()))))
+    Reports::start(1, queue_max, |queue| keep_writing(Writer::new(queue, ReportWork::new(opening.clone()))))
 }

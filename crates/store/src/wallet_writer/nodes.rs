@@ -49,8 +49,8 @@ impl NodeWriters {
         metrics: &ExchangeMetrics,
         replays: &Replays,
     ) -> Result<Self> {
-        let first = Writers::start(count, queue_max, |jobs| {
-            keep_writing(Writer::new(jobs, WalletWork::new(opening, metrics, replays)))
+        let first = Writers::start(count, queue_max, |queue| {
+            keep_writing(Writer::new(queue, WalletWork::new(opening, metrics, replays)))
         })?;
         Ok(Self {
             opening: opening.clone(),
@@ -100,8 +100,8 @@ impl NodeWriters {
             return Ok(Some(None));
         }
         let opening = Opening { hosts, ..self.opening.clone() };
-        let writers = self.first.beside(self.count, |jobs| {
-            keep_writing(Writer::new(jobs, WalletWork::new(&opening, &self.metrics, &self.replays)))
+        let writers = self.first.beside(self.count, |queue| {
+            keep_writing(Writer::new(queue, WalletWork::new(&opening, &self.metrics, &self.replays)))
         })?;
         of_nodes().entry(address.clone()).or_insert(writers);
         Ok(Some(Some(address)))

@@ -104,7 +104,7 @@ pub(crate) enum Locking {
 /// A handle of the writers of one kind. It is cheap to clone. The writers end when the last handle is dropped.
 #[derive(Debug)]
 pub(crate) struct Writers<Q, O> {
-    queues: Arc<[mpsc::UnboundedSender<Job<Q, O>>]>,
+    queues: Arc<[mpsc::UnboundedSender<Queued<Q, O>>]>,
     places: Queue,
 }
 
@@ -116,7 +116,7 @@ impl<Q, O> Clone for Writers<Q, O> {
 
 /// A request in the queue.
 #[derive(Debug)]
-pub(crate) struct Job<Q, O> {
+pub(crate) struct Queued<Q, O> {
     request: Q,
     deadline: Instant,
     answer: oneshot::Sender<Result<O>>,
@@ -126,7 +126,7 @@ pub(crate) struct Job<Q, O> {
     place: Place,
 }
 
-impl<Q, O> Job<Q, O> {
+impl<Q, O> Queued<Q, O> {
     /// Sends the answer.
     fn answer(self, outcome: Result<O>) {
         // After a time-out or a hang-up nobody receives the answer. The request is carried out all the
@@ -150,7 +150,7 @@ impl<Q: Send + 'static, O: Send + 'static> Writers<Q, O> {
     pub(crate) fn start<F: Future<Output = ()> + Send + 'static>(
         count: usize,
         queue_max: usize,
-        writing: impl Fn(mpsc::UnboundedReceiver<Job<Q, O>>) -> F,
+        writing: impl Fn(mpsc::UnboundedReceiver<Queued<Q, O>>) -> F,
     ) -> Result<Self> {
         Self::start_with(count, Queue::new(queue_max), writing)
     }
@@ -159,7 +159,7 @@ impl<Q: Send + 'static, O: Send + 'static> Writers<Q, O> {
     pub(crate) fn beside<F: Future<Output = ()> + Send + 'static>(
         &self,
         count: usize,
-        writing: impl Fn(mpsc::UnboundedReceiver<Job<Q, O>>) -> F,
+        writing: impl Fn(mpsc::UnboundedReceiver<Queued<Q, O>>) -> F,
     ) -> Result<Self> {
         Self::start_with(count, self.places.clone(), writing)
     }
@@ -167,11 +167,11 @@ impl<Q: Send + 'static, O: Send + 'static> Writers<Q, O> {
     fn start_with<F: Future<Output = ()> + Send + 'static>(
         count: usize,
         places: Queue,
-        writing: impl Fn(mpsc::UnboundedReceiver<Job<Q, O>>) -> F,
+        writing: impl Fn(mpsc::UnboundedReceiver<Queued<Q, O>>) -> F,
     ) -> Result<Self> {
         let (writers, queues) = Self::with_places(count.max(1), places);
-        for jobs in queues {
-            run_in_thread(writing(jobs))
+        for queue in queues {
+            run_in_thread(writing(queue))
                 .map_err(|error| StoreError::Internal(format!("starting a writer: {error}")))?;
         }
         Ok(writers)
@@ -181,13 +181,13 @@ impl<Q: Send + 'static, O: Send + 'static> Writers<Q, O> {
     pub(crate) fn with_queues(
         count: usize,
         queue_max: usize,
-    ) -> (Self, Vec<mpsc::UnboundedReceiver<Job<Q, O>>>) {
+    ) -> (Self, Vec<mpsc::UnboundedReceiver<Queued<Q, O>>>) {
         Self::with_places(count, Queue::new(queue_max))
     }
 
-    fn with_places(count: usize, places: Queue) -> (Self, Vec<mpsc::UnboundedReceiver<Job<Q, O>>>) {
-        let (queues, jobs): (Vec<_>, Vec<_>) = (0..count).map(|_| mpsc::unbounded_channel()).unzip();
-        (Self { queues: queues.into(), places }, jobs)
+    fn with_places(count: usize, places: Queue) -> (Self, Vec<mpsc::UnboundedReceiver<Queued<Q, O>>>) {
+        let (queues, receivers): (Vec<_>, Vec<_>) = (0..count).map(|_| mpsc::unbounded_channel()).unzip();
+        (Self { queues: queues.into(), places }, receivers)
     }
 
     /// The number of requests that the queue can still take.
@@ -199,9 +199,9 @@ impl<Q: Send + 'static, O: Send + 'static> Writers<Q, O> {
     pub(crate) fn answering_at_once(queue_max: usize, outcome: fn(&Q) -> O) -> Self {
         let (writers, mut queues) = Self::with_queues(1, queue_max);
         tokio::spawn(async move {
-            while let Some(job) = queues[0].recv().await {
-                let outcome = outcome(&job.request);
-                job.answer(Ok(outcome));
+            while let Some(one) = queues[0].recv().await {
+                let outcome = outcome(&one.request);
+                one.answer(Ok(outcome));
             }
         });
         writers
@@ -243,7 +243,7 @@ impl<Q: Send + 'static, O: Send + 'static> Writers<Q, O> {
         let (answer, receiver) = oneshot::channel();
         let trace = traces::current().map(|trace| (trace, Instant::now()));
         queue
-            .send(Job { request, deadline, answer, trace, place })
+            .send(Queued { request, deadline, answer, trace, place })
             .map_err(|_| StoreError::Internal("a writer has ended".to_owned()))?;
         Ok(receiver)
     }
@@ -280,40 +280,40 @@ pub(crate) async fn keep_writing<W: Work>(mut writer: Writer<W>) {
 
 /// A writer, with the requests that it took from its queue.
 pub(crate) struct Writer<W: Work> {
-    jobs: mpsc::UnboundedReceiver<JobOf<W>>,
+    queue: mpsc::UnboundedReceiver<QueuedOf<W>>,
     work: W,
     /// Requests whose rows another transaction has held for long. Each batch tries them again,
     /// without a wait for the lock, until they succeed or their deadline passes. So a held row
     /// does not delay the others.
-    set_aside: Vec<JobOf<W>>,
+    set_aside: Vec<QueuedOf<W>>,
     /// Until this time the writer locks rows before it reads them, because of a recent conflict.
     locks_until: Instant,
 }
 
-type JobOf<W> = Job<<W as Work>::Request, <W as Work>::Outcome>;
+type QueuedOf<W> = Queued<<W as Work>::Request, <W as Work>::Outcome>;
 
 impl<W: Work> Writer<W> {
-    pub(crate) fn new(jobs: mpsc::UnboundedReceiver<JobOf<W>>, work: W) -> Self {
+    pub(crate) fn new(queue: mpsc::UnboundedReceiver<QueuedOf<W>>, work: W) -> Self {
         let locks_until = work.now();
-        Self { jobs, work, set_aside: Vec::new(), locks_until }
+        Self { queue, work, set_aside: Vec::new(), locks_until }
     }
 
     /// Carries requests out until the queue is closed.
     pub(crate) async fn run(&mut self) {
         loop {
             let skips_held = !self.set_aside.is_empty();
-            let jobs = self.next_batch().await;
-            if jobs.is_empty() {
+            let queued = self.next_batch().await;
+            if queued.is_empty() {
                 return;
             }
-            for jobs in self.batches_of(jobs) {
-                let (count, started) = (jobs.len(), self.work.now());
-                let carried_out = self.carry_out(jobs, skips_held).await;
+            for queued in self.batches_of(queued) {
+                let (count, started) = (queued.len(), self.work.now());
+                let carried_out = self.carry_out(queued, skips_held).await;
                 self.work.wrote(count, self.work.now() - started);
-                if let Err(jobs) = carried_out {
+                if let Err(queued) = carried_out {
                     // One request may have caused the fault. The others must not suffer from it.
-                    for job in jobs {
-                        let _ = self.carry_out(vec![job], skips_held).await;
+                    for one in queued {
+                        let _ = self.carry_out(vec![one], skips_held).await;
                     }
                 }
             }
@@ -321,37 +321,37 @@ impl<W: Work> Writer<W> {
     }
 
     /// All requests that wait, those set aside first. The result is empty when the queue is closed.
-    async fn next_batch(&mut self) -> Vec<JobOf<W>> {
-        let mut jobs = std::mem::take(&mut self.set_aside);
-        if !jobs.is_empty() {
+    async fn next_batch(&mut self) -> Vec<QueuedOf<W>> {
+        let mut queued = std::mem::take(&mut self.set_aside);
+        if !queued.is_empty() {
             tokio::select! {
                 biased;
-                _ = self.jobs.recv_many(&mut jobs, BATCH_MAX) => {}
+                _ = self.queue.recv_many(&mut queued, BATCH_MAX) => {}
                 () = self.work.pause(SET_ASIDE_FOR) => {}
             }
-            return jobs;
+            return queued;
         }
         tokio::select! {
             biased;
-            _ = self.jobs.recv_many(&mut jobs, BATCH_MAX) => return jobs,
+            _ = self.queue.recv_many(&mut queued, BATCH_MAX) => return queued,
             () = self.work.session_ended() => {}
         }
-        self.jobs.recv_many(&mut jobs, BATCH_MAX).await;
-        jobs
+        self.queue.recv_many(&mut queued, BATCH_MAX).await;
+        queued
     }
 
     /// The batches in which requests are carried out: one, or one for each app.
-    fn batches_of(&self, mut jobs: Vec<JobOf<W>>) -> Vec<Vec<JobOf<W>>> {
+    fn batches_of(&self, mut queued: Vec<QueuedOf<W>>) -> Vec<Vec<QueuedOf<W>>> {
         if !self.work.separates_apps() {
-            return vec![jobs];
+            return vec![queued];
         }
         // It keeps the order of the requests of an app.
-        jobs.sort_by(|one, other| one.place.app_id().cmp(other.place.app_id()));
-        let mut batches: Vec<Vec<JobOf<W>>> = Vec::new();
-        for job in jobs {
+        queued.sort_by(|one, other| one.place.app_id().cmp(other.place.app_id()));
+        let mut batches: Vec<Vec<QueuedOf<W>>> = Vec::new();
+        for one in queued {
             match batches.last_mut() {
-                Some(batch) if batch[0].place.app_id() == job.place.app_id() => batch.push(job),
-                Some(_) | None => batches.push(vec![job]),
+                Some(batch) if batch[0].place.app_id() == one.place.app_id() => batch.push(one),
+                Some(_) | None => batches.push(vec![one]),
             }
         }
         batches
@@ -361,13 +361,13 @@ impl<W: Work> Writer<W> {
     /// fault.
     async fn carry_out(
         &mut self,
-        mut jobs: Vec<JobOf<W>>,
+        mut queued: Vec<QueuedOf<W>>,
         mut skips_held: bool,
-    ) -> Result<(), Vec<JobOf<W>>> {
+    ) -> Result<(), Vec<QueuedOf<W>>> {
         let (mut attempts, began) = (0, self.work.now());
         loop {
-            jobs = without_late_ones(jobs, self.work.now());
-            if jobs.is_empty() {
+            queued = without_late_ones(queued, self.work.now());
+            if queued.is_empty() {
                 return Ok(());
             }
             attempts += 1;
@@ -376,11 +376,11 @@ impl<W: Work> Writer<W> {
                 false if self.work.now() < self.locks_until => Locking::Wait,
                 false => Locking::None,
             };
-            let requests: Vec<_> = jobs.iter().map(|job| &job.request).collect();
+            let requests: Vec<_> = queued.iter().map(|one| &one.request).collect();
             match self.work.attempt(&requests, locking).await {
                 Ok(outcomes) => {
                     self.work.decided(&requests, &outcomes);
-                    self.answer(jobs, outcomes, began);
+                    self.answer(queued, outcomes, began);
                     return Ok(());
                 }
                 Err(SessionFault::Again) if attempts < ATTEMPTS_MAX => {
@@ -388,7 +388,7 @@ impl<W: Work> Writer<W> {
                     self.locks_until = self.work.now() + LOCKS_FOR;
                 }
                 Err(SessionFault::Again) => {
-                    answer_all(jobs, &StoreError::Again);
+                    answer_all(queued, &StoreError::Again);
                     return Ok(());
                 }
                 // Only the deadlines end the wait for a lock.
@@ -402,42 +402,42 @@ impl<W: Work> Writer<W> {
                     self.work.retries(BatchRetry::SessionLost);
                     self.work.forget_session();
                     if attempts == ATTEMPTS_MAX {
-                        answer_all(jobs, &StoreError::Unavailable(cause));
+                        answer_all(queued, &StoreError::Unavailable(cause));
                         return Ok(());
                     }
                 }
-                Err(SessionFault::Other(StoreError::Internal(_))) if jobs.len() > 1 => return Err(jobs),
+                Err(SessionFault::Other(StoreError::Internal(_))) if queued.len() > 1 => return Err(queued),
                 Err(SessionFault::Other(error)) => {
-                    answer_all(jobs, &error);
+                    answer_all(queued, &error);
                     return Ok(());
                 }
             }
         }
     }
 
-    fn answer(&mut self, jobs: Vec<JobOf<W>>, outcomes: Vec<Option<W::Outcome>>, began: Instant) {
-        let (requests, ended) = (jobs.len(), self.work.now());
-        for (job, outcome) in jobs.into_iter().zip(outcomes) {
+    fn answer(&mut self, queued: Vec<QueuedOf<W>>, outcomes: Vec<Option<W::Outcome>>, began: Instant) {
+        let (requests, ended) = (queued.len(), self.work.now());
+        for (one, outcome) in queued.into_iter().zip(outcomes) {
             match outcome {
                 Some(outcome) => {
-                    job.trace_batch(W::SPANS, requests, (began, ended));
-                    job.answer(Ok(outcome));
+                    one.trace_batch(W::SPANS, requests, (began, ended));
+                    one.answer(Ok(outcome));
                 }
-                None => self.set_aside.push(job),
+                None => self.set_aside.push(one),
             }
         }
     }
 }
 
 /// Drops requests past their deadline: nobody waits for them any more.
-fn without_late_ones<Q, O>(jobs: Vec<Job<Q, O>>, now: Instant) -> Vec<Job<Q, O>> {
-    let (in_time, late): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|job| now < job.deadline);
+fn without_late_ones<Q, O>(queued: Vec<Queued<Q, O>>, now: Instant) -> Vec<Queued<Q, O>> {
+    let (in_time, late): (Vec<_>, Vec<_>) = queued.into_iter().partition(|one| now < one.deadline);
     answer_all(late, &StoreError::past_deadline());
     in_time
 }
 
-fn answer_all<Q, O>(jobs: Vec<Job<Q, O>>, error: &StoreError) {
-    for job in jobs {
-        job.answer(Err(error.clone()));
+fn answer_all<Q, O>(queued: Vec<Queued<Q, O>>, error: &StoreError) {
+    for one in queued {
+        one.answer(Err(error.clone()));
     }
 }

@@ -257,10 +257,10 @@ impl Episode {
     fn start_process(&mut self, process: usize) {
         let writers = self.world.borrow().settings.writers;
         let (writers, queues) = Writers::with_queues(writers, 1_000);
-        let tasks = queues.into_iter().map(|jobs| {
+        let tasks = queues.into_iter().map(|queue| {
             let database = Simulated { world: Rc::clone(&self.world), start: self.start };
             let mut writer = Writer::new(
-                jobs,
+                queue,
                 WalletWork::new(&database, &ExchangeMetrics::default(), &Replays::default()),
             );
             let flag = Arc::new(Flag(AtomicBool::new(true)));
