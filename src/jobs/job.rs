@@ -109,11 +109,14 @@ mod tests {
     use store::StoreError;
     use telemetry::metrics::ExchangeMetrics;
     use tokio::sync::Semaphore;
+    use tokio::time::timeout;
 
     use super::*;
     use crate::metrics::Metrics;
 
     const OFTEN: Duration = Duration::from_millis(1);
+    /// A test that would wait for ever fails after this time.
+    const PATIENCE: Duration = Duration::from_mins(1);
 
     #[derive(Debug)]
     struct Noon;
@@ -151,9 +154,12 @@ mod tests {
         }
 
         async fn until(&self, what: impl Fn([u32; 4]) -> bool) {
-            while !what(self.runs()) {
-                sleep(OFTEN).await;
-            }
+            let waiting = async {
+                while !what(self.runs()) {
+                    sleep(OFTEN).await;
+                }
+            };
+            timeout(PATIENCE, waiting).await.expect("the jobs go on");
         }
     }
 
