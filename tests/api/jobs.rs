@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use crate::support::{Request, TestTill, until};
 
 /// A metric of each job.
-async fn of_each(till: &TestTill, metric: &str) -> BTreeMap<String, f64> {
+async fn of_each(till: &TestTill, metric: &str) -> BTreeMap<String, u64> {
     let text = Request::get("/metrics").send(till.operator_address).await.body;
     let prefix = format!("{metric}{{name=\"");
     let series = text.lines().filter_map(|line| line.strip_prefix(&prefix)?.split_once("\"} "));
@@ -30,13 +30,13 @@ async fn every_job_runs_and_one_that_fails_is_counted_alone() {
     let successes = async || of_each(&till, "minitill_job_last_success_timestamp_seconds").await;
     let never_ran = async || -> Vec<String> {
         let successes = successes().await.into_iter();
-        successes.filter(|(_, at)| *at == 0.0).map(|(name, _)| name).collect()
+        successes.filter(|(_, at)| *at == 0).map(|(name, _)| name).collect()
     };
     until("all jobs but one have run", async || never_ran().await == ["remove_tokens"]).await;
-    until("that one has failed", async || failures().await["remove_tokens"] == 1.0).await;
+    until("that one has failed", async || failures().await["remove_tokens"] == 1).await;
     let mut failures = failures().await;
     failures.remove("remove_tokens");
-    assert!(failures.len() > 10 && failures.values().all(|count| *count == 0.0), "{failures:?}");
+    assert!(failures.len() > 10 && failures.values().all(|count| *count == 0), "{failures:?}");
     stop.send(true).unwrap();
     jobs.stop(&till.till).await;
 }
