@@ -10,6 +10,7 @@
 //!   [`Jobs::start`] starts it.
 //! - [`http_server::TlsIdentity::keep_fresh`] reads a renewed certificate at a signal, too.
 //!   `src/cli/listen.rs` starts it, because the signal may come before the database is open.
+//! - `src/cli/serve.rs` serves both listeners.
 //! - `crates/store/src/hosts.rs` follows the host of the database that takes writes, and
 //!   `crates/store/src/writer` has the threads that write. The store starts them.
 //! - `crates/telemetry/src/traces.rs` sends traces, where the settings name a collector.

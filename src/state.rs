@@ -138,12 +138,16 @@ impl AppState {
     }
 
     /// Learns what must be known before the first request: which apps have labels, and the share of the limits.
+    /// The share is learned again every few seconds, so a failure of that part does not stop the start.
     ///
     /// # Errors
     /// The database is away.
     pub async fn prepare(&self) -> store::Result<()> {
         self.metrics.name_apps(&self.store.busiest_apps(APPS_MAX).await?);
-        self.share_rate_limits().await
+        if let Err(error) = self.share_rate_limits().await {
+            tracing::warn!(%error, "the share of the rate limits is not known yet");
+        }
+        Ok(())
     }
 
     /// Shares the rate limits among the servers of the database.
