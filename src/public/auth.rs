@@ -9,9 +9,10 @@ use domain::app::{App, Scope};
 use domain::caller::{
     Caller, NotSigned, Signed, TokenRefused, is_signed_by, proves_secret, verify_for_nobody,
 };
-use domain::fields::{FieldError, Fields};
+use domain::fields::{FieldError, Fields, shown};
 use domain::ids::AppId;
 use domain::signature::Mistake;
+use domain::strays;
 use domain::text;
 use domain::text::Language;
 use domain::wallet::{WalletCall, WalletForm};
@@ -28,7 +29,8 @@ refusals! { Refusal:
     /// No token came.
     access_token_missing() => absent(Code::Unauthorised, &Fields::default().absent("access_token"));
     /// There is no such app.
-    unknown_app() => Refusal::new(Code::Unauthorised, "app_id: unknown app");
+    unknown_app(app_id = "nobody") =>
+        Refusal::new(Code::Unauthorised, text!("app_id: unknown app {app_id}", app_id = shown(&app_id.to_string())));
     /// The token is not one of this app.
     access_token_unknown() => Refusal::new(Code::Unauthorised, "access_token: expected a token of this app");
     /// The token has expired.
@@ -44,6 +46,11 @@ refusals! { Refusal:
     bad_signature() => Refusal::new(Code::BadSignature, "sign: the signature does not match");
     /// There is no such app, or the secret does not belong to it.
     token_credentials() => Refusal::new(Code::TokenCredentials, "app_id or app_secret is wrong");
+}
+
+/// The refusal of this credential, with what is around it (contract 2.11).
+pub(super) fn with_strays(refusal: Refusal, credential: &str) -> Refusal {
+    Refusal { message: strays::told(refusal.message, credential), ..refusal }
 }
 
 /// The refusal of a credential that is empty, in a wrong place or missing.
@@ -106,13 +113,13 @@ pub async fn authenticate(
     let (app_id, token) = (required("app_id")?, required("access_token")?);
     let hash = token_hash(token);
     // A text that cannot be an app id is an unknown app: the answer is the same.
-    let app_id = AppId::parse(app_id).map_err(|_| unknown_app())?;
-    let (app, token) =
+    let app_id = AppId::parse(app_id).map_err(|_| unknown_app(app_id))?;
+    let (app, token_state) =
         tokio::try_join!(state.store.find_app(&app_id), state.store.token_state(&app_id, hash))?;
-    let app = app.ok_or_else(unknown_app)?;
+    let app = app.ok_or_else(|| unknown_app(app_id.as_str()))?;
     note_language(&app);
-    let caller = Caller::new(Arc::clone(&app), token).map_err(|refused| match refused {
-        TokenRefused::Unknown => access_token_unknown(),
+    let caller = Caller::new(Arc::clone(&app), token_state).map_err(|refused| match refused {
+        TokenRefused::Unknown => with_strays(access_token_unknown(), token),
         TokenRefused::Expired => access_token_expired(),
     })?;
     note_proven(&app);
@@ -161,6 +168,7 @@ pub async fn authenticate_call(
             return Err(CallRefused { refusal, signed: signed_by.map(|app_id| (app_id, form)) });
         }
     };
+    let strays = form.fields.text("sign").and_then(strays::around);
     let not_signed = match caller.verify(form) {
         Ok(signed) => return Ok(signed),
         Err(NotSigned::Mismatch(Some(mut finding))) => {
@@ -171,7 +179,14 @@ pub async fn authenticate_call(
         }
         Err(why) => not_signed(why),
     };
-    Err(CallRefused { refusal: not_signed, signed: None })
+    let refusal = match strays {
+        Some(strays) if not_signed.code == Code::BadSignature => {
+            let refusal = not_signed.message;
+            Refusal { message: text!("{refusal}; it has {strays} around it", refusal, strays), ..not_signed }
+        }
+        Some(_) | None => not_signed,
+    };
+    Err(CallRefused { refusal, signed: None })
 }
 
 /// What is checked before the signature.
@@ -229,10 +244,26 @@ pub async fn authenticate_secret(
     app_secret: &str,
     limited: Limited,
 ) -> Result<Arc<App>, Refusal> {
-    let app_id = AppId::parse(app_id).map_err(|_| token_credentials())?;
+    let wrong = || {
+        let around = |name, value| strays::around(value).map(|strays| (name, strays));
+        match around("app_id", app_id).or_else(|| around("app_secret", app_secret)) {
+            Some((name, strays)) => {
+                let refusal = token_credentials();
+                let text = text!(
+                    "{refusal}; {name} has {strays} around it",
+                    refusal = refusal.message,
+                    name,
+                    strays
+                );
+                Refusal { message: text, ..refusal }
+            }
+            None => token_credentials(),
+        }
+    };
+    let app_id = AppId::parse(app_id).map_err(|_| wrong())?;
     let app = state.store.find_app(&app_id).await?;
     let is_proven = proves_secret(app.as_deref(), app_secret);
-    let app = app.filter(|_| is_proven).ok_or_else(token_credentials)?;
+    let app = app.filter(|_| is_proven).ok_or_else(wrong)?;
     note_proven(&app);
     admit(state, &app, limited)?;
     Ok(app)

@@ -4,6 +4,7 @@ use axum::body::{Body, Bytes};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::Response;
+use domain::body::{BodyKind, without_mark};
 use domain::fields::{Fields, Place, UnreadableFields};
 use domain::text;
 use schemars::JsonSchema;
@@ -40,7 +41,29 @@ pub(super) async fn query_with(
     let start = read_start(limits, body).await;
     // A picture may follow what is looked for, so the start is not a whole body.
     let _ = read_any_kind(&mut found, &parts.headers, start).await;
-    Ok((query.beside(&found, Place { expected: "query", got: "body" }), Body::empty()))
+    let found = query.beside(&found, Place { expected: "query", got: "body" });
+    Ok((
+        found.beside(&header_credentials(&parts.headers), Place { expected: "query", got: "header" }),
+        Body::empty(),
+    ))
+}
+
+/// The credentials that other services read from a header, and this one does not (contract 2.6.4). Only their names.
+pub(super) fn header_credentials(headers: &HeaderMap) -> Fields {
+    let mut found = Fields::default();
+    let authorization = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let names: &[&str] = match authorization.and_then(|value| value.split(' ').next()) {
+        Some(scheme) if scheme.eq_ignore_ascii_case("basic") => &["app_id", "app_secret"],
+        Some(_) => &["access_token"],
+        None if ["access-token", "x-access-token"].iter().any(|name| headers.contains_key(*name)) => {
+            &["access_token"]
+        }
+        None => &[],
+    };
+    for name in names {
+        let _ = found.add_text((*name).to_owned(), "in the header".to_owned());
+    }
+    found
 }
 
 /// Each of these names from the query, else from a small body of any kind. The body is read only for a
@@ -58,6 +81,8 @@ pub(super) async fn query_or_body(
     if names.iter().any(|name| fields.text(name).is_none()) {
         let body = read_body(limits, body).await?;
         fields.complete(names, &fields_of_any_kind(&parts.headers, body).await?);
+        let place = Place { expected: "query or body", got: "header" };
+        fields = fields.beside(&header_credentials(&parts.headers), place);
     }
     Ok(fields)
 }
@@ -78,14 +103,26 @@ async fn read_any_kind(fields: &mut Fields, headers: &HeaderMap, body: Bytes) ->
     if let Some(boundary) = multipart_boundary(headers) {
         return read_multipart(fields, boundary, body).await;
     }
-    let trimmed = body.trim_ascii();
+    let trimmed = without_mark(&body).trim_ascii();
     let is_empty_array = trimmed.strip_prefix(b"[").is_some_and(|rest| rest.trim_ascii() == b"]");
-    if trimmed.is_empty() || is_empty_array {
-        return Ok(());
-    }
-    let is_json = matches!(trimmed[0], b'{' | b'[');
-    *fields = if is_json { Fields::from_json(trimmed)? } else { Fields::from_urlencoded(trimmed)? };
+    *fields = match BodyKind::of(trimmed) {
+        BodyKind::Nothing => return Ok(()),
+        BodyKind::Json if is_empty_array => return Ok(()),
+        BodyKind::Json => Fields::from_json(trimmed)?,
+        BodyKind::Form => Fields::from_urlencoded(trimmed)?,
+        BodyKind::Multipart => return Err(no_boundary()),
+        got => {
+            return Err(
+                UnreadableFields::WrongKind { expected: text!("a form, JSON or multipart"), got }.into()
+            );
+        }
+    };
     Ok(())
+}
+
+/// The refusal of a multipart body whose content type does not tell where its parts end.
+pub(super) fn no_boundary() -> Refusal {
+    Refusal::new(Code::IllegalParameter, "content type: expected multipart/form-data with a boundary")
 }
 
 /// The boundary of a multipart body, when the content type says that it is one.

@@ -10,6 +10,8 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::body::{BodyKind, without_mark};
+use crate::redaction::redacted;
 use crate::text;
 use crate::text::Text;
 
@@ -73,6 +75,16 @@ pub struct FieldError {
 pub enum FieldProblem {
     /// Required, and absent.
     Missing,
+    /// Required, and absent; this name came, which differs from it by what is no letter, or by case.
+    Misspelt {
+        /// What came.
+        came: String,
+    },
+    /// Required, and absent; its name stands in the value of another field, behind what is no `&`.
+    Swallowed {
+        /// The other field.
+        by: String,
+    },
     /// Required, and empty.
     Empty,
     /// Required, and sent in another place of the request.
@@ -110,7 +122,10 @@ impl FieldError {
     pub fn text(&self) -> Text {
         let (field, problem) = (&self.field, self.problem.text());
         match &self.problem {
-            FieldProblem::Missing | FieldProblem::Empty => text!("{field} {problem}", field, problem),
+            FieldProblem::Missing
+            | FieldProblem::Misspelt { .. }
+            | FieldProblem::Swallowed { .. }
+            | FieldProblem::Empty => text!("{field} {problem}", field, problem),
             FieldProblem::Misplaced(_)
             | FieldProblem::Unknown { .. }
             | FieldProblem::WrongType { .. }
@@ -147,6 +162,13 @@ impl FieldProblem {
     pub fn text(&self) -> Text {
         match self {
             Self::Missing => text!("is missing"),
+            Self::Misspelt { came } => text!("is missing; {came} came", came = shown(came)),
+            Self::Swallowed { by } => {
+                text!(
+                    "is missing; it came in the value of {by}: join fields with \"&\"",
+                    by = shown_plain(by)
+                )
+            }
             Self::Empty => text!("is empty"),
             Self::Misplaced(Place { expected, got }) => {
                 let (expected, got) = (Text::new(expected), Text::new(got));
@@ -181,6 +203,13 @@ pub enum UnreadableFields {
     Twice(Text),
     /// More than a request may have.
     TooMany,
+    /// A body of another kind.
+    WrongKind {
+        /// What was expected.
+        expected: Text,
+        /// What came.
+        got: BodyKind,
+    },
     /// Not one JSON object whose values have types.
     NotJson(String),
     /// Not a JSON object.
@@ -196,6 +225,9 @@ impl UnreadableFields {
             Self::Nul(what) => text!("{what}: expected text without NUL characters", what),
             Self::Twice(what) => text!("{what}: expected once, given twice", what),
             Self::TooMany => text!("expected at most {max} fields", max = FIELDS_MAX),
+            Self::WrongKind { expected, got } => {
+                text!("body: expected {expected}, got {got}", expected, got = got.name())
+            }
             Self::NotJson(fault) => text!("body: expected one JSON object: {fault}", fault),
             Self::NotAnObject(got) => text!("body: expected a JSON object, got {got}", got),
         }
@@ -295,7 +327,7 @@ impl Fields {
     /// Bytes that are not UTF-8, NUL, a name given twice, too many fields.
     pub fn from_urlencoded(encoded: &[u8]) -> Result<Self, UnreadableFields> {
         let mut fields = Self::default();
-        for pair in encoded.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()) {
+        for pair in without_mark(encoded).split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()) {
             let mut halves = pair.splitn(2, |byte| *byte == b'=');
             let (name, value) = (halves.next().unwrap_or_default(), halves.next().unwrap_or_default());
             let name = decode(name).ok_or_else(|| UnreadableFields::NotUtf8(text!("a field name")))?;
@@ -304,6 +336,18 @@ impl Fields {
             fields.add_text(name, value)?;
         }
         Ok(fields)
+    }
+
+    /// Reads the body of a call that takes a form alone, whatever its content type says. A line end behind it does not
+    /// count: it comes from the file that the body was made of.
+    ///
+    /// # Errors
+    /// As [`Fields::from_urlencoded`], and a body of another kind.
+    pub fn from_form_body(body: &[u8]) -> Result<Self, UnreadableFields> {
+        match BodyKind::of(body) {
+            BodyKind::Form | BodyKind::Nothing => Self::from_urlencoded(without_line_end(body)),
+            got => Err(no_form(got)),
+        }
     }
 
     /// Reads a form of the console, or the query of a page.
@@ -319,6 +363,12 @@ impl Fields {
     /// # Errors
     /// As [`Fields::from_urlencoded`], and anything that is not one JSON object.
     pub fn from_json(body: &[u8]) -> Result<Self, UnreadableFields> {
+        let body = without_mark(body);
+        match BodyKind::of(body) {
+            // What it is instead of an object is told by the parser.
+            BodyKind::Json | BodyKind::Nothing | BodyKind::JsonText | BodyKind::PlainText => {}
+            got => return Err(UnreadableFields::WrongKind { expected: text!("a JSON object"), got }),
+        }
         let text = std::str::from_utf8(body).map_err(|_| UnreadableFields::NotUtf8(Text::same("body")))?;
         if text.contains('\0') {
             return Err(UnreadableFields::Nul(Text::same("body")));
@@ -342,6 +392,7 @@ impl Fields {
     /// # Errors
     /// Anything that is not one JSON object, a name given twice, too many fields.
     pub fn from_strict_json(body: &[u8]) -> Result<Self, UnreadableFields> {
+        let body = without_mark(body);
         let mut members = if body.trim_ascii().is_empty() {
             Vec::new()
         } else {
@@ -391,12 +442,15 @@ impl Fields {
         Ok(())
     }
 
-    /// Takes each of these names that has no value here from `others`, where it came.
+    /// Takes each of these names that has no value here from `others`, where it came. What came in its stead comes along,
+    /// so that [`Fields::absent`] can tell it.
     pub fn complete(&mut self, names: &[&str], others: &Self) {
         for name in names.iter().filter(|name| self.text(name).is_none()).collect::<Vec<_>>() {
-            if let Some(value) = others.get(name) {
-                self.values.retain(|(known, _)| known != name);
-                self.values.push(((*name).to_owned(), value.clone()));
+            let instead = || others.mistaken_for(name).map(|(came, _)| came);
+            let came = if others.get(name).is_some() { Some(*name) } else { instead() };
+            if let Some((came, value)) = came.and_then(|came| Some((came, others.get(came)?))) {
+                self.values.retain(|(known, _)| known != came);
+                self.values.push((came.to_owned(), value.clone()));
             }
         }
     }
@@ -426,9 +480,21 @@ impl Fields {
         let problem = match (self.get(name), place) {
             (Some(FieldValue::Text(_)), _) => FieldProblem::Empty,
             (None, Some((_, place))) => FieldProblem::Misplaced(*place),
-            (_, _) => FieldProblem::Missing,
+            (_, _) => self.mistaken_for(name).map_or(FieldProblem::Missing, |(_, problem)| problem),
         };
         FieldError { field: name.to_owned(), problem }
+    }
+
+    /// How a field that is absent came after all: under a name that is nearly right, or in the value of another field.
+    /// Neither is a credential, because both are told.
+    fn mistaken_for(&self, name: &str) -> Option<(&str, FieldProblem)> {
+        let wanted = bare(name);
+        let came = || self.texts().filter(|(came, _)| *came != name);
+        let misspelt = came().find(|(came, _)| bare(came) == wanted);
+        misspelt.map(|(came, _)| (came, FieldProblem::Misspelt { came: came.to_owned() })).or_else(|| {
+            let swallows = |(_, value): &(&str, &str)| holds_pair(value, name);
+            came().find(swallows).map(|(by, _)| (by, FieldProblem::Swallowed { by: by.to_owned() }))
+        })
     }
 
     /// Refuses every other field. Otherwise a wrong name of an optional field would be a change that
@@ -749,9 +815,39 @@ pub fn parse_integer(text: &str, min: i64, max: i64, expected: &'static str) -> 
     value.filter(|value| (min..=max).contains(value)).ok_or(Expected::new(expected))
 }
 
-/// A value as an error repeats it: quoted, escaped, cut.
+/// The reason of a body that is no form.
+#[must_use]
+pub fn no_form(got: BodyKind) -> UnreadableFields {
+    UnreadableFields::WrongKind { expected: text!("a form (application/x-www-form-urlencoded)"), got }
+}
+
+/// A body without the line ends behind it.
+fn without_line_end(body: &[u8]) -> &[u8] {
+    let end = body.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n')).map_or(0, |last| last + 1);
+    &body[..end]
+}
+
+/// The letters and digits of a name, without what a separator left in front of it.
+fn bare(name: &str) -> String {
+    let name = name.trim_start_matches("amp;");
+    name.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect()
+}
+
+/// Whether a value goes on with `name=`, behind a separator that is none.
+fn holds_pair(value: &str, name: &str) -> bool {
+    value.match_indices(name).any(|(at, _)| {
+        let before = value[..at].chars().next_back();
+        let is_behind_separator =
+            before.is_some_and(|before| !before.is_ascii_alphanumeric() && before != '_');
+        let after = value[at + name.len()..].trim_start_matches(['"', '\'', '\\', ' ']);
+        is_behind_separator && after.starts_with(['=', ':'])
+    })
+}
+
+/// A value as an error repeats it: quoted, escaped, cut, and without what looks like a credential.
 #[must_use]
 pub fn shown(value: &str) -> String {
+    let value = redacted(value);
     let mut chars = value.chars();
     let head: String = chars.by_ref().take(SHOWN_CHARS_MAX).collect();
     let more = if chars.next().is_some() { "..." } else { "" };

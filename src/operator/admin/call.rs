@@ -11,6 +11,8 @@ use domain::idempotency::IdempotentRequest;
 use domain::ids::{AppId, IdempotencyKey};
 use domain::operator::{Operator, OperatorKind};
 use domain::rights::Apps;
+use domain::strays;
+use domain::text::Text;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use store::ApiKey;
@@ -20,7 +22,7 @@ use super::super::authorization::{Denied, admit, names_own_app};
 use super::describe::limit;
 use super::problem::{Kind, Problem};
 use super::{Access, Route, messages};
-use crate::http::body::read_body_of;
+use crate::http::body::{read_body_of, refuse_coding_as_type};
 use crate::openapi::Input;
 use crate::state::AppState;
 
@@ -43,6 +45,7 @@ pub(super) struct Call {
 impl Call {
     /// Reads a request as its route wants it.
     pub(super) async fn receive(route: &Route, state: &AppState, request: Request) -> Result<Self, Problem> {
+        refuse_coding_as_type(&request)?;
         let (mut parts, body) = request.into_parts();
         let (key, key_text) = authenticate(state, &parts.headers).await?;
         let path = RawPathParams::from_request_parts(&mut parts, &()).await;
@@ -177,13 +180,20 @@ async fn authenticate(state: &AppState, headers: &HeaderMap) -> Result<(ApiKey, 
     let token = token.map(|(_, token)| token.trim()).ok_or_else(messages::key_missing)?;
     // What can be no key costs no look-up.
     if !is_api_key(token) {
-        return Err(messages::key_unknown());
+        return Err(unknown_key(token));
     }
-    let key = state.store.api_key(&token_hash(token)).await?.ok_or_else(messages::key_unknown)?;
+    let key = state.store.api_key(&token_hash(token)).await?.ok_or_else(|| unknown_key(token))?;
     if key.is_revoked {
         return Err(messages::key_revoked());
     }
     Ok((key, token.to_owned()))
+}
+
+/// The refusal of a text that is no key. It says what is around the text (contract 2.11).
+fn unknown_key(token: &str) -> Problem {
+    let unknown = messages::key_unknown();
+    let told = strays::told(Text::same(&unknown.detail), token);
+    Problem { detail: told.english(), ..unknown }
 }
 
 /// The text of a header that came once.

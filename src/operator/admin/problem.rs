@@ -1,11 +1,13 @@
 //! Problem details (RFC 9457): the error responses of the admin API.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use domain::fields::{FieldError, UnreadableFields};
 use domain::operation::{OperationRefusal, RefusalKind, Subject};
+use domain::redaction::redacted;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -157,8 +159,8 @@ impl Problem {
     #[must_use]
     pub fn body(&self, request_id: &str) -> ProblemBody<'_> {
         ProblemBody {
-            detail: &self.detail,
-            errors: &self.errors,
+            detail: redacted(&self.detail),
+            errors: self.errors.iter().map(FieldProblem::redacted).collect(),
             instance: utf8_percent_encode(request_id, UNRESERVED).to_string(),
             status: self.kind.status().as_u16(),
             title: self.kind.title(),
@@ -182,10 +184,10 @@ impl Problem {
 #[schemars(rename = "Problem")]
 pub struct ProblemBody<'a> {
     /// What is wrong here.
-    detail: &'a str,
+    detail: Cow<'a, str>,
     /// The fields at fault.
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    errors: &'a [FieldProblem],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    errors: Vec<FieldProblem>,
     /// The request's id.
     #[schemars(extend("format" = "uri-reference"))]
     instance: String,
@@ -207,6 +209,13 @@ pub struct FieldProblem {
     detail: String,
     /// Its name.
     field: String,
+}
+
+impl FieldProblem {
+    /// The same without what looks like a credential (contract 2.8.5).
+    fn redacted(&self) -> Self {
+        Self { detail: redacted(&self.detail).into_owned(), field: redacted(&self.field).into_owned() }
+    }
 }
 
 fn statuses() -> BTreeSet<u16> {
@@ -288,6 +297,7 @@ impl From<Refusal> for Problem {
         let kind = match refusal.transport {
             Some(StatusCode::REQUEST_TIMEOUT) => Kind::RequestTimeout,
             Some(StatusCode::PAYLOAD_TOO_LARGE) => Kind::ContentTooLarge,
+            Some(StatusCode::UNSUPPORTED_MEDIA_TYPE) => Kind::UnsupportedMediaType,
             Some(StatusCode::SERVICE_UNAVAILABLE) => Kind::Unavailable,
             Some(_) | None => Kind::BadRequest,
         };

@@ -24,7 +24,7 @@ use super::page::{Page, Section, render};
 use super::password;
 use super::route::Access;
 use super::session::SignedIn;
-use crate::http::body::read_body_of;
+use crate::http::body::{read_body_of, refuse_coding_as_type};
 use crate::http::client_address::Client;
 use crate::operator::authorization::names_own_app;
 use crate::state::AppState;
@@ -265,6 +265,7 @@ pub(super) async fn read_fields(
     if request.method().is_safe() {
         return Ok(Fields::from_form(request.uri().query().unwrap_or_default().as_bytes())?);
     }
+    refuse_coding_as_type(&request)?;
     let body = read_body_of(&state.config.http, request.into_body(), bytes_max).await?;
     Ok(Fields::from_form(&body)?)
 }

@@ -13,7 +13,7 @@ use multer::{Constraints, Error, Field, Multipart, SizeLimit};
 
 use super::error::ConsoleError;
 use super::request::{Arrival, ConsoleRequest, FORM_BYTES_MAX, read_fields};
-use crate::http::body::{TooSlow, announced_bytes, too_large, too_slow_for_pace};
+use crate::http::body::{TooSlow, announced_bytes, refuse_coding_as_type, too_large, too_slow_for_pace};
 use crate::operator::reconcile_upload::{FILE_BYTES_MAX, NotKept, at_a_pace, keep, no_room};
 use crate::state::AppState;
 
@@ -37,6 +37,7 @@ pub(super) struct FilePart {
 
 impl Upload {
     async fn receive(request: Request, state: &AppState) -> Result<Self, ConsoleError> {
+        refuse_coding_as_type(&request)?;
         let arrival = Arrival::of(&request, state)?;
         let media_type = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let Some(boundary) = media_type.and_then(|media_type| multer::parse_boundary(media_type).ok()) else {

@@ -20,6 +20,7 @@ use tower::{Layer, Service};
 use tracing::{Instrument as _, Span};
 
 use super::{Refused, path, rendered};
+use crate::http::body::refuse_coding;
 use crate::http::client_address::client_address;
 use crate::http::refusal::{Code, Envelope, Refusal, panic_text};
 use crate::http::refusal_log::Unsuccessful;
@@ -75,11 +76,15 @@ where
 
     fn call(&mut self, mut request: Request) -> Self::Future {
         let begun = self.answering.begin(&mut request);
+        let readable = refuse_coding(&request);
         // It runs nothing of ours before it is polled, so a panic comes out of the future.
         let handling = AssertUnwindSafe(self.inner.call(request)).catch_unwind();
         let answering = self.answering.clone();
         Box::pin(async move {
             let handled = async {
+                if let Err(refusal) = readable {
+                    return answering.enveloped(refusal.into_response());
+                }
                 let response = handling.await.unwrap_or_else(|panic| Ok(caught(&*panic)));
                 answering.enveloped(response.unwrap_or_else(|never| match never {}))
             };
