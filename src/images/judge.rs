@@ -78,11 +78,11 @@ impl ImageJudge {
         let body = kept.contents.clone();
         let answer = self.client.post(&self.url, headers, body, self.timeout, ANSWER_BYTES_MAX).await;
         let cause = match answer.map(|bytes| JudgeAnswer::read(&bytes)) {
-            Ok(Some(JudgeAnswer { verdict: Verdict::Allow, .. })) => {
+            Ok(Some(JudgeAnswer { verdict: JudgeVerdict::Allow, .. })) => {
                 tracing::debug!(content_sha256, "the image judge allows a picture");
                 return Ruling::Allow;
             }
-            Ok(Some(JudgeAnswer { verdict: Verdict::Block, reason })) => {
+            Ok(Some(JudgeAnswer { verdict: JudgeVerdict::Block, reason })) => {
                 tracing::info!(content_sha256, ?reason, "the image judge blocks a picture");
                 return Ruling::Block;
             }
@@ -125,7 +125,7 @@ impl ImageJudge {
 /// The judge's answer.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 struct JudgeAnswer {
-    verdict: Verdict,
+    verdict: JudgeVerdict,
     /// For the operator's log, never for the caller.
     #[serde(default)]
     reason: String,
@@ -133,7 +133,7 @@ struct JudgeAnswer {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Verdict {
+enum JudgeVerdict {
     Allow,
     Block,
 }
@@ -152,7 +152,7 @@ impl JudgeAnswer {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Option<(Verdict, String)> {
+    fn read(text: &str) -> Option<(JudgeVerdict, String)> {
         JudgeAnswer::read(&Bytes::copy_from_slice(text.as_bytes()))
             .map(|answer| (answer.verdict, answer.reason))
     }
@@ -160,8 +160,11 @@ mod tests {
     /// Rule: a verdict is one of two words; whatever else comes is none, and never taken for "allow".
     #[test]
     fn what_is_no_verdict_is_none() {
-        assert_eq!(read(r#"{"verdict":"allow"}"#), Some((Verdict::Allow, String::new())));
-        assert_eq!(read(r#"{"verdict":"block","reason":"r","x":1}"#), Some((Verdict::Block, "r".to_owned())));
+        assert_eq!(read(r#"{"verdict":"allow"}"#), Some((JudgeVerdict::Allow, String::new())));
+        assert_eq!(
+            read(r#"{"verdict":"block","reason":"r","x":1}"#),
+            Some((JudgeVerdict::Block, "r".to_owned()))
+        );
         for text in [
             "",
             "allow",

@@ -12,8 +12,8 @@ pub mod viewer;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use domain::examples::{ACCESS_TOKEN, APP_ID, IMG_ID, JS_CODE, NOW_MILLIS, OPEN_ID, PAY_KEY, UNION_ID};
-pub(crate) use domain::input::{Asked, Input, schema};
 pub use domain::input::{Field, Place, Schema, plain};
+pub(crate) use domain::input::{FieldReader, Input, schema};
 use serde_json::{Map, Value, json};
 
 pub use self::document::Document;
@@ -44,7 +44,7 @@ pub struct Api {
     /// Content type of its refusals.
     pub refusal_type: &'static str,
     /// What is said of the refusals of one status.
-    pub refusals_in_words: fn(&[&Example<Refused>]) -> String,
+    pub refusals_in_words: fn(&[&Example<WireRefusal>]) -> String,
     /// Its calls, those of a path one after the other.
     pub calls: Vec<Call>,
     /// What it sends by itself.
@@ -74,14 +74,14 @@ pub struct Call {
     /// The group that it belongs to.
     pub tag: &'static str,
     /// What is said of it.
-    pub operation: Operation<Refused>,
+    pub operation: Operation<WireRefusal>,
     /// Schema of its refusals.
     pub refusal: Schema,
 }
 
 /// A refusal as it goes over the wire.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Refused {
+pub struct WireRefusal {
     /// Its status.
     pub status: u16,
     /// Its code in short.
@@ -159,7 +159,7 @@ impl Api {
         }
     }
 
-    fn request_body(&self, operation: &Operation<Refused>) -> Option<RequestBody> {
+    fn request_body(&self, operation: &Operation<WireRefusal>) -> Option<RequestBody> {
         let fields: Vec<&Field> = operation.fields_in(Place::Body).collect();
         let required: Vec<_> = fields.iter().filter(|field| field.required).map(|field| field.name).collect();
         let property = |field: &&Field| {
@@ -198,7 +198,7 @@ impl Api {
     fn response(&self, call: &Call, status: u16, examples: &Examples) -> ResponseObject {
         let operation = &call.operation;
         let successes = operation.successes.iter().filter(|success| success.status == status);
-        let refusals: Vec<&Example<Refused>> =
+        let refusals: Vec<&Example<WireRefusal>> =
             operation.refusals.iter().filter(|example| example.refusal.status == status).collect();
         let mut words: Vec<String> = successes.clone().map(|success| success.summary.to_owned()).collect();
         let mut headers = Map::new();

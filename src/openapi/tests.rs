@@ -4,7 +4,7 @@ use super::*;
 fn call(id: &'static str, body: &Value, refusal: &Value) -> Call {
     let content = Content::Json { schema: schema::<Vec<String>>(), example: body.clone() };
     let refused = |name, status| {
-        let refusal = Refused { status, code: "7".to_owned(), body: refusal.clone(), waits: true };
+        let refusal = WireRefusal { status, code: "7".to_owned(), body: refusal.clone(), waits: true };
         Example { name, summary: "It cannot be done.", refusal }
     };
     let operation = Operation::new("Do it", "It is done.")

@@ -15,7 +15,7 @@ use super::describe::{ANY_KIND, SomeText};
 use super::extract::{query_fields, query_or_body, query_with};
 use crate::http::rate_limit::Limited;
 use crate::http::refusal::{Code, Refusal};
-use crate::openapi::{APP_ID, Asked, Example, Field, Input, Operation, Place};
+use crate::openapi::{APP_ID, Example, Field, FieldReader, Input, Operation, Place};
 use crate::state::AppState;
 
 /// The app secret of all examples.
@@ -93,7 +93,7 @@ pub(super) fn text(text: &str) -> Result<String, Expected> {
 }
 
 /// The field `grant_type`, which has this value alone.
-pub(super) fn grant_type<'i, 'a>(input: &'i mut Input<'a>, only: &'static str) -> Asked<'i, 'a> {
+pub(super) fn grant_type<'i, 'a>(input: &'i mut Input<'a>, only: &'static str) -> FieldReader<'i, 'a> {
     input.field("grant_type", format!("Always `{only}`.")).demand("enum", json!([only]))
 }
 

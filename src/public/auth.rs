@@ -60,7 +60,7 @@ fn absent(code: Code, error: &FieldError) -> Refusal {
 
 /// What is known of the app of the request under way.
 #[derive(Default)]
-struct Known {
+struct KnownApp {
     /// The app, once its token or secret was right.
     proven: OnceCell<Arc<App>>,
     /// The language of its refusals, once it is named with a token or proven.
@@ -68,7 +68,7 @@ struct Known {
 }
 
 tokio::task_local! {
-    static KNOWN: Known;
+    static KNOWN: KnownApp;
 }
 
 /// Answers a request, and gives its app if its token or secret was right.
@@ -77,7 +77,7 @@ pub async fn with_proven_app<F: Future>(answering: F) -> (F::Output, Option<Arc<
         let answer = answering.await;
         (answer, KNOWN.with(|known| known.proven.get().cloned()))
     };
-    KNOWN.scope(Known::default(), both).await
+    KNOWN.scope(KnownApp::default(), both).await
 }
 
 /// Notes the app for log and metrics.

@@ -16,7 +16,7 @@ use crate::config::Config;
 use crate::http::body::{BODY_BYTES_MAX, too_large, too_slow};
 use crate::http::rate_limit::{LimitExceeded, Limited};
 use crate::http::refusal::{Code, Envelope, ExchangeRefusal, OpenRefusal, Refusal};
-use crate::openapi::{self, Api, Call, Document, Example, Refused, schema};
+use crate::openapi::{self, Api, Call, Document, Example, WireRefusal, schema};
 
 /// A row of the route table with its description.
 pub type Described = openapi::Described<Route, Refusal>;
@@ -133,7 +133,7 @@ fn rendered(Described { route, operation }: Described) -> Call {
     }
     refusal.root["$ref"] = format!("#/components/schemas/{name}").into();
     refusal.named.insert(name, own);
-    let operation = operation.rendered(|refusal| Refused {
+    let operation = operation.rendered(|refusal| WireRefusal {
         status: refusal.status().as_u16(),
         code: refusal.code.number().to_string(),
         body: refusal.body(route.envelope),
@@ -143,7 +143,7 @@ fn rendered(Described { route, operation }: Described) -> Call {
 }
 
 /// The codes of a status.
-fn refusals_in_words(refusals: &[&Example<Refused>]) -> String {
+fn refusals_in_words(refusals: &[&Example<WireRefusal>]) -> String {
     let codes: BTreeSet<&str> = refusals.iter().map(|example| example.refusal.code.as_str()).collect();
     format!("Refused: {}.", codes.into_iter().collect::<Vec<_>>().join(", "))
 }

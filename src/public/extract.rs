@@ -5,7 +5,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::Response;
 use domain::body::{BodyKind, without_mark};
-use domain::fields::{Fields, Place, UnreadableFields};
+use domain::fields::{Fields, Misplacement, UnreadableFields};
 use domain::text;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -41,9 +41,9 @@ pub(super) async fn query_with(
     let start = read_start(limits, body).await;
     // A picture may follow what is looked for, so the start is not a whole body.
     let _ = read_any_kind(&mut found, &parts.headers, start).await;
-    let found = query.beside(&found, Place { expected: "query", got: "body" });
+    let found = query.beside(&found, Misplacement { expected: "query", got: "body" });
     Ok((
-        found.beside(&header_credentials(&parts.headers), Place { expected: "query", got: "header" }),
+        found.beside(&header_credentials(&parts.headers), Misplacement { expected: "query", got: "header" }),
         Body::empty(),
     ))
 }
@@ -81,7 +81,7 @@ pub(super) async fn query_or_body(
     if names.iter().any(|name| fields.text(name).is_none()) {
         let body = read_body(limits, body).await?;
         fields.complete(names, &fields_of_any_kind(&parts.headers, body).await?);
-        let place = Place { expected: "query or body", got: "header" };
+        let place = Misplacement { expected: "query or body", got: "header" };
         fields = fields.beside(&header_credentials(&parts.headers), place);
     }
     Ok(fields)

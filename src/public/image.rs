@@ -59,7 +59,7 @@ pub async fn image(State(state): State<AppState>, request: Request) -> Result<Re
     let Ok(img_id) = ImgId::parse(name) else { return Err(no_such_image()) };
     let image = state.store.image(&img_id).await?.filter(|image| !image.is_blocked);
     let image = image.ok_or_else(no_such_image)?;
-    let asked = Asked::new(&request, &img_id, width, state.config.image.cache_max_age);
+    let asked = ImageRequest::new(&request, &img_id, width, state.config.image.cache_max_age);
     if asked.has_it {
         return Ok(answer(StatusCode::NOT_MODIFIED, &asked, Body::empty()));
     }
@@ -115,7 +115,7 @@ refusals! { Refusal:
 }
 
 /// What the headers of a request ask for (RFC 9110, 13 and 14).
-struct Asked {
+struct ImageRequest {
     etag: HeaderValue,
     /// The caller has these very bytes.
     has_it: bool,
@@ -125,7 +125,7 @@ struct Asked {
     caching: String,
 }
 
-impl Asked {
+impl ImageRequest {
     fn new(request: &Request, img_id: &ImgId, width: Option<u32>, max_age: Duration) -> Self {
         let headers = request.headers();
         let small = width.map(|width| format!("-{width}")).unwrap_or_default();
@@ -146,10 +146,10 @@ impl Asked {
 
     /// What to send of `length` bytes. A header that makes no sense, or asks for several ranges, is
     /// as none.
-    fn part(&self, length: u64) -> Part {
+    fn part(&self, length: u64) -> SentRange {
         let range = self.range.as_ref().and_then(|range| range.to_str().ok());
         if range.is_some_and(is_of_no_bytes) {
-            return Part { status: StatusCode::RANGE_NOT_SATISFIABLE, range: None, length };
+            return SentRange { status: StatusCode::RANGE_NOT_SATISFIABLE, range: None, length };
         }
         let ranges = range.and_then(|text| http_range_header::parse_range_header(text).ok());
         let last = length.saturating_sub(1);
@@ -162,7 +162,7 @@ impl Asked {
             Some((first, _)) if first > last => (StatusCode::RANGE_NOT_SATISFIABLE, None),
             Some((first, last)) => (StatusCode::PARTIAL_CONTENT, Some(first..=last)),
         };
-        Part { status, range, length }
+        SentRange { status, range, length }
     }
 }
 
@@ -185,7 +185,7 @@ fn first_and_last(start: StartPosition, end: EndPosition, last: u64) -> Option<(
 }
 
 /// Which bytes of a picture are sent.
-struct Part {
+struct SentRange {
     status: StatusCode,
     /// None of them, where a range was asked for that is not there.
     range: Option<RangeInclusive<u64>>,
@@ -193,7 +193,7 @@ struct Part {
     length: u64,
 }
 
-fn partial(asked: &Asked, format: Format, part: &Part, body: Body) -> Response {
+fn partial(asked: &ImageRequest, format: Format, part: &SentRange, body: Body) -> Response {
     let mut response = answer(part.status, asked, body);
     let Some(range) = &part.range else {
         set(&mut response, header::CONTENT_RANGE, &format!("bytes */{}", part.length));
@@ -211,7 +211,7 @@ fn partial(asked: &Asked, format: Format, part: &Part, body: Body) -> Response {
     response
 }
 
-fn answer(status: StatusCode, asked: &Asked, body: Body) -> Response {
+fn answer(status: StatusCode, asked: &ImageRequest, body: Body) -> Response {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     response.headers_mut().insert(header::ETAG, asked.etag.clone());

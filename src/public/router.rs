@@ -94,13 +94,13 @@ fn method_not_allowed(methods: &[&str]) -> Response {
 /// The response of a refusal, with what the log is told of it.
 fn rendered(refusal: Refusal, envelope: Envelope) -> Response {
     let mut rendered = refusal.render(envelope, auth::language());
-    rendered.extensions_mut().insert(Refused { code: refusal.code, cause: refusal.cause });
+    rendered.extensions_mut().insert(LoggedRefusal { code: refusal.code, cause: refusal.cause });
     rendered
 }
 
 /// What the log is told of a refusal. Not the message: it repeats parts of the request.
 #[derive(Clone)]
-struct Refused {
+struct LoggedRefusal {
     code: Code,
     cause: Option<String>,
 }

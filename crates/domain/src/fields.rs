@@ -88,7 +88,7 @@ pub enum FieldProblem {
     /// Required, and empty.
     Empty,
     /// Required, and sent in another place of the request.
-    Misplaced(Place),
+    Misplaced(Misplacement),
     /// Not a field of this request.
     Unknown {
         /// What was expected, as a sentence.
@@ -170,7 +170,7 @@ impl FieldProblem {
                 )
             }
             Self::Empty => text!("is empty"),
-            Self::Misplaced(Place { expected, got }) => {
+            Self::Misplaced(Misplacement { expected, got }) => {
                 let (expected, got) = (Text::new(expected), Text::new(got));
                 text!("expected in the {expected}, it came in the {got}", expected, got)
             }
@@ -185,7 +185,7 @@ impl FieldProblem {
 
 /// The place of a request where fields were expected, and the other place where some came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct Misplacement {
     /// Where they are read: `query`, `form`.
     pub expected: &'static str,
     /// Where they came: `query`, `body`.
@@ -317,7 +317,7 @@ pub struct Fields {
     values: Vec<(String, FieldValue)>,
     typing: Typing,
     /// Names that came in a place where they are not read. Most requests have none.
-    misplaced: Vec<(String, Place)>,
+    misplaced: Vec<(String, Misplacement)>,
 }
 
 impl Fields {
@@ -457,7 +457,7 @@ impl Fields {
 
     /// Notes what came in a place where it is not read, so that [`Fields::absent`] can tell it.
     #[must_use]
-    pub fn beside(mut self, others: &Self, place: Place) -> Self {
+    pub fn beside(mut self, others: &Self, place: Misplacement) -> Self {
         let others = others.texts().filter(|(_, value)| !value.is_empty());
         self.misplaced.extend(others.map(|(name, _)| (name.to_owned(), place)));
         self

@@ -8,7 +8,7 @@ use domain::operation::unknown_app;
 use domain::operation::wallet::{WalletCommand, own_request, ref_used, unknown_request};
 use domain::operator::Operator;
 use domain::rights::Apps;
-use row::{Row, requests};
+use row::{ChangeRequestRow, requests};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
@@ -93,7 +93,7 @@ impl Store {
         reference: &CreditRef,
     ) -> Result<Option<ChangeRequest>> {
         let row = requests!("WHERE app_id = $2 AND ref = $3", app_id.as_str(), reference.as_str());
-        row.fetch_optional(&self.pool).await?.map(Row::request).transpose()
+        row.fetch_optional(&self.pool).await?.map(ChangeRequestRow::request).transpose()
     }
 
     /// The requests of these apps that wait, newest first, at most 1,000.
@@ -105,7 +105,7 @@ impl Store {
             LISTED_MAX,
             apps.ids()
         );
-        rows.fetch_all(&self.pool).await?.into_iter().map(Row::request).collect()
+        rows.fetch_all(&self.pool).await?.into_iter().map(ChangeRequestRow::request).collect()
     }
 
     /// The newest requests of these apps that have ended, at most `limit`: by the time when they were asked.
@@ -117,7 +117,7 @@ impl Store {
             i64::from(limit),
             apps.ids()
         );
-        rows.fetch_all(&self.pool).await?.into_iter().map(Row::request).collect()
+        rows.fetch_all(&self.pool).await?.into_iter().map(ChangeRequestRow::request).collect()
     }
 
     /// Makes the change that somebody else asked for, and ends the request: both or nothing. `false` when the request had

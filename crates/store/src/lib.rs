@@ -89,7 +89,7 @@ pub use master_key::{MasterKeyRefused, MasterKeyState};
 pub use operator_log::{OPERATOR_ACTIONS, OperatorLogCursor, OperatorLogFilter, OperatorLogLine};
 pub use order::{OrderChange, OrderCursor, OrderEvent, OrderFilter, OrderPayment, StoredOrder};
 pub use order_writer::ReportOutcome;
-pub use paging::{CursorKey, Page, TimeCursor};
+pub use paging::{CursorKey, ListPage, TimeCursor};
 pub use player_export::{ExportError, ExportedCounts, ExportedRows};
 pub use receiver::{
     DueDelivery, EventOutcome, FailedEvent, LeasedReceiver, NotTaken, ReceiverCounts, ReceiverDetail,

@@ -20,8 +20,8 @@ use store::secrets::{answer_key, is_api_key, random_bytes, token_hash};
 
 use super::super::authorization::{Denied, admit, names_own_app};
 use super::describe::limit;
-use super::problem::{Kind, Problem};
-use super::{Access, Route, messages};
+use super::problem::{Problem, ProblemKind};
+use super::{Access, AdminRoute, messages};
 use crate::http::body::{read_body_of, refuse_coding_as_type};
 use crate::openapi::Input;
 use crate::state::AppState;
@@ -44,13 +44,18 @@ pub(super) struct Call {
 
 impl Call {
     /// Reads a request as its route wants it.
-    pub(super) async fn receive(route: &Route, state: &AppState, request: Request) -> Result<Self, Problem> {
+    pub(super) async fn receive(
+        route: &AdminRoute,
+        state: &AppState,
+        request: Request,
+    ) -> Result<Self, Problem> {
         refuse_coding_as_type(&request)?;
         let (mut parts, body) = request.into_parts();
         let (key, key_text) = authenticate(state, &parts.headers).await?;
         let path = RawPathParams::from_request_parts(&mut parts, &()).await;
-        let path =
-            path.map_err(|_| Problem::new(Kind::BadRequest, "path: expected UTF-8 behind percent escapes"))?;
+        let path = path.map_err(|_| {
+            Problem::new(ProblemKind::BadRequest, "path: expected UTF-8 behind percent escapes")
+        })?;
         let give_back_max = state.config.console.support_give_back_max;
         let app_id = path.iter().find(|(name, _)| *name == "app_id").map(|(_, app_id)| app_id);
         admit(&key.rights, route.need, route.reach(), app_id).map_err(|denied| match denied {
@@ -216,7 +221,7 @@ fn idempotency_key(headers: &HeaderMap) -> Result<IdempotencyKey, Problem> {
 
 /// The hash of what a request asks for, whatever the order and spacing of its JSON: it tells a
 /// repeat from another request with the same key.
-fn content(route: &Route, path: &str, body: &[u8]) -> [u8; 32] {
+fn content(route: &AdminRoute, path: &str, body: &[u8]) -> [u8; 32] {
     let body: Value = serde_json::from_slice(body).unwrap_or_else(|_| json!({}));
     Sha256::digest(format!("{} {path}\n{body}", route.method)).into()
 }

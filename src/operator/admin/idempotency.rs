@@ -10,19 +10,23 @@ use store::EarlierAnswer;
 
 use super::call::Call;
 use super::problem::Problem;
-use super::routes::Answer;
-use super::{Route, messages};
+use super::routes::AdminAnswer;
+use super::{AdminRoute, messages};
 use crate::state::AppState;
 
 /// What a request is answered.
 pub(super) struct Answered {
-    pub(super) answer: Answer,
+    pub(super) answer: AdminAnswer,
     /// Whether another try has made the change.
     pub(super) replayed: bool,
 }
 
 /// Carries out a request, unless it has taken effect before.
-pub(super) async fn carry_out(route: &Route, state: &AppState, call: &Call) -> Result<Answered, Problem> {
+pub(super) async fn carry_out(
+    route: &AdminRoute,
+    state: &AppState,
+    call: &Call,
+) -> Result<Answered, Problem> {
     let now = |answer| Answered { answer, replayed: false };
     let Some(request) = &call.once else { return (route.handler)(state, call).await.map(now) };
     if let Some(earlier) = earlier(state, request).await? {
@@ -36,7 +40,7 @@ pub(super) async fn carry_out(route: &Route, state: &AppState, call: &Call) -> R
     }
     let answer = outcome?;
     // What takes effect once answers no file.
-    if let Answer::Json(body) = &answer {
+    if let AdminAnswer::Json(body) = &answer {
         state.store.store_answer_without_change(request, body).await?;
     }
     Ok(earlier(state, request).await?.unwrap_or_else(|| now(answer)))
@@ -46,7 +50,7 @@ async fn earlier(state: &AppState, request: &IdempotentRequest) -> Result<Option
     match state.store.earlier_answer(request).await? {
         EarlierAnswer::None => Ok(None),
         EarlierAnswer::Answered { body, by_another_attempt } => {
-            Ok(Some(Answered { answer: Answer::Json(body), replayed: by_another_attempt }))
+            Ok(Some(Answered { answer: AdminAnswer::Json(body), replayed: by_another_attempt }))
         }
         EarlierAnswer::OtherContent => {
             Err(messages::idempotency_key_reused(request.idempotency_key.as_str()))

@@ -13,13 +13,13 @@ use super::i18n::Moment as _;
 use super::page::{Page, render};
 use super::password;
 use super::request::{Answer, ConsoleRequest};
-use super::route::Route;
+use super::route::ConsoleRoute;
 use super::session::SignedIn;
 
-pub(super) const ROUTES: &[Route] = &[
-    Route::page(PATH, || get(page)).of_own_apps(),
-    Route::own("/console/account/password", || post(change_password)),
-    Route::own("/console/account/sessions/end", || post(end_session)),
+pub(super) const ROUTES: &[ConsoleRoute] = &[
+    ConsoleRoute::page(PATH, || get(page)).of_own_apps(),
+    ConsoleRoute::own("/console/account/password", || post(change_password)),
+    ConsoleRoute::own("/console/account/sessions/end", || post(end_session)),
 ];
 
 pub(super) const PATH: &str = "/console/account";

@@ -11,14 +11,14 @@ use store::ApiKeySummary;
 use super::i18n::Moment as _;
 use super::page::{Page, Section, Shown as _, render};
 use super::request::{Answer, ConsoleRequest};
-use super::route::Route;
+use super::route::ConsoleRoute;
 use super::shown_once::ShownOnce;
 use super::users::rights;
 
-pub(super) const ROUTES: &[Route] = &[
-    Route::page(PATH, || get(list)),
-    Route::proven(Need::Administer, PATH, || post(create)),
-    Route::proven(Need::Administer, "/console/api-keys/revoke", || post(revoke)),
+pub(super) const ROUTES: &[ConsoleRoute] = &[
+    ConsoleRoute::page(PATH, || get(list)),
+    ConsoleRoute::proven(Need::Administer, PATH, || post(create)),
+    ConsoleRoute::proven(Need::Administer, "/console/api-keys/revoke", || post(revoke)),
 ];
 
 const PATH: &str = Section::API_KEYS.path;

@@ -18,7 +18,7 @@ use self::changes::kind_in_words;
 use super::error::ConsoleError;
 use super::page::{Page, Section, Shown, render};
 use super::request::{Answer, ConsoleRequest};
-use super::route::Route;
+use super::route::ConsoleRoute;
 use crate::state::AppState;
 
 /// Most apps that the list shows.
@@ -34,41 +34,49 @@ fn confirm(action: AppAction) -> MethodRouter<AppState> {
     get(move |path, visit| changes::confirm(action, path, visit))
 }
 
-pub(super) const ROUTES: &[Route] = &[
-    Route::page("/console/apps", || get(list)).of_own_apps(),
+pub(super) const ROUTES: &[ConsoleRoute] = &[
+    ConsoleRoute::page("/console/apps", || get(list)).of_own_apps(),
     // Not below /console/apps: an app may be called anything.
-    Route::page_for(Need::Administer, "/console/new-app", || get(new_app)),
-    Route::proven(Need::Administer, "/console/new-app", || post(changes::create)),
-    Route::page("/console/apps/{app_id}", || get(app)),
-    Route::change(Need::Develop, "/console/apps/{app_id}/settings", || command(AppAction::Change)),
-    Route::change(Need::Administer, "/console/apps/{app_id}/limits", || command(AppAction::Limit)),
-    Route::page("/console/apps/{app_id}/tokens", || get(tokens)),
-    Route::proven(Need::Develop, "/console/apps/{app_id}/token-revocations", || {
+    ConsoleRoute::page_for(Need::Administer, "/console/new-app", || get(new_app)),
+    ConsoleRoute::proven(Need::Administer, "/console/new-app", || post(changes::create)),
+    ConsoleRoute::page("/console/apps/{app_id}", || get(app)),
+    ConsoleRoute::change(Need::Develop, "/console/apps/{app_id}/settings", || command(AppAction::Change)),
+    ConsoleRoute::change(Need::Administer, "/console/apps/{app_id}/limits", || command(AppAction::Limit)),
+    ConsoleRoute::page("/console/apps/{app_id}/tokens", || get(tokens)),
+    ConsoleRoute::proven(Need::Develop, "/console/apps/{app_id}/token-revocations", || {
         command(AppAction::RevokeTokens)
     }),
-    Route::change(Need::Develop, "/console/apps/{app_id}/packages", || command(AppAction::Publish)),
-    Route::change(Need::Develop, "/console/apps/{app_id}/pois", || command(AppAction::AddPois)),
-    Route::change(Need::Develop, "/console/apps/{app_id}/preorders", || command(AppAction::AddPreorders)),
-    Route::proven(Need::Develop, "/console/apps/{app_id}/login-codes", || command(AppAction::IssueLoginCode)),
-    Route::page_for(Need::Administer, "/console/apps/{app_id}/suspend", || confirm(AppAction::Suspend)),
-    Route::change(Need::Administer, "/console/apps/{app_id}/suspend", || command(AppAction::Suspend)),
-    Route::page_for(Need::Administer, "/console/apps/{app_id}/resume", || confirm(AppAction::Resume)),
-    Route::change(Need::Administer, "/console/apps/{app_id}/resume", || command(AppAction::Resume)),
-    Route::page_for(Need::Develop, "/console/apps/{app_id}/rotate-pay-key", || {
+    ConsoleRoute::change(Need::Develop, "/console/apps/{app_id}/packages", || command(AppAction::Publish)),
+    ConsoleRoute::change(Need::Develop, "/console/apps/{app_id}/pois", || command(AppAction::AddPois)),
+    ConsoleRoute::change(Need::Develop, "/console/apps/{app_id}/preorders", || {
+        command(AppAction::AddPreorders)
+    }),
+    ConsoleRoute::proven(Need::Develop, "/console/apps/{app_id}/login-codes", || {
+        command(AppAction::IssueLoginCode)
+    }),
+    ConsoleRoute::page_for(Need::Administer, "/console/apps/{app_id}/suspend", || {
+        confirm(AppAction::Suspend)
+    }),
+    ConsoleRoute::change(Need::Administer, "/console/apps/{app_id}/suspend", || command(AppAction::Suspend)),
+    ConsoleRoute::page_for(Need::Administer, "/console/apps/{app_id}/resume", || confirm(AppAction::Resume)),
+    ConsoleRoute::change(Need::Administer, "/console/apps/{app_id}/resume", || command(AppAction::Resume)),
+    ConsoleRoute::page_for(Need::Develop, "/console/apps/{app_id}/rotate-pay-key", || {
         confirm(AppAction::RotatePayKey)
     }),
-    Route::proven(Need::Develop, "/console/apps/{app_id}/rotate-pay-key", || {
+    ConsoleRoute::proven(Need::Develop, "/console/apps/{app_id}/rotate-pay-key", || {
         command(AppAction::RotatePayKey)
     }),
-    Route::page_for(Need::Develop, "/console/apps/{app_id}/rotate-secret", || {
+    ConsoleRoute::page_for(Need::Develop, "/console/apps/{app_id}/rotate-secret", || {
         confirm(AppAction::RotateSecret)
     }),
-    Route::proven(Need::Develop, "/console/apps/{app_id}/rotate-secret", || command(AppAction::RotateSecret)),
+    ConsoleRoute::proven(Need::Develop, "/console/apps/{app_id}/rotate-secret", || {
+        command(AppAction::RotateSecret)
+    }),
 ];
 
 #[derive(Template)]
 #[template(path = "apps.html")]
-struct ListPage<'a> {
+struct AppListPage<'a> {
     page: Page<'a>,
     apps: &'a [AppSummary],
     left_out: usize,
@@ -81,7 +89,7 @@ async fn list(visit: ConsoleRequest) -> Answer {
     apps.retain(|app| holds(app.app_id.as_str()) || holds(app.settings.name.as_str()));
     let left_out = apps.len().saturating_sub(APPS);
     apps.truncate(APPS);
-    render(&ListPage { page: visit.page(Section::APPS, "Apps"), apps: &apps, left_out })
+    render(&AppListPage { page: visit.page(Section::APPS, "Apps"), apps: &apps, left_out })
 }
 
 /// Whether an app has a scope.

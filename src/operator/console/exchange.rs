@@ -19,12 +19,12 @@ use super::page::{Page, Section, Shown, render};
 use super::player::player_path;
 use super::refused::{self, code_in_words};
 use super::request::{Answer, ConsoleRequest, address};
-use super::route::Route;
+use super::route::ConsoleRoute;
 use crate::public::wallet::exchange::BalancesAfter;
 use crate::state::AppState;
 
-pub(super) const ROUTES: &[Route] =
-    &[Route::page("/console/apps/{app_id}/exchanges/{biz_no}", || get(exchange))];
+pub(super) const ROUTES: &[ConsoleRoute] =
+    &[ConsoleRoute::page("/console/apps/{app_id}/exchanges/{biz_no}", || get(exchange))];
 
 /// Longest search text in bytes: the longest `ref`.
 const NUMBER_BYTES_MAX: usize = 128;

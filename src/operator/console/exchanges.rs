@@ -19,13 +19,13 @@ use super::i18n::{Moment as _, local, zone};
 use super::page::{Page, Section, Shown as _, csv_file, render_search};
 use super::player::{player_path, signed};
 use super::request::{Answer, ConsoleRequest, Filters, address};
-use super::route::Route;
+use super::route::ConsoleRoute;
 use super::search::{self, Group};
 use super::times::Times;
 
-pub(super) const ROUTES: &[Route] = &[
-    Route::page("/console/exchanges", || get(search_page)).of_own_apps(),
-    Route::page("/console/exchanges.csv", || get(list_csv)).of_own_apps(),
+pub(super) const ROUTES: &[ConsoleRoute] = &[
+    ConsoleRoute::page("/console/exchanges", || get(search_page)).of_own_apps(),
+    ConsoleRoute::page("/console/exchanges.csv", || get(list_csv)).of_own_apps(),
 ];
 
 /// The search shows at most this many matches.
@@ -70,14 +70,14 @@ struct Sum {
 }
 
 /// What the list is asked for.
-struct Asked {
+struct SalesQuery {
     times: Times,
     filter: SaleFilter,
     size: u32,
     after: Option<SaleCursor>,
 }
 
-impl Asked {
+impl SalesQuery {
     fn read(visit: &ConsoleRequest, filters: &mut Filters<'_>) -> Result<Self, ConsoleError> {
         let times = Times::read(visit, filters, None);
         let filter = SaleFilter {
@@ -107,7 +107,7 @@ fn parse_size(text: &str) -> Result<u32, Expected> {
 async fn search_page(visit: ConsoleRequest) -> Answer {
     let mut filters = visit.filters();
     let number = filters.read("number", parse_number);
-    let asked = Asked::read(&visit, &mut filters)?;
+    let asked = SalesQuery::read(&visit, &mut filters)?;
     let wrong = filters.wrong;
     let page = visit.search_page(Section::EXCHANGES).await?;
     let (mut found, mut elsewhere, mut list) = (None, Vec::new(), None);
@@ -134,7 +134,7 @@ async fn search_page(visit: ConsoleRequest) -> Answer {
     render_search(&ExchangesTemplate { page, times, found, elsewhere, list, size }, &wrong)
 }
 
-async fn list_of(visit: &ConsoleRequest, asked: &Asked) -> Result<List, ConsoleError> {
+async fn list_of(visit: &ConsoleRequest, asked: &SalesQuery) -> Result<List, ConsoleError> {
     let sales = asked.sales(visit).await?;
     Ok(List {
         of_page: of_page(&sales.items),
@@ -217,7 +217,7 @@ async fn of_all(visit: &ConsoleRequest, filter: &SaleFilter) -> Result<Vec<Sum>,
 /// The page of the list as CSV, with times in the zone of the page.
 async fn list_csv(visit: ConsoleRequest) -> Answer {
     let mut filters = visit.filters();
-    let asked = Asked::read(&visit, &mut filters)?;
+    let asked = SalesQuery::read(&visit, &mut filters)?;
     if let Some(wrong) = filters.wrong.pop() {
         return Err(wrong.into());
     }

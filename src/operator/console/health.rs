@@ -13,12 +13,12 @@ use time::OffsetDateTime;
 use super::i18n::{Moment as _, local, parse_moment, said};
 use super::page::{Page, Section, Shown as _, render_search};
 use super::request::{Answer, ConsoleRequest, address};
-use super::route::Route;
-use crate::health::{CELL, Known, STRIP, first_cell};
+use super::route::ConsoleRoute;
+use crate::health::{CELL, HealthHistory, STRIP, first_cell};
 
 pub(super) const PATH: &str = "/console/health";
 
-pub(super) const ROUTES: &[Route] = &[Route::page(PATH, || get(page))];
+pub(super) const ROUTES: &[ConsoleRoute] = &[ConsoleRoute::page(PATH, || get(page))];
 
 /// The size of a cell of the strip, and the height of the strip, in units of the drawing.
 const CELL_WIDTH: u32 = 6;
@@ -96,7 +96,7 @@ pub(super) struct Strip {
     pub(super) since: OffsetDateTime,
 }
 
-pub(super) fn strip(known: &Known, now: OffsetDateTime) -> Strip {
+pub(super) fn strip(known: &HealthHistory, now: OffsetDateTime) -> Strip {
     let told: BTreeMap<OffsetDateTime, &HealthSpan> =
         known.cells.iter().map(|cell| (cell.at, cell)).collect();
     let begin = first_cell(now);

@@ -15,18 +15,18 @@ use super::error::ConsoleError;
 use super::i18n::{Moment as _, parse_moment};
 use super::page::{Page, Section, Shown, render, render_search};
 use super::request::{Answer, ConsoleRequest};
-use super::route::Route;
+use super::route::ConsoleRoute;
 use crate::images::small_copies::{THUMBNAIL_WIDTHS, block_command};
 use crate::state::AppState;
 
-pub(super) const ROUTES: &[Route] = &[
-    Route::page("/console/images", || get(search)).of_own_apps(),
-    Route::page("/console/images/{img_id}", || get(image)).of_own_apps(),
-    Route::page("/console/images/{img_id}/picture", || get(picture)).of_own_apps(),
-    Route::page_for(Need::Administer, "/console/images/{img_id}/block", || confirm(true)),
-    Route::change(Need::Administer, "/console/images/{img_id}/block", || post(block)),
-    Route::page_for(Need::Administer, "/console/images/{img_id}/unblock", || confirm(false)),
-    Route::change(Need::Administer, "/console/images/{img_id}/unblock", || post(unblock)),
+pub(super) const ROUTES: &[ConsoleRoute] = &[
+    ConsoleRoute::page("/console/images", || get(search)).of_own_apps(),
+    ConsoleRoute::page("/console/images/{img_id}", || get(image)).of_own_apps(),
+    ConsoleRoute::page("/console/images/{img_id}/picture", || get(picture)).of_own_apps(),
+    ConsoleRoute::page_for(Need::Administer, "/console/images/{img_id}/block", || confirm(true)),
+    ConsoleRoute::change(Need::Administer, "/console/images/{img_id}/block", || post(block)),
+    ConsoleRoute::page_for(Need::Administer, "/console/images/{img_id}/unblock", || confirm(false)),
+    ConsoleRoute::change(Need::Administer, "/console/images/{img_id}/unblock", || post(unblock)),
 ];
 
 /// Images on a page.
@@ -36,7 +36,7 @@ const PLACEHOLDER: &str = include_str!("blocked.svg");
 
 #[derive(Template)]
 #[template(path = "images.html")]
-struct SearchPage<'a> {
+struct ImageSearchPage<'a> {
     page: Page<'a>,
     images: Vec<StoredImage>,
     next: Option<String>,
@@ -69,7 +69,7 @@ async fn search(visit: ConsoleRequest) -> Answer {
         (images, next) = (found.items, visit.next(found.next));
     }
     let page = visit.search_page(Section::IMAGES).await?.marking(&wrong);
-    render_search(&SearchPage { page, images, next }, &wrong)
+    render_search(&ImageSearchPage { page, images, next }, &wrong)
 }
 
 #[derive(Template)]

@@ -56,12 +56,12 @@ use guarded_fetch::ServiceClient;
 use i18n::View;
 use session::SessionMemory;
 
-pub use self::route::{Access, Route};
+pub use self::route::{Access, ConsoleRoute};
 use crate::operator::oidc::Oidc;
 use crate::state::AppState;
 
 /// The tables of all parts. A part that is not listed here has no pages.
-const PARTS: [&[Route]; 26] = [
+const PARTS: [&[ConsoleRoute]; 26] = [
     asset::ROUTES,
     sign_in::ROUTES,
     oidc::ROUTES,
@@ -91,13 +91,13 @@ const PARTS: [&[Route]; 26] = [
 ];
 
 /// Every address below the console that is no page.
-static NOT_FOUND: Route = Route::page("/console/{*rest}", || {
+static NOT_FOUND: ConsoleRoute = ConsoleRoute::page("/console/{*rest}", || {
     get(async || ConsoleError::not_found("There is no page at this address."))
 })
 .of_own_apps();
 
 /// Every page of the console. Tests walk the table: each page needs a session, and a viewer changes nothing.
-pub fn routes() -> impl Iterator<Item = &'static Route> {
+pub fn routes() -> impl Iterator<Item = &'static ConsoleRoute> {
     PARTS.into_iter().flatten()
 }
 

@@ -13,9 +13,9 @@ use super::page::{Page, Section, render_search};
 use super::player::player_path;
 use super::receivers::receiver_path;
 use super::request::{Answer, ConsoleRequest};
-use super::route::Route;
+use super::route::ConsoleRoute;
 
-pub(super) const ROUTES: &[Route] = &[Route::page("/console/log", || get(page)).of_own_apps()];
+pub(super) const ROUTES: &[ConsoleRoute] = &[ConsoleRoute::page("/console/log", || get(page)).of_own_apps()];
 
 /// Lines on a page.
 const LINES: u32 = 50;

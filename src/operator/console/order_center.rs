@@ -12,12 +12,13 @@ use super::i18n::said;
 use super::orders::{millis_time, status_class, status_words, web_link};
 use super::page::{Page, Section, render, render_search};
 use super::request::{Answer, ConsoleRequest};
-use super::route::Route;
+use super::route::ConsoleRoute;
 
 /// Orders on a page. The number is small because each order has a picture.
 const ORDERS: u32 = 20;
 
-pub(super) const ROUTES: &[Route] = &[Route::page("/console/orders/center", || get(center)).of_own_apps()];
+pub(super) const ROUTES: &[ConsoleRoute] =
+    &[ConsoleRoute::page("/console/orders/center", || get(center)).of_own_apps()];
 
 #[derive(Template)]
 #[template(path = "order_center.html")]

@@ -18,11 +18,11 @@ use super::i18n::{Markup, Moment as _, id, parse_moment, said};
 use super::page::{Page, Section, Shown, render, render_search};
 use super::presets::Presets;
 use super::request::{Answer, ConsoleRequest, address};
-use super::route::Route;
+use super::route::ConsoleRoute;
 
-pub(super) const ROUTES: &[Route] = &[
-    Route::page("/console/orders", || get(search)).of_own_apps(),
-    Route::page("/console/apps/{app_id}/orders/{out_biz_order_no}", || get(order)),
+pub(super) const ROUTES: &[ConsoleRoute] = &[
+    ConsoleRoute::page("/console/orders", || get(search)).of_own_apps(),
+    ConsoleRoute::page("/console/apps/{app_id}/orders/{out_biz_order_no}", || get(order)),
 ];
 
 /// Reports on a page, and orders where nobody chooses another number.
@@ -74,7 +74,7 @@ fn parse_rows(text: &str) -> Result<u32, Expected> {
 
 #[derive(Template)]
 #[template(path = "orders.html")]
-struct SearchPage<'a> {
+struct OrderSearchPage<'a> {
     page: Page<'a>,
     orders: Vec<StoredOrder>,
     next: Option<String>,
@@ -125,7 +125,7 @@ async fn search(visit: ConsoleRequest) -> Answer {
     let presets = Presets::of(&visit);
     let is_stuck = STUCK.iter().all(|(name, value)| visit.text(name) == *value);
     let oldest_first = filter.oldest_first;
-    render_search(&SearchPage { page, orders, next, presets, is_stuck, oldest_first }, &wrong)
+    render_search(&OrderSearchPage { page, orders, next, presets, is_stuck, oldest_first }, &wrong)
 }
 
 #[derive(Template)]

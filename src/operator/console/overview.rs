@@ -20,14 +20,14 @@ use super::orders::{millis_time, stuck_path};
 use super::page::{Page, Section, Shown as _, render};
 use super::receivers::{failure, receiver_path};
 use super::request::{Answer, ConsoleRequest};
-use super::route::Route;
+use super::route::ConsoleRoute;
 use crate::health::Business;
 use crate::http::refusal::Code;
 use crate::metrics::{Answers, Sample};
 use crate::operator::{READY_TIMEOUT, read_off};
 use crate::state::AppState;
 
-pub(super) const ROUTES: &[Route] = &[Route::page("/console", || get(page))];
+pub(super) const ROUTES: &[ConsoleRoute] = &[ConsoleRoute::page("/console", || get(page))];
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Samples of the last minute.

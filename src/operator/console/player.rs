@@ -24,13 +24,13 @@ use super::orders::{status_class, status_words};
 use super::page::{Page, Section, Shown, render_search};
 use super::refused::code_in_words;
 use super::request::{Answer, ConsoleRequest, Filters, address};
-use super::route::Route;
+use super::route::ConsoleRoute;
 use crate::state::AppState;
 
-pub(super) const ROUTES: &[Route] = &[
-    Route::page("/console/players", || get(search)).of_own_apps(),
-    Route::page("/console/apps/{app_id}/players/{open_id}", || get(player)),
-    Route::page("/console/apps/{app_id}/players/{open_id}/ledger.csv", || get(ledger_csv)),
+pub(super) const ROUTES: &[ConsoleRoute] = &[
+    ConsoleRoute::page("/console/players", || get(search)).of_own_apps(),
+    ConsoleRoute::page("/console/apps/{app_id}/players/{open_id}", || get(player)),
+    ConsoleRoute::page("/console/apps/{app_id}/players/{open_id}/ledger.csv", || get(ledger_csv)),
 ];
 
 /// Players, or lines of a history, on a page.

@@ -18,7 +18,7 @@ use super::error::ConsoleError;
 use super::i18n::{Moment as _, said, word};
 use super::page::{Page, Section, Shown, render, render_search};
 use super::request::{Answer, ConsoleRequest};
-use super::route::Route;
+use super::route::ConsoleRoute;
 use crate::state::AppState;
 
 /// A form that does this to the receiver of the path.
@@ -26,30 +26,34 @@ fn command(command: fn(ReceiverId) -> ReceiverCommand) -> MethodRouter<AppState>
     post(move |path, visit| changes::change(command, path, visit))
 }
 
-pub(super) const ROUTES: &[Route] = &[
-    Route::page("/console/apps/{app_id}/receivers", || get(list)),
+pub(super) const ROUTES: &[ConsoleRoute] = &[
+    ConsoleRoute::page("/console/apps/{app_id}/receivers", || get(list)),
     // A receiver is told what players do, and has a key.
-    Route::proven(Need::Develop, "/console/apps/{app_id}/receivers", || post(changes::add)),
-    Route::page("/console/apps/{app_id}/receivers/{receiver_id}", || get(receiver)),
-    Route::change(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/pause", || {
+    ConsoleRoute::proven(Need::Develop, "/console/apps/{app_id}/receivers", || post(changes::add)),
+    ConsoleRoute::page("/console/apps/{app_id}/receivers/{receiver_id}", || get(receiver)),
+    ConsoleRoute::change(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/pause", || {
         command(ReceiverCommand::Pause)
     }),
-    Route::change(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/resume", || {
+    ConsoleRoute::change(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/resume", || {
         command(ReceiverCommand::Resume)
     }),
-    Route::change(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/test", || {
+    ConsoleRoute::change(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/test", || {
         post(changes::test)
     }),
-    Route::change(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/resend", || {
+    ConsoleRoute::change(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/resend", || {
         post(changes::resend_one)
     }),
-    Route::change(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/resend-failed", || {
-        post(changes::resend_failed)
-    }),
-    Route::proven(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/rotate-secret", || {
-        post(changes::rotate_secret)
-    }),
-    Route::proven(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/remove", || {
+    ConsoleRoute::change(
+        Need::Develop,
+        "/console/apps/{app_id}/receivers/{receiver_id}/resend-failed",
+        || post(changes::resend_failed),
+    ),
+    ConsoleRoute::proven(
+        Need::Develop,
+        "/console/apps/{app_id}/receivers/{receiver_id}/rotate-secret",
+        || post(changes::rotate_secret),
+    ),
+    ConsoleRoute::proven(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/remove", || {
         command(ReceiverCommand::Remove)
     }),
 ];
@@ -96,7 +100,7 @@ fn length(body: &str) -> String {
 
 #[derive(Template)]
 #[template(path = "receivers.html")]
-struct ListPage<'a> {
+struct ReceiverListPage<'a> {
     page: Page<'a>,
     app_id: &'a AppId,
     receivers: &'a [Receiver],
@@ -112,7 +116,7 @@ async fn list(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
     let removed = "The receiver is removed. Nothing more is sent to it.";
     let page = visit.page(Section::APPS, text!("Receivers of {app_id}", app_id));
     let page = Page { notice: visit.notice([("remove", removed)]), ..page };
-    render(&ListPage { page, app_id: &app_id, receivers: &receivers, seen })
+    render(&ReceiverListPage { page, app_id: &app_id, receivers: &receivers, seen })
 }
 
 /// The app of an address.

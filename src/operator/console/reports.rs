@@ -24,16 +24,17 @@ use super::i18n::{Moment as _, said, zone};
 use super::overview::meaning;
 use super::page::{Page, Section, Shown as _, csv_file, render_search};
 use super::request::{Answer, ConsoleRequest, Filters, address};
-use super::route::Route;
+use super::route::ConsoleRoute;
 use super::times::Times;
 
 pub(super) use self::reconcile::RECONCILE_ROUTES;
 pub(super) use self::statement::STATEMENT_ROUTES;
 
-pub(super) const ROUTES: &[Route] = &[
-    Route::page_for(Need::Reports, "/console/reports", || get(page)).of_own_apps(),
-    Route::page_for(Need::Reports, "/console/reports/revenue.csv", || get(revenue_csv)).of_own_apps(),
-    Route::page_for(Need::Reports, "/console/reports/refusals.csv", || get(refusals_csv)).of_own_apps(),
+pub(super) const ROUTES: &[ConsoleRoute] = &[
+    ConsoleRoute::page_for(Need::Reports, "/console/reports", || get(page)).of_own_apps(),
+    ConsoleRoute::page_for(Need::Reports, "/console/reports/revenue.csv", || get(revenue_csv)).of_own_apps(),
+    ConsoleRoute::page_for(Need::Reports, "/console/reports/refusals.csv", || get(refusals_csv))
+        .of_own_apps(),
 ];
 
 /// The period of a page that names none.

@@ -14,9 +14,10 @@ use super::i18n::said;
 use super::page::{Page, render_search};
 use super::player::player_path;
 use super::request::{Answer, ConsoleRequest};
-use super::route::Route;
+use super::route::ConsoleRoute;
 
-pub(super) const ROUTES: &[Route] = &[Route::page("/console/search", || get(search)).of_own_apps()];
+pub(super) const ROUTES: &[ConsoleRoute] =
+    &[ConsoleRoute::page("/console/search", || get(search)).of_own_apps()];
 
 /// Hits of one kind that a page shows.
 const HITS_MAX: u32 = 20;

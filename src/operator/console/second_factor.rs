@@ -15,11 +15,11 @@ use super::error::ConsoleError;
 use super::page::{Page, render};
 use super::password;
 use super::request::{Answer, ConsoleRequest};
-use super::route::Route;
+use super::route::ConsoleRoute;
 use crate::state::AppState;
 
-pub(super) const ROUTES: &[Route] =
-    &[Route::page(PATH, || get(page)).of_own_apps(), Route::own(PATH, || post(set_up))];
+pub(super) const ROUTES: &[ConsoleRoute] =
+    &[ConsoleRoute::page(PATH, || get(page)).of_own_apps(), ConsoleRoute::own(PATH, || post(set_up))];
 
 /// Where a user sets up the second factor.
 pub(super) const PATH: &str = "/console/account/second-factor";

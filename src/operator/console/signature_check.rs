@@ -26,16 +26,16 @@ use super::error::ConsoleError;
 use super::i18n::said;
 use super::page::{Page, Section, render};
 use super::request::{Answer, ConsoleRequest};
-use super::route::Route;
+use super::route::ConsoleRoute;
 use crate::state::AppState;
 
 /// It has a page and a form, which change nothing.
 const PATH: &str = Section::SIGNATURE_CHECK.path;
 
-pub(super) const ROUTES: &[Route] = &[
-    Route::page(PATH, || get(form)).of_own_apps(),
+pub(super) const ROUTES: &[ConsoleRoute] = &[
+    ConsoleRoute::page(PATH, || get(form)).of_own_apps(),
     // It is a POST because an address must not have the token of the request.
-    Route::own(PATH, || post(examine)),
+    ConsoleRoute::own(PATH, || post(examine)),
 ];
 
 /// Fields whose values the page never shows.

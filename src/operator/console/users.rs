@@ -18,20 +18,20 @@ use super::i18n::Moment as _;
 use super::page::{Page, Section, Shown as _, render};
 use super::password;
 use super::request::{Answer, ConsoleRequest};
-use super::route::Route;
+use super::route::ConsoleRoute;
 use super::shown_once::ShownOnce;
 
-pub(super) const ROUTES: &[Route] = &[
-    Route::page("/console/users", || get(list)),
-    Route::proven(Need::Administer, "/console/users", || post(add)),
-    Route::page_for(Need::Administer, "/console/users/{name}", || get(page)),
-    Route::proven(Need::Administer, "/console/users/{name}/role", || post(set_role)),
-    Route::proven(Need::Administer, "/console/users/{name}/remove", || post(remove)),
-    Route::proven(Need::Administer, "/console/users/{name}/unlock", || post(unlock)),
-    Route::proven(Need::Administer, "/console/users/{name}/second-factor/reset", || {
+pub(super) const ROUTES: &[ConsoleRoute] = &[
+    ConsoleRoute::page("/console/users", || get(list)),
+    ConsoleRoute::proven(Need::Administer, "/console/users", || post(add)),
+    ConsoleRoute::page_for(Need::Administer, "/console/users/{name}", || get(page)),
+    ConsoleRoute::proven(Need::Administer, "/console/users/{name}/role", || post(set_role)),
+    ConsoleRoute::proven(Need::Administer, "/console/users/{name}/remove", || post(remove)),
+    ConsoleRoute::proven(Need::Administer, "/console/users/{name}/unlock", || post(unlock)),
+    ConsoleRoute::proven(Need::Administer, "/console/users/{name}/second-factor/reset", || {
         post(reset_second_factor)
     }),
-    Route::proven(Need::Administer, "/console/users/{name}/sessions/end", || post(end_session)),
+    ConsoleRoute::proven(Need::Administer, "/console/users/{name}/sessions/end", || post(end_session)),
 ];
 
 #[derive(Template)]

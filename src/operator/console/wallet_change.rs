@@ -26,41 +26,41 @@ use super::i18n::Moment as _;
 use super::page::{Page, Section, Shown as _, render};
 use super::player::signed;
 use super::request::{Answer, ConsoleRequest};
-use super::route::Route;
+use super::route::ConsoleRoute;
 
-pub(super) const ROUTES: &[Route] = &[
-    Route::page_for(Need::Money, "/console/apps/{app_id}/players/{open_id}/credit", || {
-        get(async |names, visit| form(Kind::Credit, names, visit).await)
+pub(super) const ROUTES: &[ConsoleRoute] = &[
+    ConsoleRoute::page_for(Need::Money, "/console/apps/{app_id}/players/{open_id}/credit", || {
+        get(async |names, visit| form(ChangeKind::Credit, names, visit).await)
     }),
-    Route::change(Need::Money, "/console/apps/{app_id}/players/{open_id}/credit/check", || {
-        post(async |names, visit| check(Kind::Credit, names, visit).await)
+    ConsoleRoute::change(Need::Money, "/console/apps/{app_id}/players/{open_id}/credit/check", || {
+        post(async |names, visit| check(ChangeKind::Credit, names, visit).await)
     }),
-    Route::proven(Need::Money, "/console/apps/{app_id}/players/{open_id}/credit", || {
-        post(async |names, visit| change(Kind::Credit, names, visit).await)
+    ConsoleRoute::proven(Need::Money, "/console/apps/{app_id}/players/{open_id}/credit", || {
+        post(async |names, visit| change(ChangeKind::Credit, names, visit).await)
     }),
-    Route::page_for(Need::Money, "/console/apps/{app_id}/players/{open_id}/debit", || {
-        get(async |names, visit| form(Kind::Debit, names, visit).await)
+    ConsoleRoute::page_for(Need::Money, "/console/apps/{app_id}/players/{open_id}/debit", || {
+        get(async |names, visit| form(ChangeKind::Debit, names, visit).await)
     }),
-    Route::change(Need::Money, "/console/apps/{app_id}/players/{open_id}/debit/check", || {
-        post(async |names, visit| check(Kind::Debit, names, visit).await)
+    ConsoleRoute::change(Need::Money, "/console/apps/{app_id}/players/{open_id}/debit/check", || {
+        post(async |names, visit| check(ChangeKind::Debit, names, visit).await)
     }),
-    Route::proven(Need::Money, "/console/apps/{app_id}/players/{open_id}/debit", || {
-        post(async |names, visit| change(Kind::Debit, names, visit).await)
+    ConsoleRoute::proven(Need::Money, "/console/apps/{app_id}/players/{open_id}/debit", || {
+        post(async |names, visit| change(ChangeKind::Debit, names, visit).await)
     }),
-    Route::page_for(Need::GiveBack, "/console/apps/{app_id}/exchanges/{biz_no}/give-back", || {
-        get(async |names, visit| form(Kind::GiveBack, names, visit).await)
+    ConsoleRoute::page_for(Need::GiveBack, "/console/apps/{app_id}/exchanges/{biz_no}/give-back", || {
+        get(async |names, visit| form(ChangeKind::GiveBack, names, visit).await)
     }),
-    Route::change(Need::GiveBack, "/console/apps/{app_id}/exchanges/{biz_no}/give-back/check", || {
-        post(async |names, visit| check(Kind::GiveBack, names, visit).await)
+    ConsoleRoute::change(Need::GiveBack, "/console/apps/{app_id}/exchanges/{biz_no}/give-back/check", || {
+        post(async |names, visit| check(ChangeKind::GiveBack, names, visit).await)
     }),
-    Route::proven(Need::GiveBack, "/console/apps/{app_id}/exchanges/{biz_no}/give-back", || {
-        post(async |names, visit| change(Kind::GiveBack, names, visit).await)
+    ConsoleRoute::proven(Need::GiveBack, "/console/apps/{app_id}/exchanges/{biz_no}/give-back", || {
+        post(async |names, visit| change(ChangeKind::GiveBack, names, visit).await)
     }),
 ];
 
 /// Which change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ChangeKind {
     Credit,
     Debit,
     GiveBack,
@@ -81,7 +81,7 @@ struct Words {
     remedy: &'static str,
 }
 
-impl Kind {
+impl ChangeKind {
     const fn words(self) -> Words {
         match self {
             Self::Credit => Words {
@@ -122,7 +122,7 @@ struct FormTemplate<'a> {
     reference: String,
 }
 
-async fn form(kind: Kind, Path(names): Path<(String, String)>, visit: ConsoleRequest) -> Answer {
+async fn form(kind: ChangeKind, Path(names): Path<(String, String)>, visit: ConsoleRequest) -> Answer {
     let target = Target::find(kind, &visit.state, &names).await?;
     let amounts = target.amount_fields()?;
     let words = kind.words();
@@ -155,7 +155,7 @@ enum Preview {
 }
 
 /// Shows a preview. Nothing changes.
-async fn check(kind: Kind, Path(names): Path<(String, String)>, visit: ConsoleRequest) -> Answer {
+async fn check(kind: ChangeKind, Path(names): Path<(String, String)>, visit: ConsoleRequest) -> Answer {
     let target = Target::find(kind, &visit.state, &names).await?;
     let wanted = Wanted::read(&visit.fields, &target)?;
     let reference = wanted.command.reference();
@@ -187,7 +187,7 @@ fn purses(change: &PurseChange) -> [(&'static str, i64, i64, i64); 2] {
         .map(|(currency, change, after)| (currency, after - change, change, after))
 }
 
-async fn change(kind: Kind, Path(names): Path<(String, String)>, visit: ConsoleRequest) -> Answer {
+async fn change(kind: ChangeKind, Path(names): Path<(String, String)>, visit: ConsoleRequest) -> Answer {
     let operator = visit.operator()?;
     let target = Target::find(kind, &visit.state, &names).await?;
     let wanted = Wanted::read(&visit.fields, &target)?;

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use tower::{Layer, Service};
 use tracing::{Instrument as _, Span};
 
-use super::{Refused, path, rendered};
+use super::{LoggedRefusal, path, rendered};
 use crate::http::body::refuse_coding;
 use crate::http::client_address::client_address;
 use crate::http::refusal::{Code, Envelope, Refusal, panic_text};
@@ -154,7 +154,7 @@ impl Answering {
     async fn told(&self, begun: &Begun, response: Response, app: Option<&App>) -> Response {
         let Self { state, route, .. } = self;
         let elapsed = begun.started.elapsed();
-        let code = response.extensions().get::<Refused>().map(|refused| refused.code);
+        let code = response.extensions().get::<LoggedRefusal>().map(|refused| refused.code);
         state.metrics.answered(route.map(|route| route.endpoint), code, response.status(), elapsed);
         let app = app.zip(*route);
         if let Some((app, route)) = app {
@@ -184,7 +184,7 @@ impl Answering {
     fn log(&self, begun: &Begun, response: &Response, elapsed: std::time::Duration) {
         let (method, status) = (&begun.method, response.status());
         let endpoint = self.route.map_or("unknown", |route| route.path);
-        let Some(Refused { code, cause }) = response.extensions().get::<Refused>() else {
+        let Some(LoggedRefusal { code, cause }) = response.extensions().get::<LoggedRefusal>() else {
             let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
             tracing::debug!(%method, endpoint, status = status.as_u16(), elapsed_ms, "answered");
             return;

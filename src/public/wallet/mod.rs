@@ -14,7 +14,7 @@ use axum::response::Response;
 use domain::body::BodyKind;
 use domain::caller::Signed;
 use domain::examples::BIZ_NO;
-use domain::fields::{FieldError, Fields, Place, no_form};
+use domain::fields::{FieldError, Fields, Misplacement, no_form};
 use domain::ids::{AppId, BizNo, OpenId};
 use domain::moment;
 use domain::sandbox::SandboxApp;
@@ -55,9 +55,9 @@ pub(super) async fn carry_out(
     // The query gives no field, but is held to the same rules.
     let query = query_fields(&parts.uri)?;
     let body = read_body(&state.config.http, body).await?;
-    let place = Place { expected: "form", got: "query" };
+    let place = Misplacement { expected: "form", got: "query" };
     let fields = Fields::from_form_body(&body)?.beside(&query, place);
-    let place = Place { expected: "form", got: "header" };
+    let place = Misplacement { expected: "form", got: "header" };
     let fields = fields.beside(&header_credentials(&parts.headers), place);
     if fields == Fields::default() {
         return Err(no_form(BodyKind::Nothing).into());
@@ -169,7 +169,7 @@ fn receipt_answered(mut receipt: Receipt) -> Response {
 /// A success (contract 3.4).
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "{T}Answer")]
-struct Answer<'a, T> {
+struct WalletSuccess<'a, T> {
     #[schemars(extend("enum" = [1]))]
     code: u8,
     #[schemars(extend("enum" = ["SUCCESS"]))]
@@ -177,14 +177,14 @@ struct Answer<'a, T> {
     data: &'a T,
 }
 
-impl<'a, T> Answer<'a, T> {
+impl<'a, T> WalletSuccess<'a, T> {
     fn new(data: &'a T) -> Self {
         Self { code: 1, msg: "SUCCESS", data }
     }
 }
 
 fn answer(data: &impl Serialize) -> Response {
-    json_response(StatusCode::OK, &Answer::new(data))
+    json_response(StatusCode::OK, &WalletSuccess::new(data))
 }
 
 refusals! { Refusal:

@@ -9,7 +9,7 @@ use domain::receiver::ReceiverFormat;
 use domain::rights::{Apps, Rights};
 use minitill::config::Config;
 use minitill::openapi::{Content, Example, IMG_ID, Place, Success, plain};
-use minitill::operator::admin::problem::{Kind, Problem};
+use minitill::operator::admin::problem::{Problem, ProblemKind};
 use minitill::operator::admin::{
     API_KEY, Access, DescribedRoute as Call, EXAMPLE_REQUEST_ID as REQUEST_ID, calls, document,
 };
@@ -560,7 +560,7 @@ async fn every_type_of_problem_leads_to_a_place_on_the_page() {
     let till = TestTill::start().await;
     let shown = Request::get("/docs/admin").send(till.operator_address).await;
     assert_eq!((shown.status, shown.header("content-type")), (200, Some("text/html; charset=utf-8")));
-    for kind in Kind::ALL {
+    for kind in ProblemKind::ALL {
         let uri = kind.uri();
         let (address, anchor) = uri.split_once('#').unwrap();
         assert_eq!(address, "/docs/admin");

@@ -3,14 +3,14 @@
 use domain::console_user::Role;
 use domain::rights::Need;
 use minitill::openapi::{Place, plain};
-use minitill::operator::admin::{Access, ROUTES, Route};
+use minitill::operator::admin::{Access, AdminRoute, ROUTES};
 use serde_json::json;
 
 use super::{Caller, assert_problem, revoke};
 use crate::support::{Request, TestTill};
 
 /// A path of the route, below `/admin/v1`.
-fn path(route: &Route) -> String {
+fn path(route: &AdminRoute) -> String {
     let path = route.path.strip_prefix("/admin/v1").unwrap();
     let path = path.replace("{app_id}", "a1").replace("{open_id}", "o1").replace("{biz_no}", "b1");
     path.replace("{img_id}", &"0".repeat(48)).replace("{out_biz_order_no}", "order-1")

@@ -52,7 +52,7 @@ struct Plane {
 }
 
 /// A component of the scan that is being read.
-struct Part {
+struct ComponentProgress {
     plane: usize,
     /// For each block of a unit: where its values begin in those of the unit.
     blocks: Vec<usize>,
@@ -73,7 +73,7 @@ pub(super) struct Coefficients {
     /// The most pixels of the small picture, across and down.
     side_max: u32,
     planes: Vec<Plane>,
-    parts: Vec<Part>,
+    parts: Vec<ComponentProgress>,
     /// Units of the scan, across.
     units_across: u32,
     /// The lowest bit of the scan.
@@ -100,7 +100,7 @@ impl Coefficients {
             self.planes = planes.collect();
         }
         self.parts.clear();
-        for &scan::Part { index, .. } in &scan.parts {
+        for &scan::ScanComponent { index, .. } in &scan.parts {
             let component = &frame.components[index];
             let plane = &mut self.planes[index];
             plane.steps = plane.steps.or(tables.quantization[usize::from(component.quantization)]);
@@ -111,7 +111,7 @@ impl Coefficients {
             let size = plane.wide * plane.high;
             let blocks = (0..horizontal * vertical)
                 .map(|block| (block / horizontal * plane.across + block % horizontal) * size);
-            self.parts.push(Part {
+            self.parts.push(ComponentProgress {
                 plane: index,
                 blocks: blocks.collect(),
                 unit: horizontal * size,

@@ -34,7 +34,7 @@ const UTC: &[BorrowedFormatItem<'_>] =
 
 /// A row of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct ArchiveRow {
     pub(super) app_no: i32,
     pub(super) wallet_no: i64,
     /// `None` for a closed number.
@@ -54,7 +54,7 @@ pub(super) struct Row {
     pub(super) open_id: String,
 }
 
-impl Row {
+impl ArchiveRow {
     /// The ledger entry of this row. `None` for a closed number.
     pub(super) fn entry(&self) -> Option<LedgerEntry<'_>> {
         Some(LedgerEntry {
@@ -176,7 +176,7 @@ impl Writer {
 /// Rows of whole wallets.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<ArchiveRow>,
     /// The lines of these rows.
     pub(super) lines: Vec<u8>,
 }
@@ -185,7 +185,7 @@ pub(super) struct Batch {
 pub(super) struct Reader {
     lines: BufReader<GzDecoder<BufReader<Digesting<Sha256, File>>>>,
     /// The first line of the next wallet.
-    next: Option<(Row, Vec<u8>)>,
+    next: Option<(ArchiveRow, Vec<u8>)>,
     number: u64,
 }
 
@@ -225,7 +225,7 @@ impl Reader {
         Ok(Some(batch).filter(|batch| !batch.rows.is_empty()))
     }
 
-    fn row(&mut self) -> io::Result<Option<(Row, Vec<u8>)>> {
+    fn row(&mut self) -> io::Result<Option<(ArchiveRow, Vec<u8>)>> {
         if let Some(next) = self.next.take() {
             return Ok(Some(next));
         }
@@ -234,7 +234,7 @@ impl Reader {
             return Ok(None);
         }
         self.number += 1;
-        let row = Row::parse(line.strip_suffix(b"\n").unwrap_or(&line)).ok_or_else(|| {
+        let row = ArchiveRow::parse(line.strip_suffix(b"\n").unwrap_or(&line)).ok_or_else(|| {
             io::Error::new(io::ErrorKind::InvalidData, format!("line {} is damaged", self.number))
         })?;
         Ok(Some((row, line)))

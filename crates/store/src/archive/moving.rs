@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
 use time::OffsetDateTime;
 
-use super::file::{Batch, ENTRY_COLUMNS, READER_COLUMNS, Reader, Row};
-use super::states::{State, fence};
+use super::file::{ArchiveRow, Batch, ENTRY_COLUMNS, READER_COLUMNS, Reader};
+use super::states::{ArchiveState, fence};
 use super::{Archive, ArchiveError, ArchiveProgress, path, refused, unusable};
 use crate::error::StoreError;
 use crate::pseudonym::{PSEUDONYM, scrub_restored};
@@ -28,7 +28,7 @@ pub(super) async fn archive(
     let mut batches = Batches::open(archive, progress)?;
     while let Some(batch) = batches.next()? {
         let mut transaction = connection.begin().await?;
-        fence(&mut transaction, archive, State::Moving).await?;
+        fence(&mut transaction, archive, ArchiveState::Moving).await?;
         let references = references(&batch);
         let moved = sqlx::query!(
             "WITH moved AS (DELETE FROM ledger_entries WHERE app_no = $1 AND reference = ANY ($2) RETURNING *)
@@ -67,7 +67,7 @@ pub(super) async fn restore(
     make_lines(connection).await?;
     while let Some(batch) = batches.next()? {
         let mut transaction = connection.begin().await?;
-        fence(&mut transaction, archive, State::Restoring).await?;
+        fence(&mut transaction, archive, ArchiveState::Restoring).await?;
         let references = references(&batch);
         let moved = sqlx::query!(
             "DELETE FROM archived_entries WHERE app_no = $1 AND reference = ANY ($2)",
@@ -246,10 +246,10 @@ fn ends(batch: &Batch) -> Result<Vec<End>, ArchiveError> {
     with_entries.map(|rows| end(rows).ok_or_else(|| refused("an entry has no hash".to_owned()))).collect()
 }
 
-fn end(rows: &[Row]) -> Option<End> {
+fn end(rows: &[ArchiveRow]) -> Option<End> {
     let entries = || rows.iter().filter(|row| row.seq.is_some());
     let (first, last) = (entries().next()?, entries().next_back()?);
-    let sum = |change: fn(&Row) -> i64| entries().map(|row| i128::from(change(row).max(0))).sum();
+    let sum = |change: fn(&ArchiveRow) -> i64| entries().map(|row| i128::from(change(row).max(0))).sum();
     Some(End {
         wallet_no: last.wallet_no,
         seq: last.seq?,

@@ -7,7 +7,7 @@ use domain::record_set::{RecordLine, RecordSet};
 use serde::Deserialize;
 use sqlx::PgConnection;
 
-use super::copy_reader::{Copied, Row};
+use super::copy_reader::{Copied, CopyRow};
 use super::{AuditError, Meter};
 use crate::error::Result;
 use crate::operator_log::{Action, ListedCredit};
@@ -74,7 +74,7 @@ impl Log {
         if !Action::OF_ENTRIES.map(Action::as_str).contains(&line.action) {
             return;
         }
-        let state = |text: Option<&str>| -> State {
+        let state = |text: Option<&str>| -> LoggedWallet {
             text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
         };
         let (before, after) = (state(line.before), state(line.after));
@@ -89,7 +89,7 @@ impl Log {
 
 /// The state of a wallet in a line.
 #[derive(Default, Deserialize)]
-struct State {
+struct LoggedWallet {
     free_balance: i64,
     charge_balance: i64,
     #[serde(default, rename = "ref")]
@@ -111,7 +111,7 @@ pub(super) fn told<'a>(entry: &LedgerEntry<'a>, wallet: &'a WalletCheck) -> Reco
     }
 }
 
-fn read_line<'a>(row: &mut Row<'a>) -> Result<ChainedLine<'a>> {
+fn read_line<'a>(row: &mut CopyRow<'a>) -> Result<ChainedLine<'a>> {
     Ok(ChainedLine {
         seq: row.number()?,
         app_id: row.text()?,

@@ -8,7 +8,7 @@ use serde::Serialize;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::bill::BillColumn;
-use super::reconcile::{Difference, Found, ReconcileError};
+use super::reconcile::{Difference, MatchKind, ReconcileError};
 use super::their_file::TheirFile;
 use crate::error::StoreError;
 use crate::store::Store;
@@ -112,8 +112,8 @@ impl Store {
         let compared_columns = columns.map(BillColumn::as_str).collect();
         let mut found = self.reconcile(&app_id, span, file).await?;
         let max = i64::from(members_max);
-        let ours = found.first(Found::OnlyHere, max).await?;
-        let theirs = found.first(Found::OnlyThere, max).await?;
+        let ours = found.first(MatchKind::OnlyHere, max).await?;
+        let theirs = found.first(MatchKind::OnlyThere, max).await?;
         let (mut differs, mut room, mut all_differences) = (Vec::new(), DIFFERENCES_BYTES_MAX, true);
         let each = |difference: &Difference| {
             let Difference { biz_no, field: _, here, there } = difference;

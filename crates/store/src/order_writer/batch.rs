@@ -18,7 +18,7 @@ pub(super) type Key<'a> = (&'a str, &'a str);
 
 /// What one report depends on.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Found {
+pub(super) struct ReportContext {
     /// The app knows the player.
     pub(super) open_id: bool,
     pub(super) image: Option<FoundImage>,
@@ -107,7 +107,7 @@ pub(super) fn order_key((caller, report): &ReportRequest) -> Key<'_> {
 /// in `held` are set aside.
 pub(super) fn decide<'a>(
     requests: &[&'a ReportRequest],
-    found: Vec<Found>,
+    found: Vec<ReportContext>,
     held: &BTreeSet<Key<'_>>,
 ) -> Decisions<'a> {
     let mut decisions = Decisions::default();
@@ -140,7 +140,7 @@ impl<'a> Decisions<'a> {
         &mut self,
         orders: &mut BTreeMap<Key<'a>, OrderState>,
         request: &'a ReportRequest,
-        found: Found,
+        found: ReportContext,
     ) -> Result<(), ReportOutcome> {
         let (key, (caller, report)) = (order_key(request), request);
         let image = check_names(caller.app(), report, &found)?;
@@ -176,7 +176,7 @@ impl<'a> Decisions<'a> {
 }
 
 /// Checks what a report names, in the order of contract 4.6.1.
-fn check_names(app: &App, report: &OrderReport, found: &Found) -> Result<FoundImage, ReportOutcome> {
+fn check_names(app: &App, report: &OrderReport, found: &ReportContext) -> Result<FoundImage, ReportOutcome> {
     if !found.open_id {
         return Err(ReportOutcome::UnknownOpenId);
     }

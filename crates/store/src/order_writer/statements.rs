@@ -11,7 +11,7 @@ use futures_util::future::{join, join4};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error, Row, Statement};
 
-use super::batch::{Decisions, Found, FoundImage, FoundOrder, NewEvent, ReportRequest};
+use super::batch::{Decisions, FoundImage, FoundOrder, NewEvent, ReportContext, ReportRequest};
 use crate::engine::Engine;
 use crate::error::StoreError;
 use crate::secrets::random_bytes;
@@ -155,7 +155,7 @@ impl PreparedStatements {
         &self,
         client: &Client,
         requests: &[&ReportRequest],
-    ) -> Result<Vec<Found>, SessionFault> {
+    ) -> Result<Vec<ReportContext>, SessionFault> {
         fn texts<'a>(
             requests: &[&'a ReportRequest],
             text: impl Fn(&'a ReportRequest) -> &'a str,
@@ -180,7 +180,7 @@ impl PreparedStatements {
             [&app_nos, &app_ids, &order_nos, &payments, &open_ids, &images, &pois];
         let (players, rows) = join(players, client.query(&self.read, &parameters)).await;
         let (players, rows) = (answered(players)?, answered(rows)?);
-        let mut all: Vec<Option<Found>> = vec![None; requests.len()];
+        let mut all: Vec<Option<ReportContext>> = vec![None; requests.len()];
         for row in rows {
             let place = position(&row).and_then(|position| all.get_mut(position)).ok_or_else(damaged)?;
             *place = Some(found(&row).ok_or_else(damaged)?);
@@ -248,7 +248,7 @@ impl PreparedStatements {
 }
 
 /// The events of one app.
-struct OutboxRow<'a> {
+struct OrderOutboxRow<'a> {
     app_id: &'a str,
     random: Vec<u8>,
     count: i32,
@@ -256,13 +256,13 @@ struct OutboxRow<'a> {
 }
 
 /// One event for each report that changed an order, in rows of one app.
-fn outbox<'a>(events: &[NewEvent<'a>]) -> Vec<OutboxRow<'a>> {
+fn outbox<'a>(events: &[NewEvent<'a>]) -> Vec<OrderOutboxRow<'a>> {
     let mut of_apps: BTreeMap<&str, Vec<(String, i64)>> = BTreeMap::new();
     for event in events {
         of_apps.entry(event.key.0).or_default().push((event.key.1.to_owned(), event.seq));
     }
     let rows = of_apps.iter().flat_map(|(app_id, keys)| {
-        EventKeys::in_rows(keys, EventKeys::Orders).map(|(count, keys)| OutboxRow {
+        EventKeys::in_rows(keys, EventKeys::Orders).map(|(count, keys)| OrderOutboxRow {
             app_id,
             random: random_bytes::<10>().to_vec(),
             count,
@@ -278,11 +278,11 @@ fn position(row: &Row) -> Option<usize> {
     usize::try_from(row.try_get::<_, i64>(0).ok()?.checked_sub(1)?).ok()
 }
 
-fn found(row: &Row) -> Option<Found> {
+fn found(row: &Row) -> Option<ReportContext> {
     let is_reported: Option<bool> = row.try_get(3).ok()?;
     let is_blocked = row.try_get(2).ok()?;
     let event_count: Option<i64> = row.try_get(7).ok()?;
-    Some(Found {
+    Some(ReportContext {
         open_id: row.try_get(1).ok()?,
         image: is_reported.map(|is_reported| FoundImage { is_blocked, is_reported }),
         poi: row.try_get(4).ok()?,

@@ -10,7 +10,7 @@ use domain::order::{Order, OrderCreateTime, OrderReport, OrderStatus};
 use proptest::prelude::*;
 
 use super::ReportOutcome;
-use super::batch::{Decisions, Found, FoundImage, FoundOrder, ReportRequest, decide, order_key};
+use super::batch::{Decisions, FoundImage, FoundOrder, ReportContext, ReportRequest, decide, order_key};
 
 type OwnedKey = (String, String);
 
@@ -82,12 +82,12 @@ impl Reported {
     }
 
     /// What the tables show of this report.
-    fn found(self, tables: &Tables) -> Found {
+    fn found(self, tables: &Tables) -> ReportContext {
         let request = self.request();
         let (caller, report) = &request;
         let key = |no: &str| (caller.app().id.to_string(), no.to_owned());
         let order = tables.orders.get(&key(report.out_biz_order_no.as_str())).cloned();
-        Found {
+        ReportContext {
             open_id: self.player < 2,
             image: (self.image < 5).then(|| FoundImage {
                 is_blocked: self.image == 4,

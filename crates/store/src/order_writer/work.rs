@@ -7,7 +7,7 @@ use futures_util::future::{join, join3};
 use tokio::time::Instant;
 
 use super::ReportOutcome;
-use super::batch::{Decisions, Found, Key, ReportRequest, decide, order_key};
+use super::batch::{Decisions, Key, ReportContext, ReportRequest, decide, order_key};
 use super::statements::PreparedStatements;
 use crate::engine::Engine;
 use crate::writer::{
@@ -107,7 +107,7 @@ impl Session {
     }
 
     /// Reads what the reports depend on, without a lock. [`Session::write`] detects a later change.
-    async fn read(&mut self, requests: &[&ReportRequest]) -> Result<Vec<Found>, SessionFault> {
+    async fn read(&mut self, requests: &[&ReportRequest]) -> Result<Vec<ReportContext>, SessionFault> {
         let discards_plans = self.plans.are_outdated(Instant::now());
         let Self { client, connection, statements, .. } = self;
         let reading = async {
@@ -135,7 +135,7 @@ impl Session {
         &mut self,
         requests: &[&'a ReportRequest],
         skips_held: bool,
-    ) -> Result<(Vec<Found>, BTreeSet<Key<'a>>), SessionFault> {
+    ) -> Result<(Vec<ReportContext>, BTreeSet<Key<'a>>), SessionFault> {
         let discards_plans = self.plans.are_outdated(Instant::now());
         let Self { client, connection, statements, .. } = self;
         let keys: BTreeSet<Key<'a>> = requests.iter().map(|request| order_key(request)).collect();

@@ -15,7 +15,7 @@ use domain::operator::Operator;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use crate::archive::{State, lock_newest};
+use crate::archive::{ArchiveState, lock_newest};
 use crate::error::{OperationError, Result};
 use crate::operator_log::{Action, LogLine};
 use crate::pseudonym::{PSEUDONYM, scrub_entries};
@@ -72,7 +72,7 @@ async fn erase(
     let &Names { app_id, open_id, pseudonym } = names;
     // Before the entries, as a transaction that moves entries does.
     let (_, state) = lock_newest(connection, app_id).await?;
-    if state.is_some_and(|state| state != State::Kept.as_str()) {
+    if state.is_some_and(|state| state != ArchiveState::Kept.as_str()) {
         return Err(archive_moving(app_id).into());
     }
     let mut rows = BTreeMap::new();

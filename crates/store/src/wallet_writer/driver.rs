@@ -12,7 +12,7 @@ use tokio_postgres::types::ToSql;
 use super::batch::{Batch, ExchangeDetail, WalletState};
 use super::columns::Columns;
 use super::database::{Database, DatabaseClient};
-use super::known::Known;
+use super::known::ReadRows;
 use super::record::Record;
 use super::rows;
 use super::statements::{PreparedStatements, Writing};
@@ -70,7 +70,7 @@ impl DatabaseClient for PostgresClient {
         execute(&self.client, "ROLLBACK").await
     }
 
-    async fn read(&self, batch: &Batch<'_>, discards_plans: bool) -> Result<Known, SessionFault> {
+    async fn read(&self, batch: &Batch<'_>, discards_plans: bool) -> Result<ReadRows, SessionFault> {
         let app_nos: Vec<i32> = batch.lookups().map(|(wallet, _)| batch.wallets.app_nos[wallet]).collect();
         let open_ids: Vec<&str> = batch.lookups().map(|(wallet, _)| batch.wallets.names[wallet]).collect();
         let numbers: Vec<&str> = batch.lookups().map(|(_, number)| batch.numbers.names[number]).collect();

@@ -9,7 +9,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
 use super::batch::{Batch, ExchangeDetail, OpenWallet, WalletState};
-use super::known::{Known, damaged};
+use super::known::{ReadRows, damaged};
 use super::record::Record;
 use crate::writer::SessionFault;
 
@@ -49,8 +49,8 @@ fn position(row: &impl Columns) -> Option<usize> {
 }
 
 /// From the rows of [`super::statements::PreparedStatements::read`], one for each number of a request.
-pub(super) fn known(batch: &Batch<'_>, rows: &[Row]) -> Result<Known, SessionFault> {
-    let (mut known, lookups) = (Known::nothing(batch), batch.lookups().collect::<Vec<_>>());
+pub(super) fn known(batch: &Batch<'_>, rows: &[Row]) -> Result<ReadRows, SessionFault> {
+    let (mut known, lookups) = (ReadRows::nothing(batch), batch.lookups().collect::<Vec<_>>());
     for row in rows {
         let lookup = position(row).and_then(|position| lookups.get(position));
         let (place_of_wallet, place_of_number) = *lookup.ok_or_else(|| damaged("wallets"))?;

@@ -8,7 +8,7 @@ use domain::wallet::{WalletOutcome, WalletRequest};
 use telemetry::metrics::{BatchRetry, ExchangeMetrics};
 use tokio::time::Instant;
 
-use super::batch::{Batch, Verdict};
+use super::batch::{Batch, Decision};
 use super::database::Database;
 use super::session::Session;
 use crate::counts::Replays;
@@ -52,7 +52,7 @@ impl<D: Database> Work for WalletWork<D> {
         if locking == Locking::None {
             let known = session.read(&batch).await?;
             let decisions = batch.decide(&known.rows, known.at());
-            if !decisions.verdicts.contains(&Verdict::NeedsLock) {
+            if !decisions.verdicts.contains(&Decision::NeedsLock) {
                 if !decisions.rows.is_empty() {
                     session.write(&batch, &known, &decisions).await?;
                 }
@@ -111,10 +111,10 @@ impl<D: Database> Work for WalletWork<D> {
 }
 
 /// `None` is a request that was set aside.
-fn outcomes(verdicts: Vec<Verdict>) -> Vec<Option<WalletOutcome>> {
+fn outcomes(verdicts: Vec<Decision>) -> Vec<Option<WalletOutcome>> {
     let outcome = |verdict| match verdict {
-        Verdict::Answer(outcome) => Some(outcome),
-        Verdict::SetAside | Verdict::NeedsLock => None,
+        Decision::Answer(outcome) => Some(outcome),
+        Decision::SetAside | Decision::NeedsLock => None,
     };
     verdicts.into_iter().map(outcome).collect()
 }

@@ -14,16 +14,16 @@ use super::super::error::ConsoleError;
 use super::super::i18n::{said, zone};
 use super::super::page::{Page, Section, Shown as _, render_search};
 use super::super::request::{Answer, ConsoleRequest};
-use super::super::route::Route;
+use super::super::route::ConsoleRoute;
 use super::super::upload::{FilePart, Upload, missing, wrong as wrong_file};
 use super::app_of;
 use super::statement::period_of;
 use crate::operator::reconcile_upload::{COLUMN_FIELDS, compared, field_of};
 
-pub(in super::super) const RECONCILE_ROUTES: &[Route] = &[
-    Route::page_for(Need::Reports, PATH, || get(form)).of_own_apps(),
+pub(in super::super) const RECONCILE_ROUTES: &[ConsoleRoute] = &[
+    ConsoleRoute::page_for(Need::Reports, PATH, || get(form)).of_own_apps(),
     // It is a POST because of its file, and changes nothing.
-    Route::change(Need::Reports, PATH, || post(compare)).of_own_apps(),
+    ConsoleRoute::change(Need::Reports, PATH, || post(compare)).of_own_apps(),
 ];
 
 pub(super) const PATH: &str = "/console/reports/reconcile";
@@ -40,7 +40,7 @@ struct ReconcilePage<'a> {
     number: Column,
     columns: Vec<Column>,
     /// `None` where no file was compared.
-    found: Option<Found>,
+    found: Option<ReconcileResult>,
 }
 
 /// An input for the name of a column in their file.
@@ -53,7 +53,7 @@ struct Column {
     value: String,
 }
 
-struct Found {
+struct ReconcileResult {
     app: AppId,
     period: Option<Period>,
     comparison: Comparison,
@@ -94,7 +94,7 @@ fn render(
     visit: &ConsoleRequest,
     page: Page<'_>,
     app: Option<AppId>,
-    found: Option<Found>,
+    found: Option<ReconcileResult>,
     wrong: &[FieldError],
 ) -> Answer {
     let column =
@@ -134,7 +134,7 @@ async fn compare(Upload { visit, file }: Upload) -> Answer {
     let mut found = None;
     match (&app, file, wrong.is_empty()) {
         (Some(app), Some(file), true) => match find(&visit, app, period, file).await? {
-            Ok(comparison) => found = Some(Found { app: app.clone(), period, comparison }),
+            Ok(comparison) => found = Some(ReconcileResult { app: app.clone(), period, comparison }),
             Err(of_file) => wrong.push(of_file),
         },
         (_, None, _) => wrong.push(missing()),

@@ -14,13 +14,13 @@ use super::super::error::ConsoleError;
 use super::super::i18n::{Moment as _, zone};
 use super::super::page::{Page, Section, Shown as _, download, render_search};
 use super::super::request::{Answer, ConsoleRequest, Filters, address};
-use super::super::route::Route;
+use super::super::route::ConsoleRoute;
 use super::{app_of, reconcile};
 
-pub(in super::super) const STATEMENT_ROUTES: &[Route] = &[
-    Route::page_for(Need::Reports, "/console/reports/statement", || get(page)).of_own_apps(),
-    Route::page_for(Need::Reports, "/console/reports/statement.txt", || get(document)).of_own_apps(),
-    Route::page_for(Need::Reports, "/console/reports/bill.csv", || get(bill)).of_own_apps(),
+pub(in super::super) const STATEMENT_ROUTES: &[ConsoleRoute] = &[
+    ConsoleRoute::page_for(Need::Reports, "/console/reports/statement", || get(page)).of_own_apps(),
+    ConsoleRoute::page_for(Need::Reports, "/console/reports/statement.txt", || get(document)).of_own_apps(),
+    ConsoleRoute::page_for(Need::Reports, "/console/reports/bill.csv", || get(bill)).of_own_apps(),
 ];
 
 const PATH: &str = "/console/reports/statement";

@@ -19,17 +19,17 @@ use super::super::i18n::Moment as _;
 use super::super::page::{Page, Section, Shown as _, render};
 use super::super::player::player_path;
 use super::super::request::{Answer, ConsoleRequest, address};
-use super::super::route::Route;
+use super::super::route::ConsoleRoute;
 use super::form::Wanted;
 use super::subject::Target;
 
 /// The ref stands in the query, because it may have any character. An admin confirms, who may make each kind of change.
 /// Whoever may ask may withdraw.
-pub(in super::super) const ROUTES: &[Route] = &[
-    Route::page("/console/requests", || get(list)).of_own_apps(),
-    Route::page("/console/apps/{app_id}/request", || get(one)),
-    Route::proven(Need::Money, "/console/apps/{app_id}/request/confirm", || post(confirm)),
-    Route::change(Need::GiveBack, "/console/apps/{app_id}/request/refuse", || post(refuse)),
+pub(in super::super) const ROUTES: &[ConsoleRoute] = &[
+    ConsoleRoute::page("/console/requests", || get(list)).of_own_apps(),
+    ConsoleRoute::page("/console/apps/{app_id}/request", || get(one)),
+    ConsoleRoute::proven(Need::Money, "/console/apps/{app_id}/request/confirm", || post(confirm)),
+    ConsoleRoute::change(Need::GiveBack, "/console/apps/{app_id}/request/refuse", || post(refuse)),
 ];
 
 /// Ended requests that the list shows.

@@ -28,7 +28,7 @@ use crate::error::StoreError;
 use crate::wallet_writer::batch::{Batch, ExchangeDetail, OpenWallet, WalletState};
 use crate::wallet_writer::columns::Columns;
 use crate::wallet_writer::database::{Database, DatabaseClient};
-use crate::wallet_writer::known::Known;
+use crate::wallet_writer::known::ReadRows;
 use crate::wallet_writer::record::Record;
 use crate::writer::SessionFault;
 
@@ -182,7 +182,7 @@ impl DatabaseClient for SimulatedClient {
         self.ask(Statement::RollBack).await.map(drop)
     }
 
-    async fn read(&self, batch: &Batch<'_>, _discards_plans: bool) -> Result<Known, SessionFault> {
+    async fn read(&self, batch: &Batch<'_>, _discards_plans: bool) -> Result<ReadRows, SessionFault> {
         let wallets = wallet_ids(batch);
         let numbers = number_ids(batch);
         let looked_up = batch.lookups();
@@ -190,7 +190,7 @@ impl DatabaseClient for SimulatedClient {
         let keys = looked_up.iter().map(|(wallet, number)| (wallets[*wallet], numbers[*number])).collect();
         let reply = self.ask(Statement::Read(keys)).await?;
         let Reply::Read(now, rows) = reply else { return Err(unexpected(&reply)) };
-        let mut known = Known { at: moment(now), ..Known::nothing(batch) };
+        let mut known = ReadRows { at: moment(now), ..ReadRows::nothing(batch) };
         for ((wallet, number), (row, recorded)) in looked_up.into_iter().zip(rows) {
             if let Some(row) = row {
                 known.rows.wallets[wallet] = state(wallets[wallet], row);
