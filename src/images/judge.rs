@@ -40,7 +40,7 @@ pub enum Ruling {
 }
 
 /// The client of the judge.
-pub struct ImageJudge {
+pub struct JudgeClient {
     client: ServiceClient,
     url: ServiceUrl,
     timeout: Duration,
@@ -49,7 +49,7 @@ pub struct ImageJudge {
     when_unavailable: WhenUnavailable,
 }
 
-impl ImageJudge {
+impl JudgeClient {
     /// The judge of the settings; `None` if they name none.
     #[must_use]
     pub fn new(settings: &config::ImageJudge, client: ServiceClient) -> Option<Self> {

@@ -27,7 +27,7 @@ use crate::metrics::NotifyMetrics;
 
 use delivery::Delivery;
 
-pub use sender::{Sender, Tried};
+pub use sender::{NotificationSender, Tried};
 pub use trial::Trial;
 
 /// How often events get their numbers, and their receivers are looked for, while something happens.
@@ -45,7 +45,7 @@ const RECEIVERS_MAX: usize = 256;
 #[derive(Clone)]
 struct SendingContext {
     store: Store,
-    sender: Sender,
+    sender: NotificationSender,
     settings: config::Notify,
     metrics: NotifyMetrics,
 }
@@ -54,7 +54,7 @@ struct SendingContext {
 /// under way.
 pub async fn run(
     store: Store,
-    sender: Sender,
+    sender: NotificationSender,
     settings: config::Notify,
     metrics: NotifyMetrics,
     head: watch::Sender<i64>,

@@ -29,7 +29,7 @@ use subtle::ConstantTimeEq as _;
 pub use self::authorization::Reach;
 use crate::config::DEMO_PICTURE_PATH;
 use crate::http::refusal::{Refusal, json_response};
-use crate::metrics::Reading;
+use crate::metrics::Gauges;
 use crate::state::AppState;
 
 /// The demonstration's picture: a gold coin, 128 by 128 pixels.
@@ -117,7 +117,7 @@ fn may_read_metrics(state: &AppState, headers: &HeaderMap) -> bool {
 }
 
 /// How things stand now. Asks the database, for two seconds at most.
-async fn read_off(state: &AppState) -> Reading {
+async fn read_off(state: &AppState) -> Gauges {
     let asked = tokio::time::Instant::now();
     let readiness = tokio::time::timeout(READY_TIMEOUT, state.store.readiness()).await;
     let (database_up, database_probe) = (matches!(readiness, Ok(Ok(None))), asked.elapsed());
@@ -131,7 +131,7 @@ async fn read_off(state: &AppState) -> Reading {
     } else {
         None
     };
-    Reading {
+    Gauges {
         receivers: receivers.unwrap_or_default(),
         connections: state.connections.now(),
         connections_refused: state.connections.refused(),

@@ -16,16 +16,16 @@ use crate::config::Config;
 use crate::http::body::{BODY_BYTES_MAX, too_large, too_slow};
 use crate::http::rate_limit::{LimitExceeded, Limited};
 use crate::http::refusal::{Code, Envelope, ExchangeRefusal, OpenRefusal, Refusal};
-use crate::openapi::{self, Api, Call, Document, Example, WireRefusal, schema};
+use crate::openapi::{self, Api, Document, DocumentedCall, Example, WireRefusal, schema};
 
 /// A row of the route table with its description.
-pub type Described = openapi::Described<Route, Refusal>;
+pub type DescribedCall = openapi::Described<Route, Refusal>;
 
 /// Every call of the public listener, in the order of the route table, as these settings make it.
 #[must_use]
-pub fn calls(config: &Config) -> Vec<Described> {
+pub fn calls(config: &Config) -> Vec<DescribedCall> {
     let describe = |route: &'static Route| (route.describe)(config).refuses(general(route, config));
-    ROUTES.iter().map(|route| Described { route, operation: describe(route) }).collect()
+    ROUTES.iter().map(|route| DescribedCall { route, operation: describe(route) }).collect()
 }
 
 /// The OpenAPI document of the public API, as these settings make it.
@@ -114,7 +114,7 @@ fn general(route: &Route, config: &Config) -> Vec<Example<Refusal>> {
     refusals
 }
 
-fn rendered(Described { route, operation }: Described) -> Call {
+fn rendered(DescribedCall { route, operation }: DescribedCall) -> DocumentedCall {
     let codes: BTreeSet<u32> =
         operation.refusals.iter().map(|example| example.refusal.code.number()).collect();
     let (mut refusal, code) = match route.envelope {
@@ -139,7 +139,14 @@ fn rendered(Described { route, operation }: Described) -> Call {
         body: refusal.body(route.envelope),
         waits: refusal.retry_after.is_some(),
     });
-    Call { id: route.id, method: route.method, path: route.path, tag: route.tag, operation, refusal }
+    DocumentedCall {
+        id: route.id,
+        method: route.method,
+        path: route.path,
+        tag: route.tag,
+        operation,
+        refusal,
+    }
 }
 
 /// The codes of a status.

@@ -67,12 +67,12 @@ pub struct FieldError {
     /// Name of the field.
     pub field: String,
     /// What is wrong with it.
-    pub problem: FieldProblem,
+    pub problem: FieldErrorKind,
 }
 
 /// What is wrong with a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FieldProblem {
+pub enum FieldErrorKind {
     /// Required, and absent.
     Missing,
     /// Required, and absent; this name came, which differs from it by what is no letter, or by case.
@@ -122,28 +122,28 @@ impl FieldError {
     pub fn text(&self) -> Text {
         let (field, problem) = (&self.field, self.problem.text());
         match &self.problem {
-            FieldProblem::Missing
-            | FieldProblem::Misspelt { .. }
-            | FieldProblem::Swallowed { .. }
-            | FieldProblem::Empty => text!("{field} {problem}", field, problem),
-            FieldProblem::Misplaced(_)
-            | FieldProblem::Unknown { .. }
-            | FieldProblem::WrongType { .. }
-            | FieldProblem::Malformed { .. } => text!("{field}: {problem}", field, problem),
+            FieldErrorKind::Missing
+            | FieldErrorKind::Misspelt { .. }
+            | FieldErrorKind::Swallowed { .. }
+            | FieldErrorKind::Empty => text!("{field} {problem}", field, problem),
+            FieldErrorKind::Misplaced(_)
+            | FieldErrorKind::Unknown { .. }
+            | FieldErrorKind::WrongType { .. }
+            | FieldErrorKind::Malformed { .. } => text!("{field}: {problem}", field, problem),
         }
     }
 
     /// Whether text came that does not parse.
     #[must_use]
     pub fn is_malformed(&self) -> bool {
-        matches!(self.problem, FieldProblem::Malformed { .. })
+        matches!(self.problem, FieldErrorKind::Malformed { .. })
     }
 
     fn wrong_type(name: &str, Expected(expected): Expected, got: &FieldValue) -> Self {
         let problem = if is_secret(name) {
-            FieldProblem::Malformed { expected, got: None }
+            FieldErrorKind::Malformed { expected, got: None }
         } else {
-            FieldProblem::WrongType { expected, got: got.shown() }
+            FieldErrorKind::WrongType { expected, got: got.shown() }
         };
         Self { field: name.to_owned(), problem }
     }
@@ -152,11 +152,11 @@ impl FieldError {
     #[must_use]
     pub fn malformed(name: &str, expected: impl Into<Text>, value: &str) -> Self {
         let got = (!is_secret(name)).then(|| Text::same(shown(value)));
-        Self { field: name.to_owned(), problem: FieldProblem::Malformed { expected: expected.into(), got } }
+        Self { field: name.to_owned(), problem: FieldErrorKind::Malformed { expected: expected.into(), got } }
     }
 }
 
-impl FieldProblem {
+impl FieldErrorKind {
     /// The problem as a text, without the field.
     #[must_use]
     pub fn text(&self) -> Text {
@@ -469,7 +469,7 @@ impl Fields {
         if self.misplaced.is_empty() {
             return None;
         }
-        let is_misplaced = |error: &FieldError| matches!(error.problem, FieldProblem::Misplaced(_));
+        let is_misplaced = |error: &FieldError| matches!(error.problem, FieldErrorKind::Misplaced(_));
         names.find_map(|name| Some(self.absent(name)).filter(is_misplaced))
     }
 
@@ -478,22 +478,22 @@ impl Fields {
     pub fn absent(&self, name: &str) -> FieldError {
         let place = self.misplaced.iter().find(|(known, _)| known == name);
         let problem = match (self.get(name), place) {
-            (Some(FieldValue::Text(_)), _) => FieldProblem::Empty,
-            (None, Some((_, place))) => FieldProblem::Misplaced(*place),
-            (_, _) => self.mistaken_for(name).map_or(FieldProblem::Missing, |(_, problem)| problem),
+            (Some(FieldValue::Text(_)), _) => FieldErrorKind::Empty,
+            (None, Some((_, place))) => FieldErrorKind::Misplaced(*place),
+            (_, _) => self.mistaken_for(name).map_or(FieldErrorKind::Missing, |(_, problem)| problem),
         };
         FieldError { field: name.to_owned(), problem }
     }
 
     /// How a field that is absent came after all: under a name that is nearly right, or in the value of another field.
     /// Neither is a credential, because both are told.
-    fn mistaken_for(&self, name: &str) -> Option<(&str, FieldProblem)> {
+    fn mistaken_for(&self, name: &str) -> Option<(&str, FieldErrorKind)> {
         let wanted = bare(name);
         let came = || self.texts().filter(|(came, _)| *came != name);
         let misspelt = came().find(|(came, _)| bare(came) == wanted);
-        misspelt.map(|(came, _)| (came, FieldProblem::Misspelt { came: came.to_owned() })).or_else(|| {
+        misspelt.map(|(came, _)| (came, FieldErrorKind::Misspelt { came: came.to_owned() })).or_else(|| {
             let swallows = |(_, value): &(&str, &str)| holds_pair(value, name);
-            came().find(swallows).map(|(by, _)| (by, FieldProblem::Swallowed { by: by.to_owned() }))
+            came().find(swallows).map(|(by, _)| (by, FieldErrorKind::Swallowed { by: by.to_owned() }))
         })
     }
 
@@ -512,7 +512,7 @@ impl Fields {
         let errors: Vec<_> = unknown
             .map(|(name, _)| FieldError {
                 field: shown_plain(name),
-                problem: FieldProblem::Unknown { expected: expected.clone() },
+                problem: FieldErrorKind::Unknown { expected: expected.clone() },
             })
             .collect();
         if errors.is_empty() { Ok(self) } else { Err(errors) }
@@ -777,7 +777,7 @@ fn lines<T>(
         let got = Some(text!("\"{count} lines\"", count = lines.len()));
         return Err(FieldError {
             field: name.to_owned(),
-            problem: FieldProblem::Malformed { expected, got },
+            problem: FieldErrorKind::Malformed { expected, got },
         });
     }
     let parsed = lines.into_iter().map(|line| {

@@ -44,9 +44,9 @@ pub(super) enum Reply {
 }
 
 /// A TCP or TLS connection.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(super) trait OriginStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> OriginStream for S {}
 
 /// Connects to one of these addresses, sends one GET and reads its answer. The caller has checked the
 /// addresses, and bounds the time after the connection is open. The connection closes when this ends
@@ -94,7 +94,7 @@ pub(super) async fn open(
     addresses: &[SocketAddr],
     time: Duration,
     tls: &Tls,
-) -> Result<Box<dyn Stream>, FetchError> {
+) -> Result<Box<dyn OriginStream>, FetchError> {
     if !target.is_https() {
         return Ok(Box::new(connect(addresses, time).await?));
     }

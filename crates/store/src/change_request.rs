@@ -15,7 +15,7 @@ use time::OffsetDateTime;
 
 use crate::app::app_exists;
 use crate::error::{OperationError, Result, StoreError};
-use crate::operator_log::{Action, LogLine};
+use crate::operator_log::{LogLine, OperatorAction};
 use crate::paging::LISTED_MAX;
 use crate::store::Store;
 use crate::wallet::{GiveBackLimit, write_change};
@@ -168,9 +168,9 @@ impl Store {
                 let action = if end == RequestState::Confirmed {
                     let player = (app_id, &open_id);
                     write_change(connection, engine, (operator, limit), player, &command).await?;
-                    Action::ChangeRequestConfirm
+                    OperatorAction::ChangeRequestConfirm
                 } else {
-                    Action::ChangeRequestRefuse
+                    OperatorAction::ChangeRequestRefuse
                 };
                 let before = state_of(&command, RequestState::Waiting, &asked_by);
                 let after = state_of(&command, end, &asked_by);
@@ -225,7 +225,7 @@ async fn ask(
     if asked.execute(&mut *connection).await?.rows_affected() == 0 {
         return Ok(());
     }
-    let line = LogLine::new(operator, Action::ChangeRequestAsk, open_id.as_str()).of_app(app_id);
+    let line = LogLine::new(operator, OperatorAction::ChangeRequestAsk, open_id.as_str()).of_app(app_id);
     let after = state_of(command, RequestState::Waiting, operator.name());
     line.after(after).note(command.note()).record(connection).await
 }

@@ -65,8 +65,8 @@ pub use app::{AppDetail, AppKey, AppWithKeys, COUNTED_MAX, Package};
 pub use archive::{Archive, ArchiveError, ArchiveProgress, VerifiedArchive};
 pub use audit::{AppTotals, AuditError, AuditOptions, AuditProgress, AuditReport};
 pub use books::{
-    Bill, BillColumn, BillPiece, BillSums, Compared, Comparison, ComparisonPermit, Credits, Difference,
-    FileFault, FileRefusal, Flows, OneSided, ReconcileError, Reconciled, Statement, TheirFile,
+    Bill, BillColumn, BillPiece, BillSums, Comparison, ComparisonPermit, ComparisonQuery, Credits,
+    Difference, FileFault, FileRefusal, Flows, OneSided, ReconcileError, Reconciled, Statement, TheirFile,
 };
 pub use change_request::{ChangeRequest, RequestState};
 pub use console_user::{ConsoleSession, ConsoleUser, NewSession, SessionUser, SignInAttempt};
@@ -99,7 +99,7 @@ pub use sales::{
     ListedKind, REVENUE_ROWS_MAX, RevenueGroup, RevenueQuery, RevenueReport, RevenueRow, RevenueSums,
     RollUpCheck, RollUpDifference, SaleCursor, SaleFilter, SaleKey, SaleRow, SalesOfHours, SalesPage, Zone,
 };
-pub use sandbox::{DueFault, Purchase};
+pub use sandbox::{DueFault, SandboxPurchase};
 pub use session::is_between_transactions;
 pub use settings::StoreSettings;
 pub use status::DatabaseStatus;

@@ -25,7 +25,7 @@ use crate::order_writer::{self, Reports};
 use crate::permits::Permits;
 use crate::session::{is_between_transactions, prepare_session};
 use crate::settings::StoreSettings;
-use crate::transaction::{self, Work};
+use crate::transaction::{self, AttemptFuture};
 use crate::wallet_writer::NodeWriters;
 use crate::writer::Opening;
 
@@ -181,7 +181,7 @@ impl Store {
         C: Send + Sync + 'static,
         T: Send + 'static,
         E: From<StoreError> + AsStoreError + Send + 'static,
-        F: for<'c> Fn(&'c mut PgConnection, &'c C) -> Work<'c, T, E> + Send + Sync + 'static,
+        F: for<'c> Fn(&'c mut PgConnection, &'c C) -> AttemptFuture<'c, T, E> + Send + Sync + 'static,
     {
         transaction::run(self.pool.clone(), context, work).await
     }

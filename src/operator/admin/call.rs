@@ -21,7 +21,7 @@ use store::secrets::{answer_key, is_api_key, random_bytes, token_hash};
 use super::super::authorization::{Denied, admit, names_own_app};
 use super::describe::limit;
 use super::problem::{Problem, ProblemKind};
-use super::{Access, AdminRoute, messages};
+use super::{AdminRoute, RouteEffect, messages};
 use crate::http::body::{read_body_of, refuse_coding_as_type};
 use crate::openapi::Input;
 use crate::state::AppState;
@@ -64,11 +64,11 @@ impl Call {
             Denied::NoSuchApp => no_such_app(app_id.unwrap_or_default()),
         })?;
         let query = Fields::from_urlencoded(parts.uri.query().unwrap_or_default().as_bytes())?;
-        if route.access == Access::Read {
+        if route.access == RouteEffect::Read {
             let file = Mutex::default();
             return Self { key, path, fields: query, once: None, file, give_back_max }.of_own_app();
         }
-        if route.access == Access::File {
+        if route.access == RouteEffect::File {
             let file = Mutex::new(Some(body));
             let call = Self { key, path, fields: query, once: None, file, give_back_max }.of_own_app()?;
             return if has_type(&parts.headers, "text/csv") { Ok(call) } else { Err(messages::not_csv()) };
@@ -80,7 +80,7 @@ impl Call {
         }
         let fields = Fields::from_strict_json(&body)?;
         let mut once = None;
-        if route.access == Access::Once {
+        if route.access == RouteEffect::Once {
             once = Some(IdempotentRequest {
                 api_key: key.name.clone(),
                 idempotency_key: idempotency_key(&parts.headers)?,

@@ -12,7 +12,7 @@ use store::StoreError;
 use super::describe::{PAGE_ITEMS, PAGE_ITEMS_MAX, segment};
 use super::messages::example;
 use super::problem::{Problem, ProblemBody, ProblemKind};
-use super::routes::{Access, AdminRoute, ROUTES};
+use super::routes::{AdminRoute, ROUTES, RouteEffect};
 use crate::config::Config;
 use crate::http::body::{too_large, too_slow, too_slow_for_pace};
 use crate::openapi::{self, Api, Document, Example, Field, Operation, Place, WireRefusal, schema};
@@ -35,7 +35,7 @@ pub fn calls(config: &Config) -> Vec<DescribedRoute> {
         let names = route.path.split('/').filter_map(|name| name.strip_prefix('{')?.strip_suffix('}'));
         let (segments, mut missing): (Vec<_>, Vec<_>) = names.map(segment).unzip();
         let mut operation = (route.describe)().with(Place::Path, segments);
-        if route.access == Access::Once {
+        if route.access == RouteEffect::Once {
             let words = "A new key for this write, and the same for its repeats.";
             let key = Field::required::<IdempotencyKey>("Idempotency-Key", EXAMPLE_IDEMPOTENCY_KEY, words);
             operation = operation.with(Place::Header, [key]);
@@ -77,8 +77,8 @@ const TAGS: [(&str, &str); 7] = [
     ("Operator log", "What operators did."),
 ];
 
-fn rendered(DescribedRoute { route, mut operation }: DescribedRoute) -> openapi::Call {
-    if route.access == Access::Once {
+fn rendered(DescribedRoute { route, mut operation }: DescribedRoute) -> openapi::DocumentedCall {
+    if route.access == RouteEffect::Once {
         for success in &mut operation.successes {
             let words = "`true` when another try has made the change.";
             success.headers.push(("Idempotent-Replayed", words, "true".to_owned()));
@@ -91,7 +91,14 @@ fn rendered(DescribedRoute { route, mut operation }: DescribedRoute) -> openapi:
         waits: problem.kind == ProblemKind::Unavailable,
     });
     let refusal = schema::<ProblemBody<'static>>();
-    openapi::Call { id: route.id, method: route.method, path: route.path, tag: route.tag, operation, refusal }
+    openapi::DocumentedCall {
+        id: route.id,
+        method: route.method,
+        path: route.path,
+        tag: route.tag,
+        operation,
+        refusal,
+    }
 }
 
 fn refusals_in_words(refusals: &[&Example<WireRefusal>]) -> String {
@@ -107,14 +114,14 @@ fn general(route: &AdminRoute, operation: &Operation<Problem>, config: &Config) 
     if route.reach() == Reach::AllApps {
         problems.push(example::all_apps_only());
     }
-    if route.access == Access::File {
+    if route.access == RouteEffect::File {
         let (bytes_max, timeout) = (route.access.body_bytes_max(), config.http.body_timeout);
         problems.extend([
             Example::new("body_too_slow", "The body comes too slowly.", too_slow_for_pace(timeout)),
             Example::new("body_too_large", "The body is larger than accepted.", too_large(bytes_max)),
             example::not_csv(),
         ]);
-    } else if route.access != Access::Read {
+    } else if route.access != RouteEffect::Read {
         let known = operation.fields_in(Place::Body).map(|field| field.name);
         let colour = Fields::typed([("colour", FieldValue::Text("red".to_owned()))]);
         let unknown = colour.only(&known.collect::<Vec<_>>()).expect_err("the example has an unknown field");
@@ -128,7 +135,7 @@ fn general(route: &AdminRoute, operation: &Operation<Problem>, config: &Config) 
             example::not_json(),
         ]);
     }
-    if route.access == Access::Once {
+    if route.access == RouteEffect::Once {
         problems.extend([example::idempotency_key_missing(), example::idempotency_key_reused()]);
     }
     problems.extend([

@@ -15,7 +15,7 @@ use super::{AdminRoute, messages};
 use crate::state::AppState;
 
 /// What a request is answered.
-pub(super) struct Answered {
+pub(super) struct IdempotentAnswer {
     pub(super) answer: AdminAnswer,
     /// Whether another try has made the change.
     pub(super) replayed: bool,
@@ -26,8 +26,8 @@ pub(super) async fn carry_out(
     route: &AdminRoute,
     state: &AppState,
     call: &Call,
-) -> Result<Answered, Problem> {
-    let now = |answer| Answered { answer, replayed: false };
+) -> Result<IdempotentAnswer, Problem> {
+    let now = |answer| IdempotentAnswer { answer, replayed: false };
     let Some(request) = &call.once else { return (route.handler)(state, call).await.map(now) };
     if let Some(earlier) = earlier(state, request).await? {
         return Ok(earlier);
@@ -46,11 +46,11 @@ pub(super) async fn carry_out(
     Ok(earlier(state, request).await?.unwrap_or_else(|| now(answer)))
 }
 
-async fn earlier(state: &AppState, request: &IdempotentRequest) -> Result<Option<Answered>, Problem> {
+async fn earlier(state: &AppState, request: &IdempotentRequest) -> Result<Option<IdempotentAnswer>, Problem> {
     match state.store.earlier_answer(request).await? {
         EarlierAnswer::None => Ok(None),
         EarlierAnswer::Answered { body, by_another_attempt } => {
-            Ok(Some(Answered { answer: AdminAnswer::Json(body), replayed: by_another_attempt }))
+            Ok(Some(IdempotentAnswer { answer: AdminAnswer::Json(body), replayed: by_another_attempt }))
         }
         EarlierAnswer::OtherContent => {
             Err(messages::idempotency_key_reused(request.idempotency_key.as_str()))

@@ -36,10 +36,10 @@ use tracing::Instrument as _;
 
 use self::call::Call;
 use self::describe::ListBody;
-use self::idempotency::Answered;
+use self::idempotency::IdempotentAnswer;
 use self::problem::{Problem, ProblemKind};
 use self::routes::AdminAnswer;
-use crate::http::client_address::Client;
+use crate::http::client_address::ClientAddress;
 use crate::http::refusal::{json_response, panic_text};
 use crate::http::refusal_log::Unsuccessful;
 use crate::http::request_id::{REQUEST_ID, request_id};
@@ -47,7 +47,7 @@ use crate::state::AppState;
 
 pub use self::call::IDEMPOTENCY_KEY;
 pub use self::document::{API_KEY, DescribedRoute, EXAMPLE_REQUEST_ID, calls, document};
-pub use self::routes::{Access, AdminRoute, ROUTES};
+pub use self::routes::{AdminRoute, ROUTES, RouteEffect};
 pub use self::wallets::TEXT_BYTES_MAX;
 
 /// Tells that another try of the same request has made the change.
@@ -84,8 +84,8 @@ fn method_not_allowed(of_path: &[AdminRoute]) -> Problem {
 /// Answers a request of a route.
 async fn answer(route: &'static AdminRoute, state: AppState, request: Request) -> Response {
     let (id, uri, method) = (request_id(&request), request.uri().clone(), request.method().clone());
-    let Client(client) =
-        Client::of(request.extensions(), request.headers(), &state.config.ops.trusted_proxies);
+    let ClientAddress(client) =
+        ClientAddress::of(request.extensions(), request.headers(), &state.config.ops.trusted_proxies);
     let span = tracing::info_span!("admin", request_id = id.to_str().unwrap_or_default(), client = %client);
     let started = tokio::time::Instant::now();
     let outcome = guarded(serve(route, &state, request)).instrument(span.clone()).await;
@@ -123,7 +123,7 @@ async fn answer(route: &'static AdminRoute, state: AppState, request: Request) -
     response
 }
 
-async fn serve(route: &AdminRoute, state: &AppState, request: Request) -> Result<Answered, Problem> {
+async fn serve(route: &AdminRoute, state: &AppState, request: Request) -> Result<IdempotentAnswer, Problem> {
     let call = Call::receive(route, state, request).await?;
     idempotency::carry_out(route, state, &call).await
 }
@@ -150,7 +150,7 @@ fn status_of(route: &AdminRoute) -> StatusCode {
     if route.id == CREATE_APP { StatusCode::CREATED } else { StatusCode::OK }
 }
 
-fn success(route: &AdminRoute, uri: &axum::http::Uri, answered: Answered) -> Response {
+fn success(route: &AdminRoute, uri: &axum::http::Uri, answered: IdempotentAnswer) -> Response {
     let body = match answered.answer {
         AdminAnswer::Json(body) => body,
         AdminAnswer::File(file) => return file,

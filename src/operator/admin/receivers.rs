@@ -7,7 +7,7 @@ use domain::operation::receiver::{
     AddedReceiver, NewReceiver, NewReceiverSecret, ReceiverCommand, ReceiverReport, RemovedReceiver, Resend,
     Resent,
 };
-use domain::receiver::{Receiver, ReceiverFormat, ReceiverId, TimeSpan};
+use domain::receiver::{Receiver, ReceiverFormat, ReceiverId, TimeBounds};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -201,7 +201,7 @@ async fn resend(state: &AppState, call: &Call) -> Result<Resent, Problem> {
     }
 }
 
-fn span_and_place(query: &mut Input<'_>) -> Result<(TimeSpan, Option<i64>), FieldError> {
+fn span_and_place(query: &mut Input<'_>) -> Result<(TimeBounds, Option<i64>), FieldError> {
     Ok((span(query)?, after(query, parse_no)?))
 }
 
@@ -209,8 +209,8 @@ fn parse_no(text: &str) -> Result<i64, domain::fields::Expected> {
     domain::fields::parse_integer(text, 0, i64::MAX, "a cursor that a page before gave")
 }
 
-fn span(input: &mut Input<'_>) -> Result<TimeSpan, FieldError> {
-    Ok(TimeSpan {
+fn span(input: &mut Input<'_>) -> Result<TimeBounds, FieldError> {
+    Ok(TimeBounds {
         since: moment(input.field("since", "Of changes at or after this moment."))?,
         until: moment(input.field("until", "Of changes before this moment."))?,
     })

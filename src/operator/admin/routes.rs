@@ -28,7 +28,7 @@ const MANY_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// How a route takes effect. What its caller must be allowed is its [`Need`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
+pub enum RouteEffect {
     /// Reads.
     Read,
     /// Changes nothing, but is no GET.
@@ -43,7 +43,7 @@ pub enum Access {
     Many,
 }
 
-impl Access {
+impl RouteEffect {
     /// The largest body of a request, in bytes.
     pub(super) fn body_bytes_max(self) -> usize {
         match self {
@@ -95,7 +95,7 @@ impl Answers for CsvFile {
 }
 
 /// What answers a route.
-type Handler = for<'a> fn(&'a AppState, &'a Call) -> BoxFuture<'a, Result<AdminAnswer, Problem>>;
+type AdminHandler = for<'a> fn(&'a AppState, &'a Call) -> BoxFuture<'a, Result<AdminAnswer, Problem>>;
 
 /// One route of the admin API: one method of one path.
 #[derive(Debug, Clone, Copy)]
@@ -109,13 +109,13 @@ pub struct AdminRoute {
     /// Its group in the API's document.
     pub tag: &'static str,
     /// How it takes effect.
-    pub access: Access,
+    pub access: RouteEffect,
     /// What the role of its caller must allow.
     pub need: Need,
     /// Whose data it is about, where its path names no app.
     pub(super) said_reach: Reach,
     pub(super) filter: MethodFilter,
-    pub(super) handler: Handler,
+    pub(super) handler: AdminHandler,
     /// What the API's document says of it.
     pub describe: fn() -> Operation<Problem>,
 }
@@ -143,7 +143,7 @@ macro_rules! routes {
                 path: concat!("/admin/v1", $path),
                 id: $id,
                 tag: $tag,
-                access: super::Access::$access,
+                access: super::RouteEffect::$access,
                 need: domain::rights::Need::$need,
                 said_reach: [$(crate::operator::Reach::$reach,)? crate::operator::Reach::AllApps][0],
                 filter: axum::routing::MethodFilter::$method,

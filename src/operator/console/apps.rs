@@ -26,12 +26,12 @@ const APPS: usize = 500;
 
 /// A form whose fields are a command to the app of the path.
 fn command(action: AppAction) -> MethodRouter<AppState> {
-    post(move |path, visit| changes::carry_out(action, path, visit))
+    post(move |path, request| changes::carry_out(action, path, request))
 }
 
 /// The page before a command that affects players, or that cannot be undone.
 fn confirm(action: AppAction) -> MethodRouter<AppState> {
-    get(move |path, visit| changes::confirm(action, path, visit))
+    get(move |path, request| changes::confirm(action, path, request))
 }
 
 pub(super) const ROUTES: &[ConsoleRoute] = &[
@@ -82,14 +82,14 @@ struct AppListPage<'a> {
     left_out: usize,
 }
 
-async fn list(visit: ConsoleRequest) -> Answer {
-    let search = visit.text("search").to_lowercase();
-    let mut apps = visit.state.store.apps(visit.apps()).await?;
+async fn list(request: ConsoleRequest) -> Answer {
+    let search = request.text("search").to_lowercase();
+    let mut apps = request.state.store.apps(request.apps()).await?;
     let holds = |text: &str| text.to_lowercase().contains(&search);
     apps.retain(|app| holds(app.app_id.as_str()) || holds(app.settings.name.as_str()));
     let left_out = apps.len().saturating_sub(APPS);
     apps.truncate(APPS);
-    render(&AppListPage { page: visit.page(Section::APPS, "Apps"), apps: &apps, left_out })
+    render(&AppListPage { page: request.page(Section::APPS, "Apps"), apps: &apps, left_out })
 }
 
 /// Whether an app has a scope.
@@ -148,9 +148,9 @@ struct NewAppPage<'a> {
     settings: &'a AppSettings,
 }
 
-async fn new_app(visit: ConsoleRequest) -> Answer {
+async fn new_app(request: ConsoleRequest) -> Answer {
     let settings = &AppSettings { scopes: Scope::ALL.into(), ..AppSettings::default() };
-    render(&NewAppPage { page: visit.page(Section::APPS, "New app"), settings })
+    render(&NewAppPage { page: request.page(Section::APPS, "New app"), settings })
 }
 
 /// A number that was counted up to a bound.
@@ -169,13 +169,14 @@ async fn find(state: &AppState, name: &str) -> Result<AppDetail, ConsoleError> {
     state.store.app_detail(&app_id).await?.ok_or_else(none)
 }
 
-async fn app(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
-    let detail = find(&visit.state, &name).await?;
-    let (own, server) = (detail.summary.limits.values(), visit.state.config.limits.as_app_limits().values());
+async fn app(Path(name): Path<String>, request: ConsoleRequest) -> Answer {
+    let detail = find(&request.state, &name).await?;
+    let (own, server) =
+        (detail.summary.limits.values(), request.state.config.limits.as_app_limits().values());
     let limits = AppLimits::FIELDS.into_iter().zip(own.into_iter().zip(server));
-    let page = visit.page(Section::APPS, text!("App {name}", name));
+    let page = request.page(Section::APPS, text!("App {name}", name));
     render(&AppPage {
-        page: Page { notice: changes::notice(&visit), ..page },
+        page: Page { notice: changes::notice(&request), ..page },
         limits: limits.map(|(field, (own, server))| (field, own, server)).collect(),
         settings: &detail.summary.settings,
         detail: &detail,
@@ -190,12 +191,12 @@ struct TokensPage<'a> {
     tokens: &'a [TokenSummary],
 }
 
-async fn tokens(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
-    let app = find(&visit.state, &name).await?;
+async fn tokens(Path(name): Path<String>, request: ConsoleRequest) -> Answer {
+    let app = find(&request.state, &name).await?;
     let app_id = &app.summary.app_id;
     let page = Page {
-        notice: changes::notice(&visit),
-        ..visit.page(Section::APPS, text!("Access tokens of {app_id}", app_id))
+        notice: changes::notice(&request),
+        ..request.page(Section::APPS, text!("Access tokens of {app_id}", app_id))
     };
-    render(&TokensPage { page, app_id, tokens: &visit.state.store.tokens(app_id).await? })
+    render(&TokensPage { page, app_id, tokens: &request.state.store.tokens(app_id).await? })
 }

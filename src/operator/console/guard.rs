@@ -20,7 +20,7 @@ use super::request::address;
 use super::route::{Access, ConsoleRoute};
 use super::session::{SessionMemory, SignedIn, signed_in};
 use super::{account, health, second_factor};
-use crate::http::client_address::Client;
+use crate::http::client_address::ClientAddress;
 use crate::http::refusal_log::Unsuccessful;
 use crate::operator::authorization::{self, Denied};
 use crate::state::AppState;
@@ -50,7 +50,7 @@ async fn guarded(
     next: Next,
 ) -> Response {
     let (mut parts, body) = request.into_parts();
-    let client = Client::of(&parts.extensions, &parts.headers, &state.config.ops.trusted_proxies);
+    let client = ClientAddress::of(&parts.extensions, &parts.headers, &state.config.ops.trusted_proxies);
     parts.extensions.insert(client);
     parts.extensions.insert(route.access);
     let span = tracing::info_span!("console", client = %client.0);

@@ -57,7 +57,7 @@ use i18n::View;
 use session::SessionMemory;
 
 pub use self::route::{Access, ConsoleRoute};
-use crate::operator::oidc::Oidc;
+use crate::operator::oidc::SignInProvider;
 use crate::state::AppState;
 
 /// The tables of all parts. A part that is not listed here has no pages.
@@ -105,7 +105,8 @@ pub fn routes() -> impl Iterator<Item = &'static ConsoleRoute> {
 pub(super) fn router(state: &AppState) -> Router<AppState> {
     let mut router = Router::new();
     let provider: oidc::Provider =
-        Oidc::new(&state.config.oidc, ServiceClient::default(), Arc::clone(&state.clock)).map(Arc::new);
+        SignInProvider::new(&state.config.oidc, ServiceClient::default(), Arc::clone(&state.clock))
+            .map(Arc::new);
     let memory = Arc::new(SessionMemory::default());
     for route in routes().chain([&NOT_FOUND]) {
         let check = middleware::from_fn_with_state((state.clone(), Arc::clone(&memory), route), guard::guard);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::extract::{FromRequest, Request};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use domain::fields::{FieldError, FieldProblem, Fields};
+use domain::fields::{FieldError, FieldErrorKind, Fields};
 use domain::text;
 use domain::text::Text;
 use multer::{Constraints, Error, Field, Multipart, SizeLimit};
@@ -23,7 +23,7 @@ pub(super) const FILE: &str = "file";
 /// A form of a user's session with a file.
 pub(super) struct Upload {
     /// The request with the fields before the file.
-    pub(super) visit: ConsoleRequest,
+    pub(super) request: ConsoleRequest,
     /// The file on its way; `None` where the form has none.
     pub(super) file: Option<FilePart>,
 }
@@ -42,7 +42,7 @@ impl Upload {
         let media_type = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let Some(boundary) = media_type.and_then(|media_type| multer::parse_boundary(media_type).ok()) else {
             let fields = read_fields(state, request, FORM_BYTES_MAX).await?;
-            return Ok(Self { visit: arrival.visit(fields)?, file: None });
+            return Ok(Self { request: arrival.request(fields)?, file: None });
         };
         let (body, time) = (request.into_body(), state.config.http.body_timeout);
         let announced = announced_bytes(&body);
@@ -58,7 +58,7 @@ impl Upload {
             let name = part.name().unwrap_or_default().to_owned();
             if name == FILE {
                 let file = Some(FilePart { field: part, is_too_large, time });
-                return Ok(Self { visit: arrival.visit(fields)?, file });
+                return Ok(Self { request: arrival.request(fields)?, file });
             }
             let mut value = Vec::new();
             while let Some(piece) = part.chunk().await.map_err(|error| unreadable(&error, time))? {
@@ -69,7 +69,7 @@ impl Upload {
                 .map_err(|_| ConsoleError::bad_request(text!("{name}: expected UTF-8 text.", name)))?;
             fields.add_text(name, value)?;
         }
-        Ok(Self { visit: arrival.visit(fields)?, file: None })
+        Ok(Self { request: arrival.request(fields)?, file: None })
     }
 }
 
@@ -107,7 +107,7 @@ pub(super) fn missing() -> FieldError {
 
 /// What is wrong with the file, in words that follow "expected".
 pub(super) fn wrong(expected: Text) -> FieldError {
-    FieldError { field: FILE.to_owned(), problem: FieldProblem::Malformed { expected, got: None } }
+    FieldError { field: FILE.to_owned(), problem: FieldErrorKind::Malformed { expected, got: None } }
 }
 
 fn unreadable(error: &Error, time: Duration) -> ConsoleError {

@@ -101,7 +101,7 @@ where
 }
 
 /// What is known of a request before it is answered.
-struct Begun {
+struct BegunRequest {
     request_id: HeaderValue,
     method: Method,
     /// The path, where no route has it.
@@ -114,7 +114,7 @@ struct Begun {
 impl Answering {
     /// Gives the request its id, its span and its trace. The client's address stands in the log where clients are servers,
     /// not where players look at pictures.
-    fn begin(&self, request: &mut Request) -> Begun {
+    fn begin(&self, request: &mut Request) -> BegunRequest {
         let Self { state, route, .. } = self;
         let request_id = request_id(request);
         request.extensions_mut().insert(RequestId(request_id.clone()));
@@ -136,7 +136,7 @@ impl Answering {
             client = client.map(tracing::field::display),
             app_id = tracing::field::Empty
         );
-        Begun { method: request.method().clone(), request_id, unknown_path, started, trace, span }
+        BegunRequest { method: request.method().clone(), request_id, unknown_path, started, trace, span }
     }
 
     /// Puts a refusal into the envelope of its endpoint; what is no refusal passes.
@@ -151,7 +151,7 @@ impl Answering {
 
     /// Tells metrics, log (contract 9.7) and trace of the answer. Never a query, a header or a body (contract 2.8). Then
     /// comes the fault that a sandbox app asked for.
-    async fn told(&self, begun: &Begun, response: Response, app: Option<&App>) -> Response {
+    async fn told(&self, begun: &BegunRequest, response: Response, app: Option<&App>) -> Response {
         let Self { state, route, .. } = self;
         let elapsed = begun.started.elapsed();
         let code = response.extensions().get::<LoggedRefusal>().map(|refused| refused.code);
@@ -181,7 +181,7 @@ impl Answering {
         }
     }
 
-    fn log(&self, begun: &Begun, response: &Response, elapsed: std::time::Duration) {
+    fn log(&self, begun: &BegunRequest, response: &Response, elapsed: std::time::Duration) {
         let (method, status) = (&begun.method, response.status());
         let endpoint = self.route.map_or("unknown", |route| route.path);
         let Some(LoggedRefusal { code, cause }) = response.extensions().get::<LoggedRefusal>() else {

@@ -3,7 +3,7 @@
 use domain::console_user::Role;
 use domain::rights::Need;
 use minitill::openapi::{Place, plain};
-use minitill::operator::admin::{Access, AdminRoute, ROUTES};
+use minitill::operator::admin::{AdminRoute, ROUTES, RouteEffect};
 use serde_json::json;
 
 use super::{Caller, assert_problem, revoke};
@@ -102,7 +102,7 @@ async fn a_viewers_key_reads_and_no_other_route_does_anything() {
             .collect();
         let path = format!("{}?{}", path(route), query.join("&"));
         let answer = viewer.send(route.method, &path, Some("k"), &json!({})).await;
-        assert_eq!(route.access == Access::Read, route.method == "GET", "{}", route.path);
+        assert_eq!(route.access == RouteEffect::Read, route.method == "GET", "{}", route.path);
         if route.need == Need::Read {
             assert_eq!(route.method, "GET", "{}", route.path);
             assert!([200, 404].contains(&answer.status), "{}: {}", route.path, answer.body);

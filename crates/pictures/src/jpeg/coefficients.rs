@@ -1,7 +1,7 @@
 //! Keeps the low frequencies of a JPEG while it is read, and makes the samples of a small picture
 //! of them.
 
-use super::bits::{BitReader, Fault};
+use super::bits::{BitReader, JpegFault};
 use super::frame::{COEFFICIENTS, Component, Frame};
 use super::scan::{self, Scan};
 use super::tables::Tables;
@@ -179,7 +179,7 @@ impl Coefficients {
 
     /// Reads one bit for each detail in `details`, the lowest first. It says whether the absolute
     /// value has the lowest bit of the scan.
-    pub(super) fn correct(&mut self, reader: &mut BitReader<'_>, mut details: u64) -> Result<(), Fault> {
+    pub(super) fn correct(&mut self, reader: &mut BitReader<'_>, mut details: u64) -> Result<(), JpegFault> {
         if self.kept & details == 0 {
             return reader.skip(details.count_ones());
         }

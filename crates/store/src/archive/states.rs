@@ -11,7 +11,7 @@ use super::written::Written;
 use super::{Archive, ArchiveError, refused};
 use crate::error::Refusable;
 use crate::error::{Result, StoreError};
-use crate::operator_log::{Action, LogLine};
+use crate::operator_log::{LogLine, OperatorAction};
 use crate::store::Store;
 
 domain::word_enum! {
@@ -109,7 +109,7 @@ impl Store {
                 let after = json!({ "before": rfc3339(written.before), "entries": written.entries, "file": file,
                     "sha256": hex::encode(written.sha256) });
                 let subject = archive_no.to_string();
-                let line = LogLine::new(operator, Action::ArchiveWrite, &subject).of_app(app_id);
+                let line = LogLine::new(operator, OperatorAction::ArchiveWrite, &subject).of_app(app_id);
                 line.after(after).record(connection).await?;
                 Ok(())
             })
@@ -166,7 +166,8 @@ impl Store {
                 // A restore that was not finished has its line already.
                 if begun.rows_affected() == 1 {
                     let subject = archive.archive_no.to_string();
-                    let line = LogLine::new(operator, Action::ArchiveRestore, &subject).of_app(app_id);
+                    let line =
+                        LogLine::new(operator, OperatorAction::ArchiveRestore, &subject).of_app(app_id);
                     let before = json!({ "before": rfc3339(archive.before), "entries": archive.entries,
                         "file": archive.file, "sha256": archive.sha256, "state": state });
                     line.before(before).record(connection).await?;

@@ -2,7 +2,7 @@
 //! and keeps none in memory.
 
 use bytes::{Buf as _, Bytes};
-use domain::audit::{Standing, WalletRow};
+use domain::audit::{WalletAfterEntry, WalletRow};
 use domain::ledger::{ChainHash, LedgerEntry};
 use futures_util::TryStreamExt as _;
 use futures_util::stream::BoxStream;
@@ -119,13 +119,15 @@ impl<'a> CopyRow<'a> {
     }
 
     /// The next columns: a wallet's newest state in an archive, if it has one.
-    pub(super) fn standing_if_any(&mut self) -> Result<Option<Standing>> {
+    pub(super) fn standing_if_any(&mut self) -> Result<Option<WalletAfterEntry>> {
         let state = self.wallet_if_any()?;
-        Ok(state.map(|WalletRow { free_balance, charge_balance, entry_count, chain_hash }| Standing {
-            seq: entry_count,
-            free_balance,
-            charge_balance,
-            chain_hash: chain_hash.unwrap_or_default(),
+        Ok(state.map(|WalletRow { free_balance, charge_balance, entry_count, chain_hash }| {
+            WalletAfterEntry {
+                seq: entry_count,
+                free_balance,
+                charge_balance,
+                chain_hash: chain_hash.unwrap_or_default(),
+            }
         }))
     }
 

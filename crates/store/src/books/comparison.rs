@@ -56,7 +56,7 @@ pub struct Comparison {
 
 /// What is compared with a file.
 #[derive(Debug, Clone)]
-pub struct Compared {
+pub struct ComparisonQuery {
     /// The app.
     pub app_id: AppId,
     /// Only what happened here in this span of time.
@@ -90,7 +90,7 @@ impl Store {
     pub async fn comparison(
         &self,
         permit: ComparisonPermit,
-        compared: Compared,
+        compared: ComparisonQuery,
         file: File,
     ) -> Result<Comparison, ReconcileError> {
         let store = self.clone();
@@ -104,8 +104,8 @@ impl Store {
         })
     }
 
-    async fn compare(&self, compared: Compared, file: File) -> Result<Comparison, ReconcileError> {
-        let Compared { app_id, span, map, members_max } = compared;
+    async fn compare(&self, compared: ComparisonQuery, file: File) -> Result<Comparison, ReconcileError> {
+        let ComparisonQuery { app_id, span, map, members_max } = compared;
         let file = TheirFile::read(file, "file", &map)?;
         let ignored_columns = file.ignored().to_vec();
         let columns = [BillColumn::BizNo].into_iter().chain(file.columns());

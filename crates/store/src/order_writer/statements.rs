@@ -11,7 +11,7 @@ use futures_util::future::{join, join4};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error, Row, Statement};
 
-use super::batch::{Decisions, FoundImage, FoundOrder, NewEvent, ReportContext, ReportRequest};
+use super::batch::{FoundImage, FoundOrder, NewEvent, ReportContext, ReportDecisions, ReportRequest};
 use crate::engine::Engine;
 use crate::error::StoreError;
 use crate::secrets::random_bytes;
@@ -102,7 +102,7 @@ SELECT k.position FROM unnest($1::integer[], $2::text[]) WITH ORDINALITY AS k (a
 JOIN wallets w ON w.app_no = {app} AND w.open_id = k.open_id";
 
 /// The prepared statements of a session.
-pub(super) struct PreparedStatements {
+pub(super) struct OrderStatements {
     lock: Statement,
     lock_skipping_held: Statement,
     /// On Citus.
@@ -111,7 +111,7 @@ pub(super) struct PreparedStatements {
     write: Statement,
 }
 
-impl PreparedStatements {
+impl OrderStatements {
     /// Prepares the statements, which checks them against the schema.
     pub(super) async fn prepare(client: &Client, engine: Engine) -> Result<Self, Error> {
         let lock_skipping_held = format!("{LOCK} SKIP LOCKED");
@@ -194,8 +194,12 @@ impl PreparedStatements {
 
     /// Writes the rows of a batch: all of them, or none. The fault is `Again` when an order, a payment number or an image
     /// is no longer as it was read.
-    pub(super) async fn write(&self, client: &Client, decisions: &Decisions<'_>) -> Result<(), SessionFault> {
-        let Decisions { orders, events, payments, images, .. } = decisions;
+    pub(super) async fn write(
+        &self,
+        client: &Client,
+        decisions: &ReportDecisions<'_>,
+    ) -> Result<(), SessionFault> {
+        let ReportDecisions { orders, events, payments, images, .. } = decisions;
         macro_rules! column {
             ($rows:expr, $row:pat => $value:expr) => {
                 &$rows.iter().map(|$row| $value).collect::<Vec<_>>()

@@ -10,7 +10,9 @@ use domain::order::{Order, OrderCreateTime, OrderReport, OrderStatus};
 use proptest::prelude::*;
 
 use super::ReportOutcome;
-use super::batch::{Decisions, FoundImage, FoundOrder, ReportContext, ReportRequest, decide, order_key};
+use super::batch::{
+    FoundImage, FoundOrder, ReportContext, ReportDecisions, ReportRequest, decide, order_key,
+};
 
 type OwnedKey = (String, String);
 
@@ -107,7 +109,7 @@ impl Reported {
 
 impl Tables {
     /// Carries a batch out as the database does.
-    fn apply(&mut self, decisions: &Decisions<'_>) {
+    fn apply(&mut self, decisions: &ReportDecisions<'_>) {
         let owned = |key: &(&str, &str)| (key.0.to_owned(), key.1.to_owned());
         for event in &decisions.events {
             let former = self.events.insert((owned(&event.key), event.seq), event.order.clone());

@@ -17,7 +17,7 @@ use sqlx::PgConnection;
 
 use crate::archive::{ArchiveState, lock_newest};
 use crate::error::{OperationError, Result};
-use crate::operator_log::{Action, LogLine};
+use crate::operator_log::{LogLine, OperatorAction};
 use crate::pseudonym::{PSEUDONYM, scrub_entries};
 use crate::secrets::random_bytes;
 use crate::store::Store;
@@ -50,7 +50,7 @@ impl Store {
                     return Err(nothing_recorded(app_id, open_id).into());
                 }
                 let note = names.replaced(operator.reason());
-                LogLine::new(operator, Action::PlayerErase, pseudonym)
+                LogLine::new(operator, OperatorAction::PlayerErase, pseudonym)
                     .of_app(app_id)
                     .after(json!({ "rows": erased.rows, "lines": lines }))
                     .note(&note)

@@ -17,7 +17,7 @@ use crate::engine::Engine;
 use crate::writer::SessionFault;
 
 /// A database in which a writer opens sessions.
-pub(super) trait Database: Clone {
+pub(super) trait WriterDatabase: Clone {
     /// Sends the statements of a session.
     type Client: DatabaseClient;
     /// Drives a session while it is polled. It ends with the session, and returns the fault.

@@ -9,7 +9,7 @@ use futures_util::future::{join, join5};
 
 use super::batch::{Batch, Decisions, ExchangeDetail};
 use super::columns::{Columns, Items};
-use super::database::{Database, DatabaseClient};
+use super::database::{DatabaseClient, WriterDatabase};
 use super::known::{LockedRows, ReadRows};
 use crate::writer::{PlansMade, SessionFault};
 
@@ -17,7 +17,7 @@ use crate::writer::{PlansMade, SessionFault};
 const ITEMS_REMEMBERED_MAX: usize = 32_768;
 
 /// A session. Between two batches it is outside any transaction.
-pub(super) struct Session<D: Database> {
+pub(super) struct Session<D: WriterDatabase> {
     database: D,
     client: D::Client,
     connection: D::Connection,
@@ -25,7 +25,7 @@ pub(super) struct Session<D: Database> {
     items: StoredItems,
 }
 
-impl<D: Database> Session<D> {
+impl<D: WriterDatabase> Session<D> {
     /// Connects and prepares the statements.
     pub(super) async fn open(database: &D) -> Result<Self, SessionFault> {
         let (client, connection) = database.connect().await?;
@@ -181,7 +181,7 @@ async fn details<C: DatabaseClient>(
 }
 
 /// Drives the session until `work` has ended.
-async fn drive<D: Database, T>(
+async fn drive<D: WriterDatabase, T>(
     database: &D,
     connection: &mut D::Connection,
     work: impl Future<Output = Result<T, SessionFault>>,

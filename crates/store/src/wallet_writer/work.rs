@@ -9,27 +9,27 @@ use telemetry::metrics::{BatchRetry, ExchangeMetrics};
 use tokio::time::Instant;
 
 use super::batch::{Batch, Decision};
-use super::database::Database;
+use super::database::WriterDatabase;
 use super::session::Session;
 use crate::counts::Replays;
 use crate::engine::Engine;
 use crate::writer::{Locking, SessionFault, Spans, Work};
 
 /// A writer's session, and what it counts.
-pub(super) struct WalletWork<D: Database> {
+pub(super) struct WalletWork<D: WriterDatabase> {
     database: D,
     session: Option<Session<D>>,
     metrics: ExchangeMetrics,
     replays: Replays,
 }
 
-impl<D: Database> WalletWork<D> {
+impl<D: WriterDatabase> WalletWork<D> {
     pub(super) fn new(database: &D, metrics: &ExchangeMetrics, replays: &Replays) -> Self {
         Self { database: database.clone(), session: None, metrics: metrics.clone(), replays: replays.clone() }
     }
 }
 
-impl<D: Database> Work for WalletWork<D> {
+impl<D: WriterDatabase> Work for WalletWork<D> {
     type Request = Signed<WalletRequest>;
     type Outcome = WalletOutcome;
 

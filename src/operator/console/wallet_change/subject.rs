@@ -16,7 +16,7 @@ use super::ChangeKind;
 use crate::state::AppState;
 
 /// What a change is made to.
-pub(super) struct Target {
+pub(super) struct ChangeSubject {
     pub(super) app_id: AppId,
     pub(super) open_id: OpenId,
     /// Empty for a player whom the app does not know.
@@ -44,7 +44,7 @@ pub(super) struct AmountField {
     pub(super) is_required: bool,
 }
 
-impl Target {
+impl ChangeSubject {
     /// The target of an address: an app, and a player or an exchange of it.
     pub(super) async fn find(
         kind: ChangeKind,
