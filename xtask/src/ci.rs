@@ -14,9 +14,9 @@ pub(crate) enum Tier {
     Full,
 }
 
-type Step = (&'static str, fn() -> Result<(), Failure>);
+type CiStep = (&'static str, fn() -> Result<(), Failure>);
 
-const QUICK: [Step; 7] = [
+const QUICK: [CiStep; 7] = [
     ("formatting", || cargo(&["fmt", "--all", "--check"])),
     ("migrations that were shipped are unchanged", migrations),
     ("dependencies: licences, banned crates, sources (deny.toml)", || {
@@ -30,7 +30,7 @@ const QUICK: [Step; 7] = [
     ("lints", super::clippy),
 ];
 
-const FULL: [Step; 3] = [
+const FULL: [CiStep; 3] = [
     ("SQL checks are fresh", || super::prepare(&["--check"])),
     ("documentation", super::docs),
     ("build of the tests", || cargo(&["test", "--locked", "--no-run", "--quiet"])),

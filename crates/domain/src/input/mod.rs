@@ -14,7 +14,8 @@ pub use self::schema::{Schema, schema};
 use crate::fields::{Expected, FieldError, Fields};
 
 type Parsed<T> = Result<T, Expected>;
-type Read<T> = Result<T, FieldError>;
+/// A field that was read, or what is wrong with it.
+pub(crate) type Read<T> = Result<T, FieldError>;
 
 /// Names of fields that one request usually has.
 const NAMES_USUAL: usize = 16;
