@@ -2,6 +2,8 @@
 //! explains one that does not match (contract 3.2 and 3.7).
 
 mod mistake;
+mod miswritten;
+mod other_rules;
 mod product_info_texts;
 
 use base64::Engine as _;

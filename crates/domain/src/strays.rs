@@ -54,23 +54,36 @@ impl Stray {
     }
 }
 
+/// A value without the stray characters around it.
+#[must_use]
+pub fn without_strays(value: &str) -> &str {
+    let mut rest = value;
+    while let Some((_, shorter)) = first_stray(rest) {
+        rest = shorter;
+    }
+    rest
+}
+
+/// A stray character at one end of a value, and the value without it.
+fn first_stray(value: &str) -> Option<(Stray, &str)> {
+    if value.get(..BEARER.len()).is_some_and(|start| start.eq_ignore_ascii_case(BEARER)) {
+        return Some((Stray::Bearer, &value[BEARER.len()..]));
+    }
+    let (first, last) = (value.chars().next()?, value.chars().next_back()?);
+    match (Stray::of(first), Stray::of(last)) {
+        (Some(stray), _) => Some((stray, &value[first.len_utf8()..])),
+        (None, Some(stray)) => Some((stray, &value[..value.len() - last.len_utf8()])),
+        (None, None) => None,
+    }
+}
+
 /// The stray characters around this value, in words that follow "it has" and precede "around it". `None` where there
 /// are none.
 #[must_use]
 pub fn around(value: &str) -> Option<Text> {
     let mut found: Vec<Stray> = Vec::new();
     let mut rest = value;
-    loop {
-        let (stray, shorter) =
-            if rest.get(..BEARER.len()).is_some_and(|start| start.eq_ignore_ascii_case(BEARER)) {
-                (Stray::Bearer, &rest[BEARER.len()..])
-            } else if let Some(stray) = rest.chars().next().and_then(Stray::of) {
-                (stray, &rest[rest.chars().next().map_or(0, char::len_utf8)..])
-            } else if let Some(stray) = rest.chars().next_back().and_then(Stray::of) {
-                (stray, &rest[..rest.len() - rest.chars().next_back().map_or(0, char::len_utf8)])
-            } else {
-                break;
-            };
+    while let Some((stray, shorter)) = first_stray(rest) {
         rest = shorter;
         if !found.contains(&stray) {
             found.push(stray);
