@@ -4,7 +4,6 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use percent_encoding::percent_decode;
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -875,9 +874,24 @@ fn decode(encoded: &[u8]) -> Option<String> {
         if index > 0 {
             bytes.push(b' ');
         }
-        bytes.extend(percent_decode(word));
+        // Every request is decoded, so what stands between two escapes is copied at once.
+        let mut pieces = word.split(|byte| *byte == b'%');
+        bytes.extend_from_slice(pieces.next().unwrap_or_default());
+        for piece in pieces {
+            let (byte, rest) = escaped(piece).unwrap_or((b'%', piece));
+            bytes.push(byte);
+            bytes.extend_from_slice(rest);
+        }
     }
     String::from_utf8(bytes).ok()
+}
+
+/// The byte of an escape, and what follows it. `None`: what stands behind the percent sign is no escape.
+fn escaped(piece: &[u8]) -> Option<(u8, &[u8])> {
+    let (digits, rest) = piece.split_first_chunk::<2>()?;
+    let mut byte = [0];
+    hex::decode_to_slice(digits, &mut byte).ok()?;
+    Some((byte[0], rest))
 }
 
 fn json_value(name: &str, raw: &str) -> Result<FieldValue, UnreadableFields> {
