@@ -246,6 +246,9 @@ fn unacceptable(field: &str, reason: &Unacceptable) -> Refusal {
             bytes,
             max = pictures::BYTES_MAX
         ),
+        Unacceptable::OtherFormat { kind } => {
+            text!("{field}: it is {kind}; a PNG or JPEG is expected", field, kind = Text::new(kind))
+        }
         Unacceptable::UnknownFormat { first_bytes } => text!(
             "{field}: the picture is neither a PNG nor a JPEG: its first bytes are {first_bytes}",
             field,
