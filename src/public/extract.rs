@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::config::Http;
 use crate::http::body::{read_body, read_start};
+use crate::http::multipart::{self, PartHead};
 use crate::http::refusal::{Code, Refusal, json_response};
 
 /// The fields of a query.
@@ -100,7 +101,7 @@ pub async fn fields_of_any_kind(headers: &HeaderMap, body: Bytes) -> Result<Fiel
 
 /// Fills `fields` with what the body has, and with what was read before a fault.
 async fn read_any_kind(fields: &mut Fields, headers: &HeaderMap, body: Bytes) -> Result<(), Refusal> {
-    if let Some(boundary) = multipart_boundary(headers) {
+    if let Some(boundary) = multipart::boundary_of(headers, &body)? {
         return read_multipart(fields, boundary, body).await;
     }
     let trimmed = without_mark(&body).trim_ascii();
@@ -110,7 +111,7 @@ async fn read_any_kind(fields: &mut Fields, headers: &HeaderMap, body: Bytes) ->
         BodyKind::Json if is_empty_array => return Ok(()),
         BodyKind::Json => Fields::from_json(trimmed)?,
         BodyKind::Form => Fields::from_urlencoded(trimmed)?,
-        BodyKind::Multipart => return Err(no_boundary()),
+        BodyKind::Multipart => return Err(multipart::no_boundary()),
         got => {
             return Err(
                 UnreadableFields::WrongKind { expected: text!("a form, JSON or multipart"), got }.into()
@@ -120,25 +121,15 @@ async fn read_any_kind(fields: &mut Fields, headers: &HeaderMap, body: Bytes) ->
     Ok(())
 }
 
-/// The refusal of a multipart body whose content type does not tell where its parts end.
-pub(super) fn no_boundary() -> Refusal {
-    Refusal::new(Code::IllegalParameter, "content type: expected multipart/form-data with a boundary")
-}
-
-/// The boundary of a multipart body, when the content type says that it is one.
-#[must_use]
-pub fn multipart_boundary(headers: &HeaderMap) -> Option<String> {
-    let content_type = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
-    multer::parse_boundary(content_type).ok()
-}
-
 async fn read_multipart(fields: &mut Fields, boundary: String, body: Bytes) -> Result<(), Refusal> {
-    let unreadable =
-        |error: multer::Error| Refusal::new(Code::IllegalParameter, text!("body: {fault}", fault = error));
+    let unreadable = |error: multer::Error| {
+        Refusal::new(Code::IllegalParameter, text!("body: {fault}", fault = multipart::fault(&error)))
+    };
     let stream = futures_util::stream::iter([Ok::<_, std::convert::Infallible>(body)]);
     let mut multipart = multer::Multipart::new(stream, boundary);
     while let Some(part) = multipart.next_field().await.map_err(unreadable)? {
-        let name = part.name().unwrap_or_default().to_owned();
+        multipart::check_transfer_coding(part.headers(), "body")?;
+        let name = PartHead::of(part.headers()).name.unwrap_or_default();
         let bytes = part.bytes().await.map_err(unreadable)?;
         let value = String::from_utf8(bytes.to_vec())
             .map_err(|_| Refusal::new(Code::IllegalParameter, "body: expected UTF-8 text"))?;

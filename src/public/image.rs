@@ -35,6 +35,18 @@ const SMALL_PIECE_BYTES: u64 = 8 * 1024;
 /// A reader that takes a piece within this time may get a large one next.
 const QUICK: Duration = Duration::from_millis(250);
 
+/// What every answer of `/img/` has, refusals too: without it, a game in a browser cannot make a texture of a picture
+/// of another origin (contract 5.7.11).
+pub(super) const OF_ANY_ORIGIN: (HeaderName, HeaderValue) =
+    (header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+
+/// What a browser is told that asks before it sends headers of its own, such as `Range` of several parts.
+const PREFLIGHT: [(HeaderName, HeaderValue); 3] = [
+    (header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, HEAD")),
+    (header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("*")),
+    (header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400")),
+];
+
 /// What every picture is sent with.
 const HEADERS: [(HeaderName, HeaderValue); 4] = [
     // A picture is shown and nothing else, wherever it is opened.
@@ -91,6 +103,14 @@ pub async fn image(State(state): State<AppState>, request: Request) -> Result<Re
             Ok(partial(&asked, image.format, &part, body))
         }
     }
+}
+
+/// `OPTIONS /img/{imgId}`, the preflight of a browser. It tells nothing of the image.
+pub(super) async fn preflight() -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response.headers_mut().extend(PREFLIGHT);
+    response
 }
 
 fn thumbnail_width(text: &str) -> Result<u32, Refusal> {

@@ -19,7 +19,8 @@ use tower::util::MapRequest;
 use self::answering::Answering;
 use super::auth;
 use super::docs;
-use super::routes::{ROUTES, Route};
+use super::image;
+use super::routes::{Authentication, ROUTES, Route};
 use crate::http::refusal::{Code, Envelope, Refusal};
 use crate::state::AppState;
 
@@ -49,6 +50,9 @@ pub fn with_routes(state: AppState, table: &[Route]) -> Public {
         if of_path.iter().all(|route| route.method != "HEAD") {
             // A GET handler would take HEAD too, and a token would be issued that nobody sees.
             handler = handler.on(MethodFilter::HEAD, refuse.clone());
+        }
+        if first.authentication == Authentication::Path {
+            handler = handler.on(MethodFilter::OPTIONS, image::preflight);
         }
         handler = handler.fallback(refuse);
         if let Some(limit) = &of_clients {
@@ -80,7 +84,11 @@ async fn unknown_path(uri: Uri) -> Response {
     };
     // Nobody is known here, so it is always English.
     let text = Text::same(format_args!("path: no such endpoint: \"{}\"{documents}", path::shown(path)));
-    rendered(Refusal::transport(StatusCode::NOT_FOUND, text), envelope)
+    let mut refused = rendered(Refusal::transport(StatusCode::NOT_FOUND, text), envelope);
+    if path.starts_with("/img/") {
+        refused.headers_mut().extend([image::OF_ANY_ORIGIN]);
+    }
+    refused
 }
 
 fn method_not_allowed(methods: &[&str]) -> Response {

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::time::Duration;
 
 use axum::extract::{FromRequest, Request};
-use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use domain::fields::{FieldError, FieldErrorKind, Fields};
 use domain::text;
@@ -14,6 +13,7 @@ use multer::{Constraints, Error, Field, Multipart, SizeLimit};
 use super::error::ConsoleError;
 use super::request::{Arrival, ConsoleRequest, FORM_BYTES_MAX, read_fields};
 use crate::http::body::{TooSlow, announced_bytes, refuse_coding_as_type, too_large, too_slow_for_pace};
+use crate::http::multipart::{self, PartHead};
 use crate::operator::reconcile_upload::{FILE_BYTES_MAX, NotKept, at_a_pace, keep, no_room};
 use crate::state::AppState;
 
@@ -39,8 +39,7 @@ impl Upload {
     async fn receive(request: Request, state: &AppState) -> Result<Self, ConsoleError> {
         refuse_coding_as_type(&request)?;
         let arrival = Arrival::of(&request, state)?;
-        let media_type = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        let Some(boundary) = media_type.and_then(|media_type| multer::parse_boundary(media_type).ok()) else {
+        let Ok(boundary) = multipart::boundary(request.headers()) else {
             let fields = read_fields(state, request, FORM_BYTES_MAX).await?;
             return Ok(Self { request: arrival.request(fields)?, file: None });
         };
@@ -55,7 +54,7 @@ impl Upload {
         );
         let (mut fields, mut room) = (Fields::from_form(b"")?, FORM_BYTES_MAX);
         while let Some(mut part) = parts.next_field().await.map_err(|error| unreadable(&error, time))? {
-            let name = part.name().unwrap_or_default().to_owned();
+            let name = PartHead::of(part.headers()).name.unwrap_or_default();
             if name == FILE {
                 let file = Some(FilePart { field: part, is_too_large, time });
                 return Ok(Self { request: arrival.request(fields)?, file });

@@ -25,9 +25,9 @@ use crate::http::client_address::client_address;
 use crate::http::refusal::{Code, Envelope, Refusal, panic_text};
 use crate::http::refusal_log::Unsuccessful;
 use crate::http::request_id::{REQUEST_ID, RequestId, request_id};
-use crate::public::auth;
 use crate::public::routes::{Authentication, Route};
 use crate::public::sandbox::{self, Spoilt};
+use crate::public::{auth, image};
 use crate::state::AppState;
 
 static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -94,6 +94,9 @@ where
                 None => handled.await,
             };
             let mut response = answering.told(&begun, response, app.as_deref()).await;
+            if answering.route.is_some_and(|route| route.authentication == Authentication::Path) {
+                response.headers_mut().extend([image::OF_ANY_ORIGIN]);
+            }
             response.headers_mut().insert(REQUEST_ID.clone(), begun.request_id);
             Ok(response)
         })
