@@ -30,10 +30,9 @@ pub fn boundary(headers: &HeaderMap) -> Result<String, Refusal> {
 /// # Errors
 /// 10000200: it is multipart, and its boundary cannot be read.
 pub fn boundary_of(headers: &HeaderMap, body: &[u8]) -> Result<Option<String>, Refusal> {
-    boundary_if_multipart(headers).or_else(|refusal| match body.trim_ascii_start().starts_with(b"--") {
-        true => Err(refusal),
-        false => Ok(None),
-    })
+    let begins_with_boundary = body.trim_ascii_start().starts_with(b"--");
+    boundary_if_multipart(headers)
+        .or_else(|refusal| if begins_with_boundary { Err(refusal) } else { Ok(None) })
 }
 
 /// The boundary of every kind of multipart, because the parts are told by their own heads.

@@ -58,7 +58,7 @@ fn decoded(text: &str) -> Option<String> {
         let before = &rest[..at];
         match pieces.last_mut() {
             Some(Piece::Coded(last, all)) if *last == encoding && before.trim().is_empty() => {
-                all.extend(bytes)
+                all.extend(bytes);
             }
             Some(Piece::Coded(..)) if before.trim().is_empty() => pieces.push(Piece::Coded(encoding, bytes)),
             _ => pieces.extend([Piece::Plain(before), Piece::Coded(encoding, bytes)]),

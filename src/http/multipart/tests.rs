@@ -28,7 +28,7 @@ fn of_content_type(content_type: &str) -> Result<Option<String>, String> {
 fn parameters_are_read_as_their_standards_say() {
     for (disposition, name, file_name) in [
         (r#"form-data; name="file"; filename="a.png""#, "file", "a.png"),
-        (r#"form-data;name=file;filename=a.png"#, "file", "a.png"),
+        ("form-data;name=file;filename=a.png", "file", "a.png"),
         (r#"form-data; filename="a.png"; name="file""#, "file", "a.png"),
         (r#"Form-Data; Name="file"; FILENAME="a.png""#, "file", "a.png"),
         (r#"form-data; name = "file" ; filename = a b.png "#, "file", "a b.png"),
