@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use domain::ids::ImgId;
 use domain::text;
@@ -105,12 +105,16 @@ pub async fn image(State(state): State<AppState>, request: Request) -> Result<Re
     }
 }
 
-/// `OPTIONS /img/{imgId}`, the preflight of a browser. It tells nothing of the image.
-pub(super) async fn preflight() -> Response {
+/// The answer to the preflight of a browser, an `OPTIONS` that says which method it is about (contract 5.7.11). It tells
+/// nothing of the image.
+pub(super) fn preflight(asked: &HeaderMap) -> Option<Response> {
+    if !asked.contains_key(header::ORIGIN) || !asked.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD) {
+        return None;
+    }
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     response.headers_mut().extend(PREFLIGHT);
-    response
+    Some(response)
 }
 
 fn thumbnail_width(text: &str) -> Result<u32, Refusal> {

@@ -52,7 +52,13 @@ pub fn with_routes(state: AppState, table: &[Route]) -> Public {
             handler = handler.on(MethodFilter::HEAD, refuse.clone());
         }
         if first.authentication == Authentication::Path {
-            handler = handler.on(MethodFilter::OPTIONS, image::preflight);
+            let refuse = refuse.clone();
+            handler = handler.on(MethodFilter::OPTIONS, move |request: Request| async move {
+                match image::preflight(request.headers()) {
+                    Some(response) => response,
+                    None => refuse().await,
+                }
+            });
         }
         handler = handler.fallback(refuse);
         if let Some(limit) = &of_clients {
@@ -85,7 +91,7 @@ async fn unknown_path(uri: Uri) -> Response {
     // Nobody is known here, so it is always English.
     let text = Text::same(format_args!("path: no such endpoint: \"{}\"{documents}", path::shown(path)));
     let mut refused = rendered(Refusal::transport(StatusCode::NOT_FOUND, text), envelope);
-    if path.starts_with("/img/") {
+    if path == "/img" || path.starts_with("/img/") {
         refused.headers_mut().extend([image::OF_ANY_ORIGIN]);
     }
     refused
