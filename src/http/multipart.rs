@@ -1,4 +1,4 @@
-//! What surrounds the parts of a `multipart/form-data` body (RFC 7578): the boundary in the content type, and the name
+//! The heads of a `multipart/form-data` body (RFC 7578): the boundary in the content type, and the name
 //! and file name in the head of a part. `multer` cuts a body into parts. Its reader of these parameters looks into
 //! quoted values (<https://github.com/rwf2/multer/issues/72>), and its reader of boundaries wants quotes around `=` and `/`.
 //! So both are read here.
@@ -88,7 +88,7 @@ impl PartHead {
         let find = |name: &str| parameters.iter().find(|parameter| parameter.name == name.as_bytes());
         // The form with a charset says more, so it goes before the other (RFC 6266, 4.3).
         let ext = |name: &str| find(name).and_then(|parameter| of_ext_value(&parameter.value));
-        let plain = |name: &str| find(name).and_then(Parameter::text).map(unescaped);
+        let plain = |name: &str| find(name).and_then(HeadParameter::text).map(unescaped);
         Self {
             name: plain("name").or_else(|| ext("name*")),
             file_name: ext("filename*").or_else(|| plain("filename")).and_then(|name| said(&name)),
@@ -125,7 +125,7 @@ pub fn check_transfer_coding(headers: &HeaderMap, field: &str) -> Result<(), Ref
 }
 
 /// A parameter of a header.
-struct Parameter {
+struct HeadParameter {
     /// In small letters.
     name: Vec<u8>,
     value: Vec<u8>,
@@ -133,7 +133,7 @@ struct Parameter {
     is_closed: bool,
 }
 
-impl Parameter {
+impl HeadParameter {
     fn text(&self) -> Option<String> {
         String::from_utf8(self.value.clone()).ok()
     }
@@ -141,7 +141,7 @@ impl Parameter {
 
 /// The parameters of a header, in any order (RFC 9110, 5.6.6). A value without quotes ends at the next `;`. What stands
 /// before a name, such as the kind of the header with a comma behind it, is no part of the name.
-fn parameters(header: &[u8]) -> Vec<Parameter> {
+fn parameters(header: &[u8]) -> Vec<HeadParameter> {
     let (mut found, mut rest) = (Vec::new(), header);
     while !rest.is_empty() {
         let end = position(rest, b"=;").unwrap_or(rest.len());
@@ -154,11 +154,11 @@ fn parameters(header: &[u8]) -> Vec<Parameter> {
         let name = name.to_ascii_lowercase();
         if let Some(quoted) = value.trim_ascii_start().strip_prefix(b"\"") {
             let (value, length, is_closed) = of_quoted(quoted);
-            found.push(Parameter { name, value, is_closed });
+            found.push(HeadParameter { name, value, is_closed });
             rest = &quoted[length..];
         } else {
             let (value, behind) = value.split_at(position(value, b";").unwrap_or(value.len()));
-            found.push(Parameter { name, value: value.trim_ascii().to_vec(), is_closed: true });
+            found.push(HeadParameter { name, value: value.trim_ascii().to_vec(), is_closed: true });
             rest = behind;
         }
     }

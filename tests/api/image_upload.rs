@@ -169,7 +169,7 @@ async fn heads_of_parts_and_boundaries_are_read_as_people_write_them() {
     let answer = till.send(token("multipart/form-data; boundary==_P")).await;
     assert!(answer.message().starts_with("app_secret"), "{}", answer.body);
     let text = "content type: expected multipart/form-data with a boundary";
-    till.send(token("multipart/form-data")).await.assert_refused(10_000_200, text);
+    till.send(token("multipart/form-data")).await.assert_refused(100_200_100, text);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -38,7 +38,7 @@ pub(super) fn of_ext_value(value: &[u8]) -> Option<String> {
 }
 
 /// A piece of a name.
-enum Piece<'a> {
+enum NamePiece<'a> {
     /// As it is.
     Plain(&'a str),
     /// Bytes of neighbouring words of one charset, which may share a letter.
@@ -47,7 +47,7 @@ enum Piece<'a> {
 
 /// A text with its encoded-words decoded. Blanks between two words go (RFC 2047, 6.2).
 fn decoded(text: &str) -> Option<String> {
-    let mut pieces: Vec<Piece<'_>> = Vec::new();
+    let mut pieces: Vec<NamePiece<'_>> = Vec::new();
     let (mut rest, mut searched) = (text, 0);
     while let Some(at) = rest[searched..].find("=?").map(|at| searched + at) {
         let Some(word) = Word::at_start(&rest[at..]) else {
@@ -57,18 +57,20 @@ fn decoded(text: &str) -> Option<String> {
         let (encoding, bytes) = word.bytes()?;
         let before = &rest[..at];
         match pieces.last_mut() {
-            Some(Piece::Coded(last, all)) if *last == encoding && before.trim().is_empty() => {
+            Some(NamePiece::Coded(last, all)) if *last == encoding && before.trim().is_empty() => {
                 all.extend(bytes);
             }
-            Some(Piece::Coded(..)) if before.trim().is_empty() => pieces.push(Piece::Coded(encoding, bytes)),
-            _ => pieces.extend([Piece::Plain(before), Piece::Coded(encoding, bytes)]),
+            Some(NamePiece::Coded(..)) if before.trim().is_empty() => {
+                pieces.push(NamePiece::Coded(encoding, bytes))
+            }
+            _ => pieces.extend([NamePiece::Plain(before), NamePiece::Coded(encoding, bytes)]),
         }
         (rest, searched) = (&rest[at + word.length..], 0);
     }
-    pieces.push(Piece::Plain(rest));
+    pieces.push(NamePiece::Plain(rest));
     let texts = pieces.into_iter().map(|piece| match piece {
-        Piece::Plain(text) => Some(text.to_owned()),
-        Piece::Coded(encoding, bytes) => text_of(encoding, &bytes),
+        NamePiece::Plain(text) => Some(text.to_owned()),
+        NamePiece::Coded(encoding, bytes) => text_of(encoding, &bytes),
     });
     texts.collect()
 }
