@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use domain::body::without_mark;
 use domain::ids::AppId;
 use domain::signature::PayKey;
 use domain::wallet::canonical_string;
@@ -142,7 +143,8 @@ impl JudgeAnswer {
     /// `None` for anything that is not a verdict.
     fn read(bytes: &Bytes) -> Option<Self> {
         // An array of the values in their order would be read as well.
-        let text = bytes.trim_ascii_start().strip_prefix(b"{").map(|_| bytes)?;
+        let text = without_mark(bytes);
+        text.trim_ascii_start().strip_prefix(b"{")?;
         let answer: Self = serde_json::from_slice(text).ok()?;
         Some(Self { reason: answer.reason.chars().take(REASON_CHARS_MAX).collect(), ..answer })
     }
@@ -160,7 +162,9 @@ mod tests {
     /// Rule: a verdict is one of two words; whatever else comes is none, and never taken for "allow".
     #[test]
     fn what_is_no_verdict_is_none() {
-        assert_eq!(read(r#"{"verdict":"allow"}"#), Some((JudgeVerdict::Allow, String::new())));
+        for allowed in [r#"{"verdict":"allow"}"#, "\u{feff}{\"verdict\":\"allow\"}"] {
+            assert_eq!(read(allowed), Some((JudgeVerdict::Allow, String::new())));
+        }
         assert_eq!(
             read(r#"{"verdict":"block","reason":"r","x":1}"#),
             Some((JudgeVerdict::Block, "r".to_owned()))

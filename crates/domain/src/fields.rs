@@ -391,7 +391,6 @@ impl Fields {
     /// # Errors
     /// Anything that is not one JSON object, a name given twice, too many fields.
     pub fn from_strict_json(body: &[u8]) -> Result<Self, UnreadableFields> {
-        let body = without_mark(body);
         let mut members = if body.trim_ascii().is_empty() {
             Vec::new()
         } else {

@@ -61,7 +61,7 @@ fn decoded(text: &str) -> Option<String> {
                 all.extend(bytes);
             }
             Some(NamePiece::Coded(..)) if before.trim().is_empty() => {
-                pieces.push(NamePiece::Coded(encoding, bytes))
+                pieces.push(NamePiece::Coded(encoding, bytes));
             }
             _ => pieces.extend([NamePiece::Plain(before), NamePiece::Coded(encoding, bytes)]),
         }

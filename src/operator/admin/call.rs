@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use axum::body::Body;
 use axum::extract::{FromRequestParts as _, RawPathParams, Request};
 use axum::http::{HeaderMap, HeaderName, header};
+use domain::body::without_mark;
 use domain::console_user::Role;
 use domain::fields::{Expected, FieldError, Fields};
 use domain::idempotency::IdempotentRequest;
@@ -75,16 +76,17 @@ impl Call {
         }
         let bytes_max = route.access.body_bytes_max();
         let body = read_body_of(&state.config.http, body, bytes_max).await?;
+        let body = without_mark(&body);
         if !body.is_empty() {
             has_type(&parts.headers, "application/json").then_some(()).ok_or_else(messages::not_json)?;
         }
-        let fields = Fields::from_strict_json(&body)?;
+        let fields = Fields::from_strict_json(body)?;
         let mut once = None;
         if route.access == RouteEffect::Once {
             once = Some(IdempotentRequest {
                 api_key: key.name.clone(),
                 idempotency_key: idempotency_key(&parts.headers)?,
-                content: content(route, parts.uri.path(), &body),
+                content: content(route, parts.uri.path(), body),
                 attempt: random_bytes(),
                 answer_key: answer_key(&key_text),
             });
