@@ -50,7 +50,7 @@ refusals! { Refusal:
 
 /// The refusal of this credential, with what is around it (contract 2.11).
 pub(super) fn with_strays(refusal: Refusal, credential: &str) -> Refusal {
-    Refusal { message: strays::told(refusal.message, credential), ..refusal }
+    Refusal { message: strays::told(refusal.message, strays::around(credential)), ..refusal }
 }
 
 /// The refusal of a credential that is empty, in a wrong place or missing.
@@ -179,13 +179,8 @@ pub async fn authenticate_call(
         }
         Err(why) => not_signed(why),
     };
-    let refusal = match strays {
-        Some(strays) if not_signed.code == Code::BadSignature => {
-            let refusal = not_signed.message;
-            Refusal { message: text!("{refusal}; it has {strays} around it", refusal, strays), ..not_signed }
-        }
-        Some(_) | None => not_signed,
-    };
+    let strays = strays.filter(|_| not_signed.code == Code::BadSignature);
+    let refusal = Refusal { message: strays::told(not_signed.message, strays), ..not_signed };
     Err(CallRefused { refusal, signed: None })
 }
 

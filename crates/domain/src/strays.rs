@@ -94,10 +94,10 @@ pub fn around(value: &str) -> Option<Text> {
     Some(names.fold(first, |some, more| text!("{some} and {more}", some, more)))
 }
 
-/// A refusal of this credential, and what is around it.
+/// A refusal of a credential, and the stray characters around it.
 #[must_use]
-pub fn told(refusal: Text, credential: &str) -> Text {
-    match around(credential) {
+pub fn told(refusal: Text, strays: Option<Text>) -> Text {
+    match strays {
         Some(strays) => text!("{refusal}; it has {strays} around it", refusal, strays),
         None => refusal,
     }

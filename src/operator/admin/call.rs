@@ -199,7 +199,7 @@ async fn authenticate(state: &AppState, headers: &HeaderMap) -> Result<(ApiKey, 
 /// The refusal of a text that is no key. It says what is around the text (contract 2.11).
 fn unknown_key(token: &str) -> Problem {
     let unknown = messages::key_unknown();
-    let told = strays::told(Text::same(&unknown.detail), token);
+    let told = strays::told(Text::same(&unknown.detail), strays::around(token));
     Problem { detail: told.english(), ..unknown }
 }
 

@@ -1,9 +1,6 @@
 //! A right signature that is written wrong (contract 3.7.2): the bytes are right, and the text is not 64 digits.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD_NO_PAD;
-
-use super::Mistake;
+use super::{Mistake, of_base64};
 use crate::strays::without_strays;
 
 /// The longest text before the digits that is a prefix: `HMAC-SHA256 Signature=`.
@@ -42,7 +39,9 @@ pub(super) fn miswritten(text: &str, right: &str) -> Option<Mistake> {
         return Some(Mistake::PartOfSign);
     }
     let is_right = |text: Vec<u8>| text.eq_ignore_ascii_case(right.as_bytes());
-    if hex::decode(&digits).is_ok_and(is_right) || of_base64(text).is_some_and(is_right) {
+    if hex::decode(&digits).is_ok_and(is_right)
+        || of_base64(&text.replace(['\r', '\n'], "")).is_some_and(is_right)
+    {
         return Some(Mistake::EncodedTwice);
     }
     None
@@ -54,15 +53,11 @@ fn with_sign(bytes: &[u8], digits: usize) -> String {
     bytes.iter().map(word).collect::<Vec<_>>().concat()
 }
 
-/// Base64 in either alphabet, in lines or in one.
-fn of_base64(text: &str) -> Option<Vec<u8>> {
-    let text: String = text.chars().filter(|character| !matches!(character, '\r' | '\n')).collect();
-    let text = text.trim_end_matches('=').replace([' ', '-'], "+").replace('_', "/");
-    STANDARD_NO_PAD.decode(text).ok()
-}
-
 #[cfg(test)]
 mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD_NO_PAD;
+
     use super::*;
 
     const RIGHT: &str = "0a0bff7f9b2d71e4c05fa8360a0bff7f9b2d71e4c05fa8360a0bff7f9b2d7100";
