@@ -12,6 +12,7 @@ use super::master_key::MasterKeyCommand;
 use super::player::PlayerCommand;
 use super::receiver::{OneReceiver, ReceiverArguments};
 use super::token::TokenCommand;
+use super::wallet::WalletArguments;
 use super::{StoreCommand, api_key::ApiKeyArguments};
 
 /// Asks before a command that needs it, unless `--yes` is given.
@@ -35,6 +36,9 @@ fn consequence(command: &StoreCommand) -> Option<String> {
         }
         StoreCommand::App(AppArguments::RotateSecret { app_id }) => {
             format!("The app secret before the present one of the app {app_id} will no longer be valid.")
+        }
+        StoreCommand::Wallet(WalletArguments::Freeze { app_id, open_id, .. }) => {
+            format!("Every server will refuse what the app {app_id} asks of the purses of {open_id}.")
         }
         StoreCommand::Token(TokenCommand::Revoke { app_id, all: true, .. }) => {
             format!("Every access token of the app {app_id} will be refused.")

@@ -3,7 +3,7 @@
 use clap::Command;
 
 /// The words of a command, and its examples. After two blanks and `#` stands a comment.
-const EXAMPLES: [(&str, &[&str]); 88] = [
+const EXAMPLES: [(&str, &[&str]); 90] = [
     ("serve", &["minitill serve", "minitill serve --config /etc/minitill.toml"]),
     ("status", &["minitill status", "minitill status --json"]),
     ("health", &["minitill health", "minitill health --ready"]),
@@ -129,6 +129,14 @@ const EXAMPLES: [(&str, &[&str]); 88] = [
     ("wallet debit", &["minitill wallet debit mygame player-1 --free 40 --ref mistake-1 --note mistake"]),
     ("wallet cancel", &["minitill wallet cancel mygame order1001 --amount 60 --ref case-8"]),
     ("wallet import", &["minitill wallet import mygame balances.csv"]),
+    (
+        "wallet freeze",
+        &[
+            "minitill wallet freeze mygame player-1 --reason chargeback",
+            "minitill wallet freeze mygame player-1 --reason chargeback --until 2027-01-31  # thaws by itself",
+        ],
+    ),
+    ("wallet thaw", &["minitill wallet thaw mygame player-1 --reason settled"]),
     ("wallet show", &["minitill wallet show mygame player-1"]),
     ("wallet statement", &["minitill wallet statement mygame player-1 --format csv"]),
     ("exchange list", &["minitill exchange list order1001", "minitill exchange list order1001 --app mygame"]),

@@ -8,12 +8,15 @@ use std::path::PathBuf;
 
 use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand, ValueEnum};
-use domain::ids::{AppId, BizNo, CreditRef, OpenId};
+use domain::ids::{AppId, BizNo, CreditRef, OpenId, Reason};
+use domain::moment;
 use domain::moment::rfc3339;
+use domain::operation::freeze::FreezeCommand;
 use domain::operation::wallet::{Credit, Debit, GiveBack, WalletCommand, unknown_player};
 use domain::wallet::{Amount, check_credit};
 use futures_util::TryStreamExt as _;
 use store::{ArchivedPart, CsvReader, LedgerFilter, Store};
+use time::OffsetDateTime;
 
 use super::output::{complain, ignore_gone_reader, tab_separated, terminal_width};
 use super::{Context, not_done, refused};
@@ -85,6 +88,29 @@ pub(super) enum WalletArguments {
         #[command(flatten)]
         unknown: UnknownPlayers,
     },
+    /// Freeze a player's wallet: within a second every server refuses what a game asks of its purses
+    Freeze {
+        /// App of the wallet
+        app_id: AppId,
+        /// Player of the wallet
+        open_id: OpenId,
+        /// Reason, for the operator's log; the game never sees it
+        #[arg(long)]
+        reason: Reason,
+        /// Time when the freeze ends by itself, such as 2026-11-21T08:00; without it `wallet thaw` ends it
+        #[arg(long, value_name = "TIME", value_parser = moment::parse)]
+        until: Option<OffsetDateTime>,
+    },
+    /// End the freeze of a player's wallet
+    Thaw {
+        /// App of the wallet
+        app_id: AppId,
+        /// Player of the wallet
+        open_id: OpenId,
+        /// Reason, for the operator's log
+        #[arg(long)]
+        reason: Option<Reason>,
+    },
     /// Show both balances of a wallet
     Show {
         /// App of the wallet
@@ -145,6 +171,13 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: WalletArgum
             let import = import::Import { app_id: &app_id, file: &file, create: unknown.create };
             import::run(context, store, import).await
         }
+        WalletArguments::Freeze { app_id, open_id, reason, until } => {
+            let command = FreezeCommand::Freeze { reason, until };
+            set_freeze(context, store, (&app_id, &open_id), command).await
+        }
+        WalletArguments::Thaw { app_id, open_id, reason } => {
+            set_freeze(context, store, (&app_id, &open_id), FreezeCommand::Thaw { reason }).await
+        }
         WalletArguments::Show { app_id, open_id } => {
             let wallet = store.wallet(&app_id, &open_id).await?;
             context.output.show(&wallet.ok_or_else(|| unknown_wallet(&app_id, &open_id))?)
@@ -184,6 +217,22 @@ async fn change(
 ) -> Result<()> {
     let report = store.change_wallet(&context.operator, app_id, command).await.map_err(not_done)?;
     context.output.show(&report)
+}
+
+/// Freezes a wallet or thaws it, and prints how it is now.
+async fn set_freeze(
+    context: &Context,
+    store: &Store,
+    (app_id, open_id): (&AppId, &OpenId),
+    command: FreezeCommand,
+) -> Result<()> {
+    let report = store.freeze_wallet(&context.operator, app_id, open_id, command).await.map_err(not_done)?;
+    let text = match (report.frozen, &report.until) {
+        (false, _) => format!("The wallet of {open_id} is not frozen."),
+        (true, None) => format!("The wallet of {open_id} is frozen until `minitill wallet thaw` ends it."),
+        (true, Some(until)) => format!("The wallet of {open_id} is frozen until {until}."),
+    };
+    context.output.print(&report, text)
 }
 
 fn parse_amount(text: &str) -> Result<Amount, String> {

@@ -12,6 +12,7 @@ use domain::fields::{FieldError, UnreadableFields};
 use domain::redaction::redacted;
 use domain::text;
 use domain::text::{Language, Text};
+use domain::wallet::Balances;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -192,8 +193,16 @@ pub enum Advice {
     Signature(SignatureAdvice),
     /// About a fetch (contract 5.3.17).
     Fetch(FetchAdvice),
-    /// About a deduction that the balance does not cover.
+    /// What the purses hold, which do not cover a deduction or are frozen.
     Balances(BalancesAdvice),
+}
+
+impl Advice {
+    /// Both purses.
+    pub fn of(balances: Balances) -> Self {
+        let (free_balance, charge_balance) = (balances.free(), balances.charge());
+        Self::Balances(BalancesAdvice { free_balance, charge_balance })
+    }
 }
 
 /// The advice beside refusals of the calls of the wallet.
@@ -205,7 +214,7 @@ enum ExchangeAdvice {
     Balances(BalancesAdvice),
 }
 
-/// Both purses, which do not cover what was asked for.
+/// Both purses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BalancesAdvice {

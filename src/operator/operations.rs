@@ -47,6 +47,8 @@ operations! {
     "wallet.credits": "wallet import", "creditWallets", -;
     "wallet.debit": "wallet debit", "debitWallet", "/console/apps/{app_id}/players/{open_id}/debit";
     "wallet.cancel": "wallet cancel", "cancelExchange", "/console/apps/{app_id}/exchanges/{biz_no}/give-back";
+    "wallet.freeze": "wallet freeze", "freezeWallet", "/console/apps/{app_id}/players/{open_id}/freeze";
+    "wallet.thaw": "wallet thaw", "thawWallet", "/console/apps/{app_id}/players/{open_id}/thaw";
     // The form of the change asks, when the change is too large for one person.
     "change_request.ask": -, -, "/console/apps/{app_id}/players/{open_id}/credit";
     "change_request.confirm": -, -, "/console/apps/{app_id}/request/confirm";

@@ -25,6 +25,7 @@ mod exchange;
 mod exchange_assumptions;
 mod exchange_batches;
 mod exchange_races;
+mod freezes;
 mod front;
 mod health;
 mod hostile_urls;

@@ -124,6 +124,8 @@ codes! {
         "over a limit; the text names it";
     NumberClosed = 10_000_608, [], Closed, [Exchange, Present, Cancel],
         "the number was closed by a query";
+    WalletFrozen = 10_000_609, [], Free, [Exchange, Present, Cancel],
+        "an operator has frozen the wallet";
     IllegalPath = 10_001_007, [], Unknown, [OrderReport],
         "illegal path";
     IllegalPoiId = 10_002_003, [], Unknown, [OrderReport],

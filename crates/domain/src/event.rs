@@ -11,7 +11,9 @@ use super::fields::Expected;
 use super::ids::WalletNo;
 use super::ledger::ReferenceKind;
 
-pub use data::{CancelData, EventData, ExchangeData, ImageData, OperatorData, OrderData, PresentData};
+pub use data::{
+    CancelData, EventData, ExchangeData, FreezeData, ImageData, OperatorData, OrderData, PresentData,
+};
 
 crate::word_enum! {
     /// The type of an event.
@@ -26,6 +28,10 @@ crate::word_enum! {
         WalletCredited = "wallet.credited",
         /// An operator debited a wallet.
         WalletDebited = "wallet.debited",
+        /// An operator froze a wallet, or changed how long it is frozen.
+        WalletFrozen = "wallet.frozen",
+        /// An operator ended the freeze of a wallet.
+        WalletThawed = "wallet.thawed",
         /// A report made or changed an order.
         OrderChanged = "order.changed",
         /// An image was blocked.
@@ -118,7 +124,12 @@ pub enum EventKeys {
     Orders(Vec<(String, i64)>),
     /// Images: `imgId`.
     Images(Vec<String>),
+    /// Freezes: wallet, and when it thaws by itself, in Unix milliseconds: [`NO_END`], or 0 once it has thawed.
+    Freezes(Vec<(WalletNo, i64)>),
 }
+
+/// A freeze without an end of its own.
+pub const NO_END: i64 = i64::MAX;
 
 impl EventKeys {
     /// The bytes as they are stored: the numbers of a key have eight bytes each, the highest first; a text stands behind
@@ -127,9 +138,9 @@ impl EventKeys {
     pub fn encoded(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         match self {
-            Self::Entries(entries) => {
-                for (wallet_no, seq) in entries {
-                    add_entry(&mut bytes, *wallet_no, *seq);
+            Self::Entries(pairs) | Self::Freezes(pairs) => {
+                for (wallet_no, number) in pairs {
+                    add_entry(&mut bytes, *wallet_no, *number);
                 }
             }
             Self::Orders(orders) => {
@@ -173,7 +184,9 @@ impl EventKeys {
                 | EventType::PresentSucceeded
                 | EventType::CancelSucceeded
                 | EventType::WalletCredited
-                | EventType::WalletDebited => {
+                | EventType::WalletDebited
+                | EventType::WalletFrozen
+                | EventType::WalletThawed => {
                     entries.push((WalletNo(take_number(bytes)?), take_number(bytes)?));
                 }
             }
@@ -181,6 +194,7 @@ impl EventKeys {
         Some(match of {
             EventType::OrderChanged => Self::Orders(orders),
             EventType::ImageBlocked => Self::Images(images),
+            EventType::WalletFrozen | EventType::WalletThawed => Self::Freezes(entries),
             _ => Self::Entries(entries),
         })
     }
@@ -251,8 +265,9 @@ mod tests {
             orders in proptest::collection::vec(("[0-9A-Za-z_*-]{6,32}", any::<i64>()), 0..20),
             images in proptest::collection::vec("[0-9a-f]{48}", 0..20),
         ) {
-            let entries = entries.into_iter().map(|(wallet_no, seq)| (WalletNo(wallet_no), seq)).collect();
+            let entries: Vec<_> = entries.into_iter().map(|(wallet_no, seq)| (WalletNo(wallet_no), seq)).collect();
             for (of, keys) in [
+                (EventType::WalletFrozen, EventKeys::Freezes(Vec::clone(&entries))),
                 (EventType::WalletDebited, EventKeys::Entries(entries)),
                 (EventType::OrderChanged, EventKeys::Orders(orders)),
                 (EventType::ImageBlocked, EventKeys::Images(images)),

@@ -42,6 +42,8 @@ domain::word_enum! {
         WalletCredits = "wallet.credits",
         WalletDebit = "wallet.debit",
         WalletCancel = "wallet.cancel",
+        WalletFreeze = "wallet.freeze",
+        WalletThaw = "wallet.thaw",
         /// Somebody asked for a large change, which waits for a second person.
         ChangeRequestAsk = "change_request.ask",
         ChangeRequestConfirm = "change_request.confirm",

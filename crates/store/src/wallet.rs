@@ -3,6 +3,7 @@
 mod change;
 mod credits;
 mod csv_file;
+mod freeze;
 mod ledger;
 mod search;
 mod submit;
@@ -45,6 +46,12 @@ pub struct Wallet {
     pub charge_balance: i64,
     /// Number of ledger entries.
     pub entries: i64,
+    /// Whether an operator has frozen it (contract 17).
+    pub frozen: bool,
+    /// When the freeze ends by itself. `null` where it does not, and for a wallet that is not frozen.
+    #[serde(with = "time::serde::rfc3339::option")]
+    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
+    pub frozen_until: Option<OffsetDateTime>,
 }
 
 /// A wallet, and how its player was refused (contract 13.1).
@@ -139,7 +146,9 @@ impl Store {
         Ok(sqlx::query_as!(
             Wallet,
             r#"SELECT app_id AS "app_id!", open_id AS "open_id!", free_balance AS "free_balance!",
-                    charge_balance AS "charge_balance!", entry_count AS "entries!"
+                    charge_balance AS "charge_balance!", entry_count AS "entries!",
+                    coalesce(frozen_until > now(), false) AS "frozen!",
+                    CASE WHEN frozen_until > now() AND isfinite(frozen_until) THEN frozen_until END AS frozen_until
              FROM players WHERE app_id = $1 AND open_id = $2"#,
             app_id.as_str(),
             open_id.as_str()

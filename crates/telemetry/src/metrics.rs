@@ -68,7 +68,7 @@ impl Default for ExchangeMetrics {
     }
 }
 
-const OUTCOME_NAMES: [&str; 13] = [
+const OUTCOME_NAMES: [&str; 14] = [
     "done",
     "replayed",
     "balance",
@@ -82,13 +82,14 @@ const OUTCOME_NAMES: [&str; 13] = [
     "more_than_left",
     "unknown_number",
     "purse_full",
+    "frozen",
 ];
 
 fn outcome_index(outcome: &WalletOutcome) -> usize {
     match outcome {
         WalletOutcome::Done(_) => 0,
         WalletOutcome::Replayed(_) => 1,
-        WalletOutcome::Balance(_) => 2,
+        WalletOutcome::Balance { .. } => 2,
         WalletOutcome::Number(_) => 3,
         WalletOutcome::Refused(why) => match why {
             Refused::Conflict => 4,
@@ -100,6 +101,7 @@ fn outcome_index(outcome: &WalletOutcome) -> usize {
             Refused::MoreThanLeft { .. } => 10,
             Refused::UnknownNumber => 11,
             Refused::PurseFull => 12,
+            Refused::Frozen(_) => 13,
         },
     }
 }

@@ -1,11 +1,12 @@
 //! Players and their wallets.
 
 use domain::fields::{Expected, FieldError, parse_integer};
-use domain::ids::{CreditRef, OpenId};
+use domain::ids::{CreditRef, OpenId, Reason};
 use domain::operation::app::KnownPlayers;
+use domain::operation::freeze::{FreezeCommand, FreezeReport};
 use domain::operation::wallet::{ChangedPurses, Credit, Debit, WalletCommand, WalletReport};
 use domain::wallet::check_credit;
-use serde_json::json;
+use serde_json::{Value, json};
 use store::{EntryKind, LedgerFilter, LedgerRow, PlayerCursor, PlayerFilter, Wallet, WalletDetail};
 
 use super::apps::command;
@@ -74,6 +75,19 @@ routes! { "Players":
         .read(|body| debit_from(&OpenId::parse(OPEN_ID).expect("it is an id"), body))
         .wrong("free", "expected an integer from 0 to 9223372036854775807, got -5")
         .refuses([example::ref_used(), example::not_covered()]);
+    /// Freeze a wallet
+    ///
+    /// Stops one player: within a second every server refuses the player's exchanges, presents and cancels with 10000609.
+    /// Queries, balances and what operators do go on. A second freeze replaces `reason` and `until`.
+    POST "/apps/{app_id}/wallets/{open_id}/freezes", "freezeWallet", Once(Administer): freeze -> FreezeReport =>
+        answers("frozen", "The wallet is frozen.", freeze_example(true))
+            .read(freeze_command)
+            .wrong("reason", "is missing");
+    /// Thaw a wallet
+    ///
+    /// Ends a freeze. It has no body. A wallet that is not frozen stays as it is.
+    DELETE "/apps/{app_id}/wallets/{open_id}/freezes", "thawWallet", Replace(Administer): thaw -> FreezeReport =>
+        answers("thawed", "The wallet is not frozen.", freeze_example(false)).members([]);
 }
 
 /// Longest note of a credit, in bytes.
@@ -172,6 +186,27 @@ async fn changed(
     }
 }
 
+async fn freeze(state: &AppState, call: &Call) -> Result<FreezeReport, Problem> {
+    set_freeze(state, call, call.read(freeze_command)?).await
+}
+
+async fn thaw(state: &AppState, call: &Call) -> Result<FreezeReport, Problem> {
+    call.fields.only(&[])?;
+    set_freeze(state, call, FreezeCommand::Thaw { reason: None }).await
+}
+
+async fn set_freeze(state: &AppState, call: &Call, command: FreezeCommand) -> Result<FreezeReport, Problem> {
+    let (app_id, open_id) = (call.app_id()?, call.segment("open_id", "player", OpenId::parse)?);
+    Ok(state.store.freeze_wallet(&call.operator(), &app_id, &open_id, command).await?)
+}
+
+fn freeze_command(body: &mut Input<'_>) -> Result<FreezeCommand, FieldError> {
+    let words = "Why, for the operator's log. The game never sees it.";
+    let reason = body.field("reason", words).required("chargeback", Reason::parse)?;
+    let until = moment(body.field("until", "When it ends by itself; without it an operator ends it."))?;
+    Ok(FreezeCommand::Freeze { reason, until })
+}
+
 fn debit_from(open_id: &OpenId, body: &mut Input<'_>) -> Result<Debit, FieldError> {
     let free = body.field("free", "Gifted currency to take; 0 without it.").example(30);
     let free = free.integer(0, i64::MAX)?.unwrap_or_default();
@@ -208,5 +243,17 @@ fn credit_to(open_id: &OpenId, body: &mut Input<'_>) -> Result<Credit, FieldErro
 
 fn wallet_example() -> Wallet {
     let (app_id, open_id) = (APP_ID.to_owned(), OPEN_ID.to_owned());
-    Wallet { app_id, open_id, free_balance: 40, charge_balance: 100, entries: 1 }
+    Wallet {
+        app_id,
+        open_id,
+        free_balance: 40,
+        charge_balance: 100,
+        entries: 1,
+        frozen: false,
+        frozen_until: None,
+    }
+}
+
+fn freeze_example(frozen: bool) -> Value {
+    json!({ "app_id": APP_ID, "open_id": OPEN_ID, "frozen": frozen, "until": null })
 }

@@ -14,6 +14,7 @@ mod change_notice;
 mod error;
 mod exchange;
 mod exchanges;
+mod freeze;
 mod guard;
 mod health;
 pub(crate) mod i18n;
@@ -61,7 +62,7 @@ use crate::operator::oidc::SignInProvider;
 use crate::state::AppState;
 
 /// The tables of all parts. A part that is not listed here has no pages.
-const PARTS: [&[ConsoleRoute]; 26] = [
+const PARTS: [&[ConsoleRoute]; 27] = [
     asset::ROUTES,
     sign_in::ROUTES,
     oidc::ROUTES,
@@ -70,6 +71,7 @@ const PARTS: [&[ConsoleRoute]; 26] = [
     health::ROUTES,
     search::ROUTES,
     player::ROUTES,
+    freeze::ROUTES,
     wallet_change::ROUTES,
     wallet_change::requests::ROUTES,
     exchange::ROUTES,

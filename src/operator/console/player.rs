@@ -19,6 +19,7 @@ use store::{
 use super::change_notice::change_notice;
 use super::error::ConsoleError;
 use super::exchange::{exchange_path, times_in_words};
+use super::freeze;
 use super::i18n::{Moment as _, parse_moment};
 use super::orders::{status_class, status_words};
 use super::page::{Page, Section, Shown, render_search};
@@ -78,6 +79,8 @@ struct PlayerTemplate<'a> {
     wallet: &'a Wallet,
     /// Whether the app knows the player. The wallet of another one is empty.
     is_known: bool,
+    /// Who has frozen the wallet, when and why.
+    freeze: Option<OperatorLogLine>,
     totals: Option<WalletTotals>,
     /// The entries that are no longer in the ledger.
     archived: Option<ArchivedPart>,
@@ -116,21 +119,24 @@ async fn player(Path(names): Path<(String, String)>, request: ConsoleRequest) ->
     let wallet = known.unwrap_or_else(|| empty_wallet(&app_id, &open_id));
     // The message about a change stands on the first page only.
     let older = |next: &HistoryCursor| {
-        request.address(&[("changed", ""), ("again", ""), ("after", &next.to_string())])
+        request.address(&[("changed", ""), ("again", ""), ("done", ""), ("after", &next.to_string())])
     };
     let csv = |excel: &str| {
         let path = format!("{}/ledger.csv", player_path(&wallet.app_id, &wallet.open_id));
         // The file has ledger entries alone.
         let kind = filter.kind.filter(|kind| kind.entry().is_some()).map_or("", HistoryKind::as_str);
-        let changed = [("changed", ""), ("again", ""), ("after", ""), ("kind", kind), ("excel", excel)];
+        let changed =
+            [("changed", ""), ("again", ""), ("done", ""), ("after", ""), ("kind", kind), ("excel", excel)];
         address(&path, &request.fields, &changed)
     };
     let is_here = |change: &ChangeRecord| change.open_id == open_id.as_str();
     let notice = change_notice(&request, &app_id, is_here).await?;
+    let notice = notice.or_else(|| request.notice(freeze::NOTICES));
     let page = request.page(Section::PLAYERS, text!("Player {open_id}", open_id));
     let template = PlayerTemplate {
         page: Page { notice, ..page.marking(&wrong) },
         is_known,
+        freeze: if wallet.frozen { store.freeze_of(&app_id, &open_id).await? } else { None },
         archived: store.archived_part(&app_id, &open_id).await?,
         totals: if is_known { store.wallet_totals(&wallet).await? } else { None },
         wallet: &wallet,
@@ -201,7 +207,15 @@ fn no_player((app_id, open_id): &(String, String)) -> ConsoleError {
 /// The wallet of a player whom the app does not know.
 pub(super) fn empty_wallet(app_id: &AppId, open_id: &OpenId) -> Wallet {
     let (app_id, open_id) = (app_id.to_string(), open_id.to_string());
-    Wallet { app_id, open_id, free_balance: 0, charge_balance: 0, entries: 0 }
+    Wallet {
+        app_id,
+        open_id,
+        free_balance: 0,
+        charge_balance: 0,
+        entries: 0,
+        frozen: false,
+        frozen_until: None,
+    }
 }
 
 /// The path of a player's page.

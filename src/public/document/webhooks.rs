@@ -1,7 +1,8 @@
 //! The notifications in the OpenAPI document (contract 12.3): one webhook for each type of events.
 
 use domain::event::{
-    CancelData, EventData, EventType, ExchangeData, ImageData, OperatorData, OrderData, PresentData,
+    CancelData, EventData, EventType, ExchangeData, FreezeData, ImageData, OperatorData, OrderData,
+    PresentData,
 };
 use serde_json::{Value, json};
 
@@ -25,6 +26,8 @@ fn webhook(of: EventType) -> Webhook {
         EventType::WalletCredited => ("An operator has credited a wallet", schema::<OperatorData>()),
         EventType::WalletDebited => ("An operator has debited a wallet", schema::<OperatorData>()),
         EventType::OrderChanged => ("A report has made or changed an order", schema::<OrderData>()),
+        EventType::WalletFrozen => ("An operator has frozen a wallet", schema::<FreezeData>()),
+        EventType::WalletThawed => ("An operator has ended the freeze of a wallet", schema::<FreezeData>()),
         EventType::ImageBlocked => ("An image was blocked", schema::<ImageData>()),
     };
     Webhook { name: of.as_str(), operation: operation(of, summary, &data), schema: data }

@@ -32,16 +32,19 @@ struct Purses {
     /// Charged currency.
     #[schemars(range(min = 0))]
     charge_balance: i64,
+    /// `true` while an operator has frozen the wallet; else it is absent.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    frozen: bool,
 }
 
-impl From<Balances> for Purses {
-    fn from(balances: Balances) -> Self {
-        Self { free_balance: balances.free(), charge_balance: balances.charge() }
+impl Purses {
+    fn new(balances: Balances, frozen: bool) -> Self {
+        Self { free_balance: balances.free(), charge_balance: balances.charge(), frozen }
     }
 }
 
-pub(super) fn answered(balances: Balances) -> Response {
-    answer(&Purses::from(balances))
+pub(super) fn answered(balances: Balances, is_frozen: bool) -> Response {
+    answer(&Purses::new(balances, is_frozen))
 }
 
 /// The description of the balance in the API's document.
@@ -49,7 +52,7 @@ pub(in crate::public) fn describe(config: &Config) -> Operation<Refusal> {
     let description = format!(
         "Shows both purses as of one moment after the request came. It changes nothing.\n\n{SIGNATURE}"
     );
-    let purses = Purses::from(Balances::new(40, 100).unwrap_or_default());
+    let purses = Purses::new(Balances::new(40, 100).unwrap_or_default(), false);
     describe::call(WalletCall::Balance, config, "Show both purses", description).answers(Success::json(
         "balance",
         "40 gifted and 100 charged coins.",

@@ -65,8 +65,13 @@ pub(super) fn scope_missing(scope: Scope) -> Example<Refusal> {
 }
 
 /// The refusals that changes share.
-pub(super) fn refusals_of_changes() -> [Example<Refusal>; 3] {
-    [example::biz_no_conflict(), example::biz_no_expired(), example::biz_no_closed()]
+pub(super) fn refusals_of_changes() -> [Example<Refusal>; 4] {
+    [
+        example::biz_no_conflict(),
+        example::biz_no_expired(),
+        example::biz_no_closed(),
+        example::wallet_frozen(),
+    ]
 }
 
 /// The answer of a repeat.

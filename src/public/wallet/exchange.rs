@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::describe::{self, replayed};
 use super::{WalletSuccess, answer};
 use crate::config::Config;
-use crate::http::refusal::{Advice, BalancesAdvice, Code, Refusal};
+use crate::http::refusal::{Advice, Code, Refusal};
 use crate::openapi::{Operation, PAY_KEY, Success, refusals};
 use crate::state::AppState;
 
@@ -21,8 +21,7 @@ refusals! { Refusal:
 }
 
 pub(super) fn not_covered(balances: Balances) -> Refusal {
-    let data = BalancesAdvice { free_balance: balances.free(), charge_balance: balances.charge() };
-    let data = Some(Advice::Balances(data));
+    let data = Some(Advice::of(balances));
     Refusal { data, ..Refusal::new(Code::InsufficientBalance, "amount: the balance does not cover it") }
 }
 

@@ -20,7 +20,7 @@ use domain::moment;
 use domain::sandbox::SandboxApp;
 use domain::text;
 use domain::wallet::{
-    Action, Change, Reading, Receipt, Refused, TS_AHEAD_MAX, TS_BEHIND_MAX, Timestamp, WalletCall,
+    Action, Balances, Change, Reading, Receipt, Refused, TS_AHEAD_MAX, TS_BEHIND_MAX, Timestamp, WalletCall,
     WalletForm, WalletOutcome, WalletRequest,
 };
 use schemars::JsonSchema;
@@ -33,7 +33,7 @@ use super::describe::wrong_value;
 use super::extract::{header_credentials, query_fields};
 use super::sandbox;
 use crate::http::body::read_body;
-use crate::http::refusal::{Code, Refusal, json_response};
+use crate::http::refusal::{Advice, Code, Refusal, json_response};
 use crate::http::request_id::RequestId;
 use crate::openapi::refusals;
 use crate::state::AppState;
@@ -102,7 +102,7 @@ async fn answer_signed(
             response.headers_mut().insert(IDEMPOTENT_REPLAYED.clone(), HeaderValue::from_static("true"));
             Ok(response)
         }
-        WalletOutcome::Balance(balances) => Ok(balance::answered(balances)),
+        WalletOutcome::Balance { balances, is_frozen } => Ok(balance::answered(balances, is_frozen)),
         WalletOutcome::Number(number) => Ok(query::answered(*number)),
         WalletOutcome::Refused(why) => Err(told.refusal(why, reading.now_millis)),
     }
@@ -147,6 +147,7 @@ impl Told {
             (Refused::Closed, _) => biz_no_closed(self.reference),
             (Refused::TsOutsideWindow, _) => ts_outside_window(self.ts, now_millis),
             (Refused::UnknownWallet, _) => illegal_open_id(),
+            (Refused::Frozen(balances), _) => frozen(balances),
             (Refused::InsufficientBalance(balances), _) => exchange::not_covered(balances),
             (Refused::MoreThanLeft { remaining }, of) => {
                 cancel::more_than_left(self.amount, remaining, of.unwrap_or_default())
@@ -203,6 +204,8 @@ refusals! { Refusal:
         Code::NumberClosed,
         text!("biz_no: {biz_no} was closed by a query; a new request needs a new number", biz_no),
     );
+    /// An operator has frozen the player's wallet.
+    wallet_frozen() => frozen(Balances::new(40, 100).unwrap_or_default());
     /// The app has no wallet for this player.
     illegal_open_id() =>
         Refusal::new(Code::IllegalOpenId, text!(
@@ -217,6 +220,12 @@ refusals! { Refusal:
     sent_as_json() => Refusal::from(no_form(BodyKind::Json));
     /// Too many requests wait. It is safe to repeat, as `Retry-After` says.
     overloaded() => Refusal::from(StoreError::Overloaded);
+}
+
+/// It tells both purses, and nothing of the operator's reason.
+fn frozen(balances: Balances) -> Refusal {
+    let text = "open_id: the operator has frozen this player's wallet";
+    Refusal { data: Some(Advice::of(balances)), ..Refusal::new(Code::WalletFrozen, text) }
 }
 
 fn ts_outside_window(ts: Option<Timestamp>, now_millis: i64) -> Refusal {

@@ -271,10 +271,10 @@ impl Scenario {
             "cursor_unknown" => self.query.push_str("&after=99.00000000"),
             "added" | "tested" | "resent" | "read" | "no_receiver" | "listed" | "shown" | "debited"
             | "given_back" | "closed" | "created" | "changed" | "set" | "done" | "made" | "published"
-            | "registered" | "issued" | "revoked" | "known" | "credited" | "blocked" | "unblocked"
-            | "checked" | "compared" | "no_app" | "no_player" | "no_image" | "no_exchange" | "no_order"
-            | "no_block" | "not_for_role" | "all_apps_only" | "above_limit" | "balance_too_large"
-            | "body_too_slow" => {}
+            | "registered" | "issued" | "revoked" | "known" | "credited" | "frozen" | "thawed"
+            | "blocked" | "unblocked" | "checked" | "compared" | "no_app" | "no_player" | "no_image"
+            | "no_exchange" | "no_order" | "no_block" | "not_for_role" | "all_apps_only" | "above_limit"
+            | "balance_too_large" | "body_too_slow" => {}
             "key_missing" => self.key = None,
             "key_unknown" => self.key = Some(API_KEY.to_owned()),
             "key_revoked" => revoke(&self.till, "dashboard").await,
@@ -342,7 +342,7 @@ impl Scenario {
             "addUsers" => self.replace("open_ids", Some(json!(["o.1"]))),
             "creditWallet" | "debitWallet" => self.replace("free", Some(json!(-5))),
             "cancelExchange" => self.replace("amount", Some(json!(0))),
-            "blockImage" => self.replace("reason", None),
+            "blockImage" | "freezeWallet" => self.replace("reason", None),
             "checkSignature" => self.replace("form", None),
             "reconcile" => "app_id=demo&biz_no_column=number".clone_into(&mut self.query),
             other => panic!("{other}: a new example needs a scenario here"),

@@ -29,6 +29,7 @@ fn writes() -> Vec<(&'static str, &'static str, Value)> {
         ("addUsers", "/apps/a1/users", json!({"open_ids": ["o9"]})),
         ("creditWallet", "/apps/a1/wallets/o1/credits", json!({"free": 5, "ref": "r1"})),
         ("debitWallet", "/apps/a1/wallets/o1/debits", json!({"charge": 5, "ref": "r2"})),
+        ("freezeWallet", "/apps/a1/wallets/o1/freezes", json!({"reason": "chargeback"})),
         ("cancelExchange", "/apps/a1/exchanges/b1/cancels", json!({"amount": 5, "ref": "r3"})),
         ("addReceiver", "/apps/a1/receivers", json!({"url": "https://game.example/notify"})),
         ("rotateReceiverSecret", "/apps/a1/receivers/rcv_0000000000000001/secrets", json!({})),

@@ -64,6 +64,11 @@ impl<'a> Caller<'a> {
         request.body(body.to_string())
     }
 
+    /// A DELETE, which has no body.
+    pub(crate) async fn delete(&self, path: &str) -> Answer {
+        self.request("DELETE", path).send(self.till.operator_address).await
+    }
+
     /// A POST that takes effect once.
     pub(crate) async fn post(&self, path: &str, once: &str, body: Value) -> Answer {
         self.send("POST", path, Some(once), &body).await

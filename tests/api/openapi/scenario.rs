@@ -220,6 +220,9 @@ impl Scenario {
             }
             "illegal_parameter" => self.replace("order_status", "7"),
             "ts_outside_window" => self.replace("ts", "1700000000000"),
+            "wallet_frozen" => {
+                self.till.execute("UPDATE wallets SET frozen_until = 'infinity'").await;
+            }
             "insufficient_balance" => assert_eq!(self.till.purses(&self.app, "player-1").await, (0, 59, 1)),
             "goods_kind_changed" => self.report_before("order_status", "10", Some("12")).await,
             "owner_changed" => {

@@ -48,7 +48,11 @@ POST /console/apps/{app_id}/players/{open_id}/credit/check Money OneApp
 GET /console/apps/{app_id}/players/{open_id}/debit Money OneApp
 POST /console/apps/{app_id}/players/{open_id}/debit Money OneApp
 POST /console/apps/{app_id}/players/{open_id}/debit/check Money OneApp
+GET /console/apps/{app_id}/players/{open_id}/freeze Administer OneApp
+POST /console/apps/{app_id}/players/{open_id}/freeze Administer OneApp
 GET /console/apps/{app_id}/players/{open_id}/ledger.csv Read OneApp
+GET /console/apps/{app_id}/players/{open_id}/thaw Administer OneApp
+POST /console/apps/{app_id}/players/{open_id}/thaw Administer OneApp
 POST /console/apps/{app_id}/pois Develop OneApp
 POST /console/apps/{app_id}/preorders Develop OneApp
 GET /console/apps/{app_id}/receivers Read OneApp
@@ -159,6 +163,8 @@ GET /apps/{app_id}/wallets/{open_id} Read OneApp
 POST /apps/{app_id}/wallets/{open_id}/credits Money OneApp
 POST /apps/{app_id}/wallets/{open_id}/debits Money OneApp
 GET /apps/{app_id}/wallets/{open_id}/entries Read OneApp
+POST /apps/{app_id}/wallets/{open_id}/freezes Administer OneApp
+DELETE /apps/{app_id}/wallets/{open_id}/freezes Administer OneApp
 GET /events Read OwnApps
 GET /exchanges Read OwnApps
 GET /images Read OwnApps

@@ -19,6 +19,8 @@ pub enum EventData {
     Cancel(CancelData),
     /// Of `wallet.credited` and `wallet.debited`.
     Operator(OperatorData),
+    /// Of `wallet.frozen` and `wallet.thawed`.
+    Freeze(FreezeData),
     /// Of `order.changed`.
     Order(OrderData),
     /// Of `image.blocked`.
@@ -124,6 +126,16 @@ wallet_data! {
     }
 }
 
+/// A wallet that an operator has frozen, or thawed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct FreezeData {
+    /// The player.
+    #[schemars(with = "OpenId")]
+    pub open_id: String,
+    /// When the freeze ends by itself, in Unix milliseconds. `null` where it does not, and once it has ended.
+    pub until: Option<i64>,
+}
+
 /// An order that a report has made or changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct OrderData {
@@ -220,6 +232,8 @@ impl EventData {
                     charge_balance: 100 + 100 * sign,
                 })
             }
+            EventType::WalletFrozen => Self::Freeze(FreezeData { open_id, until: Some(1_795_500_000_000) }),
+            EventType::WalletThawed => Self::Freeze(FreezeData { open_id, until: None }),
             EventType::OrderChanged => Self::Order(OrderData {
                 out_biz_order_no: text("order-000001"),
                 out_order_no: text("pay-000001"),

@@ -4,6 +4,7 @@
 
 pub mod app;
 pub mod books;
+pub mod freeze;
 pub mod image;
 pub mod key;
 pub mod player;

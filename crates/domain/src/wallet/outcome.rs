@@ -95,7 +95,12 @@ pub enum WalletOutcome {
     /// Carried out before under the same reference with the same content.
     Replayed(Receipt),
     /// Both purses of a balance.
-    Balance(Balances),
+    Balance {
+        /// The purses.
+        balances: Balances,
+        /// Whether an operator has frozen the wallet (contract 17).
+        is_frozen: bool,
+    },
     /// What became of the number of a query.
     Number(Box<NumberState>),
     /// Nothing was changed.
@@ -115,6 +120,8 @@ pub enum Refused {
     TsOutsideWindow,
     /// The app has no wallet for this open id.
     UnknownWallet,
+    /// An operator has frozen the wallet, which has these purses (contract 17).
+    Frozen(Balances),
     /// The purses do not cover the deduction.
     InsufficientBalance(Balances),
     /// The cancel asks for more than is left of the exchange.

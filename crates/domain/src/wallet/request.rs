@@ -186,6 +186,12 @@ impl WalletRequest {
         }
     }
 
+    /// Whether a game asks, and no operator.
+    #[must_use]
+    pub const fn is_of_game(&self) -> bool {
+        self.ts.is_some()
+    }
+
     /// The exchange that is to be given back.
     #[must_use]
     pub fn target(&self) -> Option<&str> {

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use domain::event::{
-    CancelData, EventData, EventType, ExchangeData, ImageData, OperatorData, OrderData, PresentData,
+    CancelData, EventData, EventType, ExchangeData, FreezeData, ImageData, NO_END, OperatorData, OrderData,
+    PresentData,
 };
 use domain::ledger::REF_MARK;
 use domain::order::Order;
@@ -21,12 +22,16 @@ pub(super) async fn read_data(
     let mut told = HashMap::with_capacity(keys.len());
     let mut entries: BTreeMap<&str, Vec<(i64, i64, i64)>> = BTreeMap::new();
     let mut orders: Vec<(i64, &str, &str, i64)> = Vec::new();
+    let mut freezes: Vec<(i64, &str, i64, i64)> = Vec::new();
     for EventKey { no, app_id, key, .. } in keys {
         match key {
             EventSubject::Entry(wallet_no, seq) => {
                 entries.entry(app_id.as_str()).or_default().push((*no, wallet_no.0, *seq));
             }
             EventSubject::Order(number, seq) => orders.push((*no, app_id.as_str(), number, *seq)),
+            EventSubject::Freeze(wallet_no, until) => {
+                freezes.push((*no, app_id.as_str(), wallet_no.0, *until));
+            }
             EventSubject::Image(img_id) => {
                 told.insert(*no, EventData::Image(ImageData { img_id: img_id.clone() }));
             }
@@ -37,6 +42,17 @@ pub(super) async fn read_data(
     }
     if !orders.is_empty() {
         read_orders(connection, &orders, &mut told).await?;
+    }
+    for (no, app_id, wallet_no, until) in freezes {
+        let open_id = sqlx::query_scalar!(
+            "SELECT open_id FROM wallets
+             WHERE app_no = (SELECT app_no FROM apps WHERE app_id = $1) AND wallet_no = $2",
+            app_id,
+            wallet_no
+        );
+        let open_id = open_id.fetch_one(&mut *connection).await?;
+        let until = Some(until).filter(|until| *until != 0 && *until != NO_END);
+        told.insert(no, EventData::Freeze(FreezeData { open_id, until }));
     }
     Ok(told)
 }
@@ -174,7 +190,10 @@ impl EntryRow {
                 free_balance,
                 charge_balance,
             }),
-            EventType::OrderChanged | EventType::ImageBlocked => return None,
+            EventType::WalletFrozen
+            | EventType::WalletThawed
+            | EventType::OrderChanged
+            | EventType::ImageBlocked => return None,
         })
     }
 }

@@ -10,6 +10,7 @@ mod numbering;
 mod reader;
 
 use domain::event::{EventKeys, EventType};
+use domain::ids::WalletNo;
 use sqlx::PgConnection;
 
 use crate::error::Result;
@@ -27,18 +28,40 @@ pub(crate) async fn tell_of_images(
     images: Vec<String>,
 ) -> Result<()> {
     for (count, keys) in EventKeys::in_rows(&images, EventKeys::Images) {
-        let random = random_bytes::<10>();
-        sqlx::query!(
-            "INSERT INTO outbox (app_id, row_id, type, count, keys)
-             VALUES ($1, substring(int8send((extract(epoch FROM now()) * 1000)::bigint) FROM 3) || $2::bytea, $3, $4, $5)",
-            app_id,
-            random.as_slice(),
-            EventType::ImageBlocked.as_str(),
-            count,
-            keys
-        )
-        .execute(&mut *connection)
-        .await?;
+        add_to_outbox(connection, app_id, EventType::ImageBlocked, (count, keys)).await?;
     }
+    Ok(())
+}
+
+/// Adds the event of a wallet that was frozen or thawed to the outbox. `until` is that of [`EventKeys::Freezes`].
+/// `connection` is in the transaction of the change.
+pub(crate) async fn tell_of_freeze(
+    connection: &mut PgConnection,
+    app_id: &str,
+    event_type: EventType,
+    freeze: (WalletNo, i64),
+) -> Result<()> {
+    let keys = EventKeys::Freezes(vec![freeze]).encoded();
+    add_to_outbox(connection, app_id, event_type, (1, keys)).await
+}
+
+async fn add_to_outbox(
+    connection: &mut PgConnection,
+    app_id: &str,
+    event_type: EventType,
+    (count, keys): (i32, Vec<u8>),
+) -> Result<()> {
+    let random = random_bytes::<10>();
+    sqlx::query!(
+        "INSERT INTO outbox (app_id, row_id, type, count, keys)
+         VALUES ($1, substring(int8send((extract(epoch FROM now()) * 1000)::bigint) FROM 3) || $2::bytea, $3, $4, $5)",
+        app_id,
+        random.as_slice(),
+        event_type.as_str(),
+        count,
+        keys
+    )
+    .execute(connection)
+    .await?;
     Ok(())
 }

@@ -58,6 +58,7 @@ pub(super) enum EventSubject {
     Entry(WalletNo, i64),
     Order(String, i64),
     Image(String),
+    Freeze(WalletNo, i64),
 }
 
 /// Which events are read.
@@ -149,6 +150,9 @@ impl EventRow {
                 orders.into_iter().map(|(no, seq)| EventSubject::Order(no, seq)).collect()
             }
             EventKeys::Images(images) => images.into_iter().map(EventSubject::Image).collect(),
+            EventKeys::Freezes(freezes) => {
+                freezes.into_iter().map(|(no, until)| EventSubject::Freeze(no, until)).collect()
+            }
         };
         let first_no = self.last_no - i64::from(self.count) + 1;
         let events = (first_no..).zip(0_u16..).zip(keys).filter(|((no, _), _)| *no > after);

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use domain::event::{EventId, EventKeys, EventType};
+use domain::event::{EventId, EventKeys, EventType, NO_END};
 use domain::moment::rfc3339;
 use serde_json::json;
 use sqlx::PgConnection;
@@ -65,6 +65,14 @@ pub(super) async fn write(
                     for (place, (number, seq)) in orders.into_iter().enumerate() {
                         if own.contains(&number) {
                             add(place, json!({ "out_biz_order_no": number, "order_seq": seq }))?;
+                        }
+                    }
+                }
+                EventKeys::Freezes(freezes) => {
+                    for (place, (wallet_no, until)) in freezes.into_iter().enumerate() {
+                        if Some(wallet_no.0) == subject.wallet_no {
+                            let until = Some(until).filter(|until| *until != 0 && *until != NO_END);
+                            add(place, json!({ "until": until }))?;
                         }
                     }
                 }

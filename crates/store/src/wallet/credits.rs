@@ -106,7 +106,7 @@ fn credited(outcome: WalletOutcome, app_id: &AppId, credit: &Credit) -> Result<C
         WalletOutcome::Done(receipt) => Ok(Ok(ChangedPurses::new(&receipt, false))),
         WalletOutcome::Replayed(receipt) => Ok(Ok(ChangedPurses::new(&receipt, true))),
         WalletOutcome::Refused(why) => Ok(Err(refused(why, app_id, &credit.open_id, &credit.reference))),
-        WalletOutcome::Balance(_) | WalletOutcome::Number(_) => {
+        WalletOutcome::Balance { .. } | WalletOutcome::Number(_) => {
             Err(StoreError::Internal("a credit with the outcome of a read".to_owned()))
         }
     }

@@ -62,7 +62,9 @@ pub type PlayersPage = ListPage<Wallet, PlayerCursor>;
 
 /// The search on Citus, which cannot distribute a limit for each app. An index of its own has the open ids of all apps.
 const FIND_ON_CITUS: &str = "\
-SELECT a.app_id, w.open_id, w.free_balance, w.charge_balance, w.entry_count AS entries
+SELECT a.app_id, w.open_id, w.free_balance, w.charge_balance, w.entry_count AS entries,
+    coalesce(w.frozen_until > now(), false) AS frozen,
+    CASE WHEN w.frozen_until > now() AND isfinite(w.frozen_until) THEN w.frozen_until END AS frozen_until
 FROM wallets w JOIN apps a ON a.app_no = w.app_no
 WHERE ($1::text IS NULL OR a.app_id = $1) AND w.open_id >= greatest($2::text COLLATE \"C\", $4) AND w.open_id < $3
     AND (w.open_id, a.app_id COLLATE \"C\") > ($4, $5) AND ($7::text[] IS NULL OR a.app_id = ANY ($7))
@@ -97,10 +99,12 @@ impl Store {
         let wallets = sqlx::query_as!(
             Wallet,
             r#"SELECT w.app_id AS "app_id!", w.open_id AS "open_id!", w.free_balance AS "free_balance!",
-                      w.charge_balance AS "charge_balance!", w.entry_count AS "entries!"
+                      w.charge_balance AS "charge_balance!", w.entry_count AS "entries!",
+                      coalesce(w.frozen_until > now(), false) AS "frozen!",
+                      CASE WHEN w.frozen_until > now() AND isfinite(w.frozen_until) THEN w.frozen_until END AS frozen_until
                FROM apps a
                CROSS JOIN LATERAL (
-                   SELECT a.app_id, open_id, free_balance, charge_balance, entry_count FROM wallets
+                   SELECT a.app_id, open_id, free_balance, charge_balance, entry_count, frozen_until FROM wallets
                    WHERE wallets.app_no = a.app_no AND open_id >= greatest($2::text COLLATE "C", $4)
                      AND open_id < $3 AND (open_id, a.app_id COLLATE "C") > ($4, $5)
                    ORDER BY open_id LIMIT $6

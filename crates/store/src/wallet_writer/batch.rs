@@ -56,6 +56,8 @@ pub(super) struct OpenWallet {
     pub(super) entry_count: i64,
     /// Hash of its last entry.
     pub(super) chain_hash: ChainHash,
+    /// Whether an operator has frozen it: no request of a game changes it.
+    pub(super) is_frozen: bool,
 }
 
 /// What a query shows of an exchange besides its record.

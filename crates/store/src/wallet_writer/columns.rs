@@ -94,6 +94,8 @@ columns! {
         entry_count: Vec<i64> = "bigint[]",
         wallet_chain_hash: Vec<&'a [u8]> = "bytea[]",
         wallet_open_id: Vec<&'a str> = "text[]",
+        wallet_is_frozen: Vec<bool> = "boolean[]",
+        wallets_at: OffsetDateTime = "timestamptz",
     }
     /// Events of the entries.
     OUTBOX {
@@ -174,6 +176,8 @@ impl<'a> Columns<'a> {
             entry_count: wallet_numbers(|row| row.now.entry_count),
             wallet_chain_hash: wallets.iter().map(|row| row.now.chain_hash.as_slice()).collect(),
             wallet_open_id: wallets.iter().map(|row| batch.wallets.names[row.wallet]).collect(),
+            wallet_is_frozen: wallets.iter().map(|row| row.now.is_frozen).collect(),
+            wallets_at: at,
             outbox_app_no: outbox.iter().map(|row| row.app_no).collect(),
             outbox_row_id: outbox.iter().map(|_| row_id(at, random_bytes()).to_vec()).collect(),
             outbox_type: outbox.iter().map(|row| row.event_type.as_str()).collect(),

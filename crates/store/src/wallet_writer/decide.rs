@@ -51,7 +51,7 @@ impl<'b> Books<'b, '_> {
         }
     }
 
-    /// A change: its reference, `ts`, the wallet, and what the change itself needs.
+    /// A change: its reference, `ts`, the wallet, for a game that it is not frozen, and what the change itself needs.
     fn change(&mut self, position: usize, change: &Change) -> Decision {
         let request = self.batch.requests[position].1;
         let place = self.batch.places[position];
@@ -67,6 +67,9 @@ impl<'b> Books<'b, '_> {
             WalletState::Held(_) => return Decision::SetAside,
             WalletState::Open(wallet) => wallet,
         };
+        if wallet.is_frozen && request.is_of_game() {
+            return refused(Refused::Frozen(wallet.balances));
+        }
         let (purses, remaining) = match self.changed_purses(position, &wallet, change) {
             Ok(changed) => changed,
             Err(why) => return refused(why),
@@ -114,7 +117,9 @@ impl<'b> Books<'b, '_> {
         match self.wallets[self.batch.places[position].wallet] {
             WalletState::Unknown => refused(Refused::UnknownWallet),
             WalletState::Held(_) => Decision::SetAside,
-            WalletState::Open(wallet) => Decision::Answer(WalletOutcome::Balance(wallet.balances)),
+            WalletState::Open(OpenWallet { balances, is_frozen, .. }) => {
+                Decision::Answer(WalletOutcome::Balance { balances, is_frozen })
+            }
         }
     }
 

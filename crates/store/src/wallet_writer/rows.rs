@@ -95,7 +95,8 @@ fn wallet(row: &impl ColumnReader) -> Option<WalletState> {
     let balances = Balances::new(row.column("free_balance")?, row.column("charge_balance")?).ok()?;
     let chain_hash = ChainHash::try_from(row.column::<&[u8]>("chain_hash")?).ok()?;
     let entry_count = row.column("entry_count")?;
-    Some(WalletState::Open(OpenWallet { wallet_no, balances, entry_count, chain_hash }))
+    let is_frozen = row.column("is_frozen")?;
+    Some(WalletState::Open(OpenWallet { wallet_no, balances, entry_count, chain_hash, is_frozen }))
 }
 
 fn detail(row: &Row) -> Option<ExchangeDetail> {

@@ -11,7 +11,9 @@ use super::record;
 use crate::engine::Engine;
 
 /// Columns of a wallet.
-const WALLET_COLUMNS: &str = "w.wallet_no, w.free_balance, w.charge_balance, w.entry_count, w.chain_hash";
+const WALLET_COLUMNS: &str = "\
+w.wallet_no, w.free_balance, w.charge_balance, w.entry_count, w.chain_hash,
+coalesce(w.frozen_until > statement_timestamp(), false) AS is_frozen";
 
 /// Reads the wallet of each request of a batch and the records of its numbers. It locks nothing.
 const READ_FROM: &str = "\
@@ -96,13 +98,16 @@ FROM (
     SELECT {wallet_app} AS app_no, unnest(@wallet_wallet_no) AS wallet_no,
         unnest(@wallet_free_balance) AS free_balance, unnest(@wallet_charge_balance) AS charge_balance,
         unnest(@entry_count_before) AS entry_count_before, unnest(@entry_count) AS entry_count,
-        unnest(@wallet_chain_hash) AS chain_hash, unnest(@wallet_open_id) AS open_id
+        unnest(@wallet_chain_hash) AS chain_hash, unnest(@wallet_open_id) AS open_id,
+        unnest(@wallet_is_frozen) AS is_frozen
 ) AS c
 WHERE w.app_no = {changed_app} AND w.wallet_no = c.wallet_no";
 
 /// Whether a wallet is as it was read. The player of a wallet that was erased meanwhile is another
-/// ([`crate::player_erasure`]).
-const UNCHANGED: &str = "w.entry_count = c.entry_count_before AND w.open_id = c.open_id";
+/// ([`crate::player_erasure`]). A wallet may have been frozen meanwhile.
+const UNCHANGED: &str = "\
+w.entry_count = c.entry_count_before AND w.open_id = c.open_id
+    AND coalesce(w.frozen_until > @wallets_at, false) = c.is_frozen";
 
 /// Writes the events of the entries.
 const TELL: &str = "\

@@ -1,7 +1,7 @@
 //! Batches of every kind against the rules carried out one request at a time.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use domain::fields::Fields;
 use domain::ids::{AppNo, CreditRef, OpenId, WalletNo};
@@ -143,6 +143,8 @@ struct Model {
     ledgers: BTreeMap<(Key, i64), (String, ChainHash)>,
     /// The references that were used, in their order.
     order: Vec<Key>,
+    /// The wallets that an operator has frozen.
+    frozen: BTreeSet<Key>,
 }
 
 impl Model {
@@ -201,6 +203,9 @@ impl Model {
         let Some((free, charge, entries, hash)) = self.wallets.get(&wallet).copied() else {
             return refused(Refused::UnknownWallet);
         };
+        if self.frozen.contains(&wallet) && !matches!(request.reference.as_bytes(), [b'!', ..]) {
+            return refused(Refused::Frozen(Balances::new(free, charge).unwrap()));
+        }
         let (free_change, charge_change, remaining) =
             match self.changes(app_no, &request.open_id, asked, (free, charge)) {
                 Ok(changes) => changes,
@@ -293,13 +298,17 @@ impl Model {
     fn read(&mut self, app_no: AppNo, request: &WalletRequest) -> WalletOutcome {
         let refused = WalletOutcome::Refused;
         let key = (app_no.0, request.reference.clone());
-        let wallet = self.wallets.get(&(app_no.0, request.open_id.to_string()));
+        let player = (app_no.0, request.open_id.to_string());
+        let (wallet, is_frozen) = (self.wallets.get(&player), self.frozen.contains(&player));
         let (balances, closes) = match (&request.action, wallet) {
             _ if !request.is_fresh => return refused(Refused::TsOutsideWindow),
             (_, None) => return refused(Refused::UnknownWallet),
             (Action::Query { closes }, Some(_)) => (Balances::default(), *closes),
             (_, Some((free, charge, _, _))) => {
-                return WalletOutcome::Balance(Balances::new(*free, *charge).unwrap());
+                return WalletOutcome::Balance {
+                    balances: Balances::new(*free, *charge).unwrap(),
+                    is_frozen,
+                };
             }
         };
         let state = |change| {
@@ -365,6 +374,7 @@ impl Model {
                 balances: Balances::new(*free, *charge).unwrap(),
                 entry_count: *entry_count,
                 chain_hash: *chain_hash,
+                is_frozen: self.frozen.contains(key),
             }),
             None => WalletState::Unknown,
         };
@@ -462,11 +472,18 @@ proptest! {
     #[test]
     fn batches_answer_and_write_what_one_at_a_time_would(
         purses in prop::collection::vec((0..60_i64, 0..60_i64), 6),
-        batches in prop::collection::vec(prop::collection::vec(asked(), 1..24), 1..8),
+        batches in prop::collection::vec((prop::collection::vec(asked(), 1..24), 0..2_i32, 0..6_u8), 1..8),
     ) {
         let mut batched = Model::new(&purses);
         let mut single = batched.clone();
-        for asked in batches {
+        for (asked, app_no, player) in batches {
+            // Freezes a player, or thaws them; two of the six do not exist.
+            let key = (app_no, format!("o{player}"));
+            for model in [&mut batched, &mut single] {
+                if !model.frozen.remove(&key) {
+                    model.frozen.insert(key.clone());
+                }
+            }
             let asked: Vec<(AppNo, WalletRequest)> =
                 asked.into_iter().map(|asked| (asked.app_no(), asked.request())).collect();
             let batch = Batch::new(asked.iter().map(|(app_no, request)| (*app_no, request)).collect());
@@ -529,7 +546,10 @@ fn a_held_wallet_sets_aside_what_needs_it_and_nothing_else() {
         [
             Decision::Answer(WalletOutcome::Replayed(receipt)),
             Decision::Answer(WalletOutcome::Refused(Refused::TsOutsideWindow)),
-            Decision::Answer(WalletOutcome::Balance(Balances::new(0, 9).unwrap())),
+            Decision::Answer(WalletOutcome::Balance {
+                balances: Balances::new(0, 9).unwrap(),
+                is_frozen: false
+            }),
         ]
     );
     assert_eq!((decisions.rows.len(), decisions.wallets.len()), (0, 0));

@@ -84,6 +84,9 @@ async fn wallet_step(state: &AppState, app: &App, request: &WalletRequest) -> Re
     let Some(wallet) = state.store.wallet(&app.id, &request.open_id).await? else {
         return Ok(Step::refused("open_id", "The app has no such player", Code::IllegalOpenId));
     };
+    if let (Action::Change(_), true) = (&request.action, wallet.frozen) {
+        return Ok(Step::refused("open_id", "An operator has frozen the wallet", Code::WalletFrozen));
+    }
     let (free, charge) = (wallet.free_balance, wallet.charge_balance);
     let held = text!(
         "The balances are {free} gifted and {charge} charged",

@@ -19,6 +19,7 @@ pub fn refused(why: Refused, app_id: &AppId, open_id: &OpenId, reference: &Credi
         Refused::Conflict
         | Refused::Expired
         | Refused::Closed
+        | Refused::Frozen(_)
         | Refused::TsOutsideWindow
         | Refused::UnknownNumber => ref_used(reference),
     }

@@ -211,7 +211,7 @@ fn count(world: &mut World, outcome: &Outcome) {
         Ok(WalletOutcome::Done(receipt)) if receipt.given_back.is_some() => EventKind::GivenBack,
         Ok(WalletOutcome::Done(_)) => EventKind::Done,
         Ok(WalletOutcome::Replayed(_)) => EventKind::Replayed,
-        Ok(WalletOutcome::Balance(_)) => EventKind::Balance,
+        Ok(WalletOutcome::Balance { .. }) => EventKind::Balance,
         Ok(WalletOutcome::Number(number)) if number.change.is_none() => EventKind::ClosedShown,
         Ok(WalletOutcome::Number(_)) => EventKind::NumberShown,
         Ok(WalletOutcome::Refused(Refused::Conflict)) => EventKind::Conflict,
@@ -220,6 +220,7 @@ fn count(world: &mut World, outcome: &Outcome) {
         Ok(WalletOutcome::Refused(Refused::TsOutsideWindow)) => EventKind::TsRefused,
         Ok(WalletOutcome::Refused(Refused::UnknownWallet)) => EventKind::UnknownWallet,
         Ok(WalletOutcome::Refused(Refused::InsufficientBalance(_))) => EventKind::Insufficient,
+        Ok(WalletOutcome::Refused(Refused::Frozen(_))) => EventKind::Frozen,
         Ok(WalletOutcome::Refused(Refused::MoreThanLeft { .. })) => EventKind::MoreThanLeft,
         Ok(WalletOutcome::Refused(Refused::UnknownNumber)) => EventKind::UnknownNumber,
         Ok(WalletOutcome::Refused(Refused::PurseFull))

@@ -37,6 +37,9 @@ impl World {
         if self.fault(self.settings.hold) && self.is_up {
             self.operate_hold();
         }
+        if self.fault(self.settings.freeze) && self.is_up {
+            self.operate_freeze();
+        }
         self.fault(self.settings.process_crash)
     }
 
@@ -74,6 +77,16 @@ impl World {
             SqlStatement::MakeWallet(wallet),
             SqlStatement::Lock { wallets: vec![wallet], skips_held: false },
             SqlStatement::Credit(change),
+            SqlStatement::Commit,
+        ]);
+    }
+
+    fn operate_freeze(&mut self) {
+        let wallet = self.random.below(APPS * WALLETS);
+        self.operate(vec![
+            SqlStatement::Begin,
+            SqlStatement::Lock { wallets: vec![wallet], skips_held: false },
+            SqlStatement::Freeze(wallet),
             SqlStatement::Commit,
         ]);
     }

@@ -166,6 +166,7 @@ fn state(wallet: usize, row: SimulatedWallet) -> WalletState {
         balances: Balances::new(row.free, row.charge).unwrap(),
         entry_count: row.entries,
         chain_hash: row.chain_hash,
+        is_frozen: row.is_frozen,
     })
 }
 
@@ -300,6 +301,7 @@ fn written(columns: &Columns<'_>) -> Write {
             charge: columns.wallet_charge_balance[place],
             entries: columns.entry_count[place],
             chain_hash: columns.wallet_chain_hash[place].try_into().unwrap(),
+            is_frozen: columns.wallet_is_frozen[place],
         };
         (numbered(columns.wallet_wallet_no[place]), row, columns.entry_count_before[place])
     };

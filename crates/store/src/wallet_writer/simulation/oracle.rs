@@ -19,6 +19,14 @@ struct Stand {
     seq: i64,
     free: i64,
     charge: i64,
+    is_frozen: bool,
+}
+
+impl Stand {
+    fn of(row: SimulatedWallet, commit: u64) -> Self {
+        let SimulatedWallet { free, charge, entries: seq, is_frozen, .. } = row;
+        Self { commit, seq, free, charge, is_frozen }
+    }
 }
 
 /// The one use of a number.
@@ -63,11 +71,8 @@ pub(super) struct Oracle {
 
 impl Oracle {
     pub(super) fn new(wallets: &[Option<SimulatedWallet>], replayed_for: u64) -> Self {
-        let first = |wallet: &Option<SimulatedWallet>| {
-            let stand =
-                |row: SimulatedWallet| Stand { commit: 0, seq: 0, free: row.free, charge: row.charge };
-            wallet.map(stand).into_iter().collect()
-        };
+        let first =
+            |wallet: &Option<SimulatedWallet>| wallet.map(|row| Stand::of(row, 0)).into_iter().collect();
         Self {
             wallets: wallets.to_vec(),
             stands: wallets.iter().map(first).collect(),
@@ -87,8 +92,7 @@ impl Oracle {
     pub(super) fn committed(&mut self, writes: &Writes, commit: u64) -> Result<(), String> {
         for wallet in &writes.made {
             if self.wallets[*wallet].is_none() {
-                self.wallets[*wallet] = Some(SimulatedWallet::new(0, 0));
-                self.stands[*wallet].push(Stand { commit, seq: 0, free: 0, charge: 0 });
+                self.stand(*wallet, SimulatedWallet::new(0, 0), commit);
             }
         }
         let changes = writes.entries.iter().filter(|entry| entry.request.is_some()).count();
@@ -122,6 +126,11 @@ impl Oracle {
             self.replay(entry, writes, commit).map_err(|text| format!("{text}: {entry:?}"))?;
         }
         for (wallet, row) in &writes.wallets {
+            let is_changed = entries.iter().any(|entry| entry.wallet == *wallet);
+            if let (false, Some(before)) = (is_changed, self.wallets[*wallet]) {
+                // It was frozen, or thawed.
+                self.stand(*wallet, SimulatedWallet { is_frozen: row.is_frozen, ..before }, commit);
+            }
             let before = self.wallets[*wallet].ok_or("a wallet of nobody's")?;
             if *row != before {
                 return Err(format!("wallet {wallet} holds {row:?}, expected {before:?}"));
@@ -139,6 +148,12 @@ impl Oracle {
         let has_row =
             |entry: &SimulatedEntry| writes.wallets.iter().any(|(wallet, _)| *wallet == entry.wallet);
         if entries.iter().all(has_row) { Ok(()) } else { Err("an entry without its wallet".to_owned()) }
+    }
+
+    /// A wallet stands like this from a commit on.
+    fn stand(&mut self, wallet: usize, row: SimulatedWallet, commit: u64) {
+        self.wallets[wallet] = Some(row);
+        self.stands[wallet].push(Stand::of(row, commit));
     }
 
     /// Checks that a number may be used for this.
@@ -166,6 +181,9 @@ impl Oracle {
                     return Err("a record of another entry".to_owned());
                 }
                 self.use_number(number, content)?;
+                if before.is_frozen {
+                    return Err("a game's change of a frozen wallet".to_owned());
+                }
                 let (free, charge, left) = self.carried_out(before, content)?;
                 let is_cancel = content.kind == RequestKind::Cancel;
                 if record.remaining != entry.remaining || entry.remaining != Some(left).filter(|_| is_cancel)
@@ -202,8 +220,8 @@ impl Oracle {
         if entry.chain_hash != chain_hash {
             return Err("a hash that breaks the chain".to_owned());
         }
-        self.wallets[entry.wallet] = Some(SimulatedWallet { free, charge, entries: entry.seq, chain_hash });
-        self.stands[entry.wallet].push(Stand { commit, seq: entry.seq, free, charge });
+        let after = SimulatedWallet { free, charge, entries: entry.seq, chain_hash, ..before };
+        self.stand(entry.wallet, after, commit);
         Ok(())
     }
 
@@ -272,11 +290,11 @@ impl Oracle {
             Ok(WalletOutcome::Replayed(receipt)) => self
                 .live_record(request)
                 .is_some_and(|record| record.content == request.content && tells(receipt, record)),
-            Ok(WalletOutcome::Balance(balances)) => {
-                let expected = (balances.free(), balances.charge());
+            Ok(WalletOutcome::Balance { balances, is_frozen }) => {
+                let expected = (balances.free(), balances.charge(), *is_frozen);
                 let is_balance = request.content.kind == RequestKind::Balance && request.is_fresh;
-                is_balance
-                    && self.stands_during(request).any(|(stand, _)| (stand.free, stand.charge) == expected)
+                let is_shown = |stand: Stand| (stand.free, stand.charge, stand.is_frozen) == expected;
+                is_balance && self.stands_during(request).any(|(stand, _)| is_shown(stand))
             }
             Ok(WalletOutcome::Number(number)) => request.is_fresh && self.is_right_number(request, number),
             Ok(WalletOutcome::Refused(why)) => self.is_right_refusal(request, *why, now),
@@ -314,9 +332,14 @@ impl Oracle {
             }
             Refused::InsufficientBalance(balances) => {
                 let told = (balances.free(), balances.charge());
+                let is_short = |stand: Stand| stand.free + stand.charge < content.amount && !stand.is_frozen;
                 content.kind == RequestKind::Exchange
                     && request.is_fresh
-                    && self.was_insufficient(request, told)
+                    && self.stood(request, told, is_short)
+            }
+            Refused::Frozen(balances) => {
+                let told = (balances.free(), balances.charge());
+                !is_read && request.is_fresh && self.stood(request, told, |stand| stand.is_frozen)
             }
             Refused::MoreThanLeft { remaining } => {
                 let exchange = content.of.and_then(|of| self.exchange_of(content, of));
@@ -392,7 +415,7 @@ impl Oracle {
             .filter(move |(_, place)| !is_over(*place))
     }
 
-    /// True when the wallet stood like this and did not cover the amount at a moment when the number was unused.
+    /// True when the wallet held this and was in such a state at a moment when the number was unused.
     ///
     /// It accepts one answer that no moment explains. A batch deducts from a wallet and refuses the
     /// next exchange, because the rest does not cover it. Meanwhile another transaction closes the
@@ -400,7 +423,7 @@ impl Oracle {
     /// and commits later. Nothing is deducted, and the next attempt learns how the number was used.
     ///
     /// A closed number has no place in the order of its batch, so the refusal may have come before it.
-    fn was_insufficient(&self, request: &Request, told: (i64, i64)) -> bool {
+    fn stood(&self, request: &Request, told: (i64, i64), is_so: impl Fn(Stand) -> bool) -> bool {
         let wallet = request.content.wallet;
         self.stands_during(request).any(|(stand, _)| {
             let is_unused = match &self.records[request.number] {
@@ -413,9 +436,7 @@ impl Oracle {
                     is_later || (is_beside && record.commit > request.commit)
                 }
             };
-            (stand.free, stand.charge) == told
-                && stand.free + stand.charge < request.content.amount
-                && is_unused
+            (stand.free, stand.charge) == told && is_so(stand) && is_unused
         })
     }
 

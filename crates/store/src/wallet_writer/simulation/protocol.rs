@@ -31,6 +31,8 @@ pub(super) enum SqlStatement {
     MakeWallet(usize),
     /// Writes a credit. The wallet is locked.
     Credit(SimulatedEntry),
+    /// Freezes a wallet, or thaws it. The wallet is locked.
+    Freeze(usize),
     /// Waits until this time.
     Hold {
         until: u64,
@@ -126,7 +128,7 @@ pub(super) enum WritePart {
 pub(super) struct WriteProgress {
     /// The rest of the work: a part, and the position of a row in it.
     pub(super) left: VecDeque<(WritePart, usize)>,
-    /// `entry_count` of each wallet at the first step.
-    pub(super) seen: Vec<Option<i64>>,
+    /// Each wallet at the first step.
+    pub(super) seen: Vec<Option<SimulatedWallet>>,
     pub(super) updated: usize,
 }

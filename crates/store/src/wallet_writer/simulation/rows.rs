@@ -64,12 +64,13 @@ pub(super) struct SimulatedWallet {
     pub(super) entries: i64,
     /// Hash of its last entry.
     pub(super) chain_hash: ChainHash,
+    pub(super) is_frozen: bool,
 }
 
 impl SimulatedWallet {
     /// A wallet without entries.
     pub(super) fn new(free: i64, charge: i64) -> Self {
-        Self { free, charge, entries: 0, chain_hash: CHAIN_START }
+        Self { free, charge, entries: 0, chain_hash: CHAIN_START, is_frozen: false }
     }
 }
 

@@ -28,6 +28,8 @@ pub(super) enum Sabotage {
     ForgottenEvents,
     /// A failed write keeps the events it had inserted.
     EventsOutlive,
+    /// The write does not notice that a wallet was frozen.
+    FreezeUnnoticed,
     /// Wallets are locked in any order.
     AnyLockOrder,
     /// Nothing is broken. Each batch has one app, as on Citus.
@@ -57,6 +59,7 @@ pub(super) struct RunSettings {
     pub(super) out_of_memory: u64,
     pub(super) credit: u64,
     pub(super) hold: u64,
+    pub(super) freeze: u64,
     pub(super) unlucky: u64,
     pub(super) time: u64,
 }
@@ -83,6 +86,7 @@ impl RunSettings {
             out_of_memory: random.one_of(&[0, 0, 0, 100]),
             credit: random.one_of(&[20, 100]),
             hold: random.one_of(&[0, 0, 20, 60]),
+            freeze: random.one_of(&[0, 0, 30, 200]),
             unlucky: random.one_of(&[0, 0, 200]),
             time: random.one_of(&[50, 300, 1_000]),
         }

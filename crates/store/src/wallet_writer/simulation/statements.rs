@@ -75,6 +75,7 @@ impl World {
             SqlStatement::Write(write) => self.write(place, write, progress),
             SqlStatement::MakeWallet(wallet) => self.make_wallet(place, *wallet),
             SqlStatement::Credit(entry) => self.credit(place, *entry),
+            SqlStatement::Freeze(wallet) => self.freeze(place, *wallet),
             SqlStatement::Begin | SqlStatement::Hold { .. } => StepOutcome::Ended(Ok(StatementReply::Done)),
         }
     }
@@ -223,13 +224,27 @@ impl World {
             return StepOutcome::Waits(holder, StatementProgress::NotBegun);
         }
         entry.chain_hash = entry.hash_after(&before.chain_hash);
-        let after =
-            SimulatedWallet { free, charge: entry.charge, entries: seq, chain_hash: entry.chain_hash };
+        let after = SimulatedWallet {
+            free,
+            charge: entry.charge,
+            entries: seq,
+            chain_hash: entry.chain_hash,
+            ..before
+        };
         let writes = self.writes(place);
         writes.entries.push(entry);
         writes.events.push(SimulatedEvent::of(&entry));
         writes.wallets.push((change.wallet, after));
         self.counts.add(EventKind::Credit);
+        StepOutcome::Ended(Ok(StatementReply::Done))
+    }
+
+    fn freeze(&mut self, place: usize, wallet: usize) -> StepOutcome {
+        if let Some(before) = self.tables.wallets[wallet] {
+            let after = SimulatedWallet { is_frozen: !before.is_frozen, ..before };
+            self.writes(place).wallets.push((wallet, after));
+            self.counts.add(EventKind::Freeze);
+        }
         StepOutcome::Ended(Ok(StatementReply::Done))
     }
 

@@ -43,9 +43,7 @@ impl World {
         }
         writing.left.pop_front();
         let is_last = part == WritePart::Wallets && row + 1 == write.wallets.len();
-        let sabotage = self.settings.sabotage;
-        let has_guard = !matches!(sabotage, Sabotage::NoGuard | Sabotage::NeitherGuardNorEntryKey);
-        if is_last && has_guard && writing.updated != write.wallets.len() {
+        if is_last && writing.updated != write.wallets.len() {
             self.counts.add(EventKind::ChangedWallet);
             return self.refuse(place, error("22012"));
         }
@@ -61,10 +59,7 @@ impl World {
         ];
         self.random.shuffle(&mut parts);
         let left = parts.iter().flat_map(|(part, rows)| (0..*rows).map(|row| (*part, row))).collect();
-        let entries = |(wallet, ..): &(usize, SimulatedWallet, i64)| {
-            self.tables.wallets[*wallet].map(|row| row.entries)
-        };
-        let seen = write.wallets.iter().map(entries).collect();
+        let seen = write.wallets.iter().map(|(wallet, ..)| self.tables.wallets[*wallet]).collect();
         StepOutcome::Going(StatementProgress::Writing(WriteProgress { left, seen, updated: 0 }))
     }
 
@@ -139,25 +134,43 @@ impl World {
         &mut self,
         place: usize,
         (wallet, row, entries_before): (usize, SimulatedWallet, i64),
-        seen: Option<i64>,
+        seen: Option<SimulatedWallet>,
     ) -> RowOutcome {
-        let sabotage = self.settings.sabotage;
-        let has_guard = !matches!(sabotage, Sabotage::NoGuard | Sabotage::NeitherGuardNorEntryKey);
-        if has_guard && seen != Some(entries_before) {
+        if !self.is_unchanged(seen, row, entries_before) {
             return RowOutcome::Passed;
         }
         if let Err(holder) = self.take(place, LockKey::Row(wallet)) {
             return RowOutcome::Waits(holder);
         }
-        let now = self.tables.wallets[wallet].map(|row| row.entries);
-        if has_guard && now != Some(entries_before) {
+        let now = self.tables.wallets[wallet];
+        if !self.is_unchanged(now, row, entries_before) {
             return RowOutcome::Passed;
         }
         if row.free < 0 || row.charge < 0 {
             return RowOutcome::Refused(error("23514"));
         }
-        self.writes(place).wallets.push((wallet, row));
+        let is_frozen = now.is_some_and(|now| now.is_frozen);
+        self.writes(place).wallets.push((wallet, SimulatedWallet { is_frozen, ..row }));
         RowOutcome::Written
+    }
+
+    /// The guard of the update.
+    fn is_unchanged(
+        &mut self,
+        now: Option<SimulatedWallet>,
+        row: SimulatedWallet,
+        entries_before: i64,
+    ) -> bool {
+        let sabotage = self.settings.sabotage;
+        let has_guard = !matches!(sabotage, Sabotage::NoGuard | Sabotage::NeitherGuardNorEntryKey);
+        if has_guard && now.map(|now| now.entries) != Some(entries_before) {
+            return false;
+        }
+        let is_as_read = now.is_some_and(|now| now.is_frozen == row.is_frozen);
+        if !is_as_read {
+            self.counts.add(EventKind::FrozenMeanwhile);
+        }
+        is_as_read || sabotage == Sabotage::FreezeUnnoticed
     }
 
     /// Undoes the transaction of a session and releases its locks.
