@@ -6,12 +6,12 @@ use domain::event::{EventId, EventType};
 use domain::operation::OperationRefusal;
 use domain::operation::receiver::{AddedReceiver, ReceiverCommand, ReceiverReport, Resend, unknown_event};
 use domain::receiver::{ReceiverFormat, TimeBounds};
-use store::{FailedEvent, Refusable};
+use store::{Event, FailedEvent, Refusable};
 use time::OffsetDateTime;
 
 use super::{Scene, all_events, id, quiet_till};
-use crate::support::operator;
 use crate::support::receiver::{Notification, Receiver, Reply};
+use crate::support::{operator, until};
 
 const EVER: TimeBounds = TimeBounds { since: None, until: None };
 
@@ -137,6 +137,9 @@ async fn any_event_of_the_app_can_be_sent_again() {
     unknown.place = 7;
     let elsewhere = scene.till.app("a2").await;
     scene.till.player(&elsewhere, "o1", 1, 1).await;
+    let is_other = |event: &Event| event.app_id == elsewhere.id;
+    until("its event has a number", async || all_events(&scene.till).await.last().is_some_and(is_other))
+        .await;
     let of_other_app = all_events(&scene.till).await.pop().unwrap().id;
     for event_id in [of_other_type, unknown, of_other_app] {
         assert_eq!(refusal(&scene, &added, event_id).await, unknown_event(event_id));
