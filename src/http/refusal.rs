@@ -199,6 +199,7 @@ pub enum Advice {
 
 impl Advice {
     /// Both purses.
+    #[must_use]
     pub fn of(balances: Balances) -> Self {
         let (free_balance, charge_balance) = (balances.free(), balances.charge());
         Self::Balances(BalancesAdvice { free_balance, charge_balance })

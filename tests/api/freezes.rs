@@ -69,8 +69,8 @@ async fn a_frozen_wallet_refuses_what_moves_coins_and_nothing_else() {
             .send(server)
             .await
             .assert_body(r#"{"code":1,"msg":"SUCCESS","data":{"freeBalance":40,"chargeBalance":100}}"#);
-        let state = Game::query(&app, "o1", "b1").send(server).await;
-        assert_eq!(state.json()["data"]["status"], "paid", "{}", state.body);
+        let known = Game::query(&app, "o1", "b1").send(server).await;
+        assert_eq!(known.json()["data"]["status"], "paid", "{}", known.body);
         let closed = Game::query(&app, "o1", "n1").with("close", 1).send(server).await;
         assert_eq!(closed.json()["data"]["status"], "closed", "{}", closed.body);
     }

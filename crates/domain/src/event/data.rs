@@ -170,6 +170,20 @@ pub struct ImageData {
     pub img_id: String,
 }
 
+impl OperatorData {
+    fn example(open_id: String, charge_change: i64) -> Self {
+        Self {
+            open_id,
+            seq: 5,
+            r#ref: "order-4711".to_owned(),
+            free_change: 0,
+            charge_change,
+            free_balance: 20,
+            charge_balance: 100 + charge_change,
+        }
+    }
+}
+
 impl EventData {
     /// What an event of this type may tell: for tests of receivers, and for documents.
     #[must_use]
@@ -220,18 +234,8 @@ impl EventData {
                 pay_biz_no: text("order1001"),
                 remaining: 30,
             }),
-            EventType::WalletCredited | EventType::WalletDebited => {
-                let sign = if of == EventType::WalletCredited { 1 } else { -1 };
-                Self::Operator(OperatorData {
-                    open_id,
-                    seq: 5,
-                    r#ref: text("order-4711"),
-                    free_change: 0,
-                    charge_change: 100 * sign,
-                    free_balance: 20,
-                    charge_balance: 100 + 100 * sign,
-                })
-            }
+            EventType::WalletCredited => Self::Operator(OperatorData::example(open_id, 100)),
+            EventType::WalletDebited => Self::Operator(OperatorData::example(open_id, -100)),
             EventType::WalletFrozen => Self::Freeze(FreezeData { open_id, until: Some(1_795_500_000_000) }),
             EventType::WalletThawed => Self::Freeze(FreezeData { open_id, until: None }),
             EventType::OrderChanged => Self::Order(OrderData {
