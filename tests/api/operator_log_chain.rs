@@ -25,7 +25,8 @@ CREATE FUNCTION hashed(text) RETURNS bytea LANGUAGE sql AS $$
 $$;
 CREATE FUNCTION texts(l operator_log) RETURNS bytea LANGUAGE sql AS $$
     SELECT sha256(coalesce(int4send(16) || l.salt, int4send(-1)) || hashed(l.subject) || hashed(l.before::text)
-        || hashed(l.after::text) || hashed(l.note) || hashed(l.credits::text))
+        || hashed(l.after::text) || hashed(l.note) || hashed(l.credits::text)
+        || CASE WHEN l.state IS NULL THEN '' ELSE hashed(l.state::text) END)
 $$;
 CREATE FUNCTION chained(before bytea, l operator_log) RETURNS bytea LANGUAGE sql AS $$
     SELECT sha256(before || int4send(8) || int8send(l.seq) || hashed(l.app_id)

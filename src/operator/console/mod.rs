@@ -7,6 +7,7 @@
 //! `ROUTES` (a row of `PARTS`), its handlers, and its templates, which extend `templates/base.html`.
 
 mod account;
+mod account_change;
 mod api_keys;
 mod apps;
 mod asset;
@@ -61,7 +62,7 @@ use crate::operator::oidc::SignInProvider;
 use crate::state::AppState;
 
 /// The tables of all parts. A part that is not listed here has no pages.
-const PARTS: [&[ConsoleRoute]; 26] = [
+const PARTS: [&[ConsoleRoute]; 27] = [
     asset::ROUTES,
     sign_in::ROUTES,
     oidc::ROUTES,
@@ -87,6 +88,7 @@ const PARTS: [&[ConsoleRoute]; 26] = [
     users::ROUTES,
     api_keys::ROUTES,
     account::ROUTES,
+    account_change::ROUTES,
     second_factor::ROUTES,
 ];
 

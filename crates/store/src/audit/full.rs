@@ -15,7 +15,7 @@ use sqlx::{Connection as _, PgConnection};
 
 use super::copy_reader::{Copied, ENTRY_COLUMNS};
 use super::log;
-use super::{AppTotals, AuditError, AuditOutcome, Meter, Snapshot, archived, begin, cancels, details, items};
+use super::{AppTotals, AuditError, AuditOutcome, Meter, Snapshot, archived, begin, cancels, details, items, states};
 use crate::error::{Result, StoreError};
 use crate::secrets::random_bytes;
 
@@ -60,6 +60,7 @@ pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<AuditOutcome, Audit
     let log = if nodes.is_empty() {
         let surroundings = async {
             let log = log::read(&mut *second, LogHead::START, empty, meter).await?;
+            states::compare(second, &mut around.findings).await?;
             read_surroundings(second, &mut around).await.map(|()| log)
         };
         let books = async {
@@ -74,6 +75,7 @@ pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<AuditOutcome, Audit
                 read_surroundings(&mut node.second, &mut around),
             )?;
         }
+        states::compare(second, &mut around.findings).await?;
         log::read(second, LogHead::START, empty, meter).await?
     };
     let mut findings = ledger.findings;

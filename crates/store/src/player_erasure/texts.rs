@@ -45,6 +45,8 @@ impl Names<'_> {
                     let value = match key.as_str() {
                         key if NUMBERS.contains(&key) => value,
                         key if is_own && PERSONAL.contains(&key) => Value::Null,
+                        // As the row of the request has it then.
+                        "reason" if is_own => "".into(),
                         _ => self.replaced_in(value, is_own),
                     };
                     (key, value)
@@ -75,7 +77,7 @@ pub(super) async fn replace_in_log(
     let &Names { app_id, open_id, pseudonym } = names;
     let rows = sqlx::query!(
         r#"SELECT * FROM (
-               SELECT seq, subject, before, after, note, credits::text AS credits,
+               SELECT seq, subject, before, after, note, credits::text AS credits, state,
                    seq IN (SELECT seq FROM player_lines WHERE app_id = $1 AND subject = $2) AS "is_own!",
                    action = 'user.add' AND after -> 'open_ids' ? $2 AS "is_list!"
                FROM operator_log WHERE app_id = $1) l
@@ -93,21 +95,23 @@ pub(super) async fn replace_in_log(
         };
         let subject = if is_own { pseudonym } else { &row.subject };
         let note = if is_own { String::new() } else { names.replaced(&row.note) };
-        let (before, after) = (replaced(&row.before), replaced(&row.after));
+        let (before, after, state) = (replaced(&row.before), replaced(&row.after), replaced(&row.state));
         let credits = row.credits.as_deref().map(|credits| names.replaced_in_credits(credits)).transpose()?;
         if !is_own && note == row.note && before == row.before && after == row.after && credits == row.credits
         {
             continue;
         }
         let new = sqlx::query!(
-            r#"UPDATE operator_log SET subject = $2, note = $3, before = $4, after = $5, credits = $6::text::json, salt = NULL
-               WHERE seq = $1 RETURNING before::text, after::text, credits::text"#,
+            r#"UPDATE operator_log SET subject = $2, note = $3, before = $4, after = $5, credits = $6::text::json, state = $7,
+                   salt = NULL
+               WHERE seq = $1 RETURNING before::text, after::text, credits::text, state::text"#,
             row.seq,
             subject,
             note,
             before,
             after,
-            credits
+            credits,
+            state
         );
         let new = new.fetch_one(&mut *connection).await?;
         let line = ChainedLine {
@@ -116,6 +120,7 @@ pub(super) async fn replace_in_log(
             after: new.after.as_deref(),
             note: &note,
             credits: new.credits.as_deref(),
+            state: new.state.as_deref(),
             ..ChainedLine::default()
         };
         lines.insert(row.seq, hex::encode(line.texts_hash()));
