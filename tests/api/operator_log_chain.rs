@@ -108,11 +108,14 @@ const DAMAGES: &[Damage] = &[
     ),
     (
         "DELETE FROM operator_log WHERE seq = 5",
-        &[["operator log against its head", "", "operator log", "the head is line 5; the newest line is 4"]],
+        &[
+            ["operator log against its head", "", "operator log", "the head is line 5; the newest line is 4"],
+            ["app against the operator log", "a1", "a1", "suspended: line 1 tells false; there is true"],
+        ],
     ),
     (
-        "INSERT INTO operator_log SELECT app_id, at, 1, operator_kind, operator, action, subject, before, after, note, 6, chain_hash, content_hash, salt \
-         FROM operator_log WHERE seq = 5",
+        "INSERT INTO operator_log SELECT app_id, at, 1, operator_kind, operator, action, subject, before, after, note, 6, chain_hash, content_hash, salt, \
+         credits, state FROM operator_log WHERE seq = 5",
         &[
             [
                 "operator log hash chain",

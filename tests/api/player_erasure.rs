@@ -123,14 +123,16 @@ async fn stage(name: &str) -> (TestTill, TestApp, Program, Folder) {
     std::fs::write(&csv, format!("open_id,free,charge,ref\n{PLAYER},1,0,i1\nother,1,0,i2\n")).unwrap();
     program.json(&["wallet", "import", "a1", &csv]);
     till.execute(&format!(
-        "INSERT INTO console_requests (app_id, ref, kind, open_id, free, charge, create_wallet, reason, asked_by)
-         VALUES ('a1', 'large', 'credit', '{PLAYER}', 5, 0, false, 'gift for {PLAYER}', 'alice');
-         UPDATE receivers SET paused_at = now(), paused_by = 'operator', last_error = 'it said {PLAYER}',
+        "UPDATE receivers SET paused_at = now(), paused_by = 'receiver', last_error = 'it said {PLAYER}',
              tries = '[{{\"answer\": \"no {PLAYER}!\"}}]';
          INSERT INTO deliveries (app_id, receiver_id, event_no, event_id, event_at, type, state, tries, error)
          SELECT 'a1', receiver_id, 1, 'evt', now(), 'exchange.succeeded', 'failed', 9, 'it said {PLAYER}' FROM receivers"
     ))
     .await;
+    let open_id = OpenId::parse(PLAYER).unwrap();
+    let (reference, note) = (CreditRef::parse("large").unwrap(), format!("gift for {PLAYER}"));
+    let large = Credit { open_id: open_id.clone(), free: 5, charge: 0, reference, note, create: false };
+    till.store.ask_for_change(&operator(), &app.id, &open_id, large.into()).await.unwrap();
     till.store.number_events(None).await.unwrap();
     (till, app, program, folder)
 }
@@ -165,7 +167,7 @@ async fn nothing_of_an_erased_player_is_left_but_the_money() {
     assert_eq!(
         erased["rows"],
         json!({ "wallet": 1, "ledger_entries": 3, "archived_entries": 2, "refusals": 1, "login_codes": 1, "orders": 1,
-            "change_requests": 1, "operator_log": 6 })
+            "change_requests": 1, "operator_log": 7 })
     );
     assert_eq!(erased["archive_files"].as_array().unwrap().len(), 1);
 
@@ -192,11 +194,19 @@ async fn nothing_of_an_erased_player_is_left_but_the_money() {
         |name: &str| lines.as_array().unwrap().iter().map(|line| line[name].clone()).collect::<Vec<_>>();
     assert_eq!(
         told("action"),
-        ["user.add", "wallet.credit", "login_code.issue", "wallet.credit", "wallet.credits", "player.erase"]
+        [
+            "user.add",
+            "wallet.credit",
+            "login_code.issue",
+            "wallet.credit",
+            "wallet.credits",
+            "change_request.ask",
+            "player.erase"
+        ]
     );
-    assert_eq!(told("note")[1..], ["", "", "", "", ""]);
+    assert_eq!(told("note")[1..], ["", "", "", "", "", ""]);
     assert_eq!(lines[3]["after"]["ref"], "r1");
-    assert_eq!(lines[5]["after"]["rows"], erased["rows"]);
+    assert_eq!(lines[6]["after"]["rows"], erased["rows"]);
     let noted = "SELECT note FROM operator_log WHERE subject = 'other' AND after ->> 'ref' = 'r2'";
     let noted: String = sqlx::query_scalar(noted).fetch_one(&till.sql).await.unwrap();
     assert_eq!(noted, format!("not for {pseudonym}, for other"));

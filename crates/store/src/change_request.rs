@@ -109,7 +109,9 @@ impl RequestedChange {
     #[must_use]
     pub fn is_of(&self, player: &OpenId, wanted: &WalletCommand) -> bool {
         match self {
-            Self::Wallet { open_id, command, .. } => open_id == player && command.content() == wanted.content(),
+            Self::Wallet { open_id, command, .. } => {
+                open_id == player && command.content() == wanted.content()
+            }
             Self::Account(_) => false,
         }
     }
@@ -170,11 +172,7 @@ impl Store {
     }
 
     /// The request with this ref. The id of the app is empty for a change of a user or a key.
-    pub async fn change_request(
-        &self,
-        app_id: &str,
-        reference: &CreditRef,
-    ) -> Result<Option<ChangeRequest>> {
+    pub async fn change_request(&self, app_id: &str, reference: &CreditRef) -> Result<Option<ChangeRequest>> {
         let row = requests!("WHERE app_id = $2 AND ref = $3", app_id, reference.as_str());
         row.fetch_optional(&self.pool).await?.map(ChangeRequestRow::request).transpose()
     }

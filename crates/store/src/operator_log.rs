@@ -22,7 +22,7 @@ use crate::paging::{CursorKey, TimeCursor};
 use crate::secrets::random_bytes;
 use crate::store::Store;
 
-pub(crate) use state::{SubjectKind, StateSubject, ToldStates, all_states, differences, state_of};
+pub(crate) use state::{StateSubject, SubjectKind, ToldStates, all_states, differences, state_of};
 
 domain::word_enum! {
     /// The actions of operators. The word is the command, with points.

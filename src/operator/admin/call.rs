@@ -70,11 +70,13 @@ impl Call {
         let query = Fields::from_urlencoded(parts.uri.query().unwrap_or_default().as_bytes())?;
         if route.access == RouteEffect::Read {
             let file = Mutex::default();
-            return Self { key, path, fields: query, once: None, file, give_back_max, alone_max }.of_own_app();
+            return Self { key, path, fields: query, once: None, file, give_back_max, alone_max }
+                .of_own_app();
         }
         if route.access == RouteEffect::File {
             let file = Mutex::new(Some(body));
-            let call = Self { key, path, fields: query, once: None, file, give_back_max, alone_max }.of_own_app()?;
+            let call =
+                Self { key, path, fields: query, once: None, file, give_back_max, alone_max }.of_own_app()?;
             return if has_type(&parts.headers, "text/csv") { Ok(call) } else { Err(messages::not_csv()) };
         }
         let bytes_max = route.access.body_bytes_max();

@@ -138,8 +138,9 @@ async fn the_account_of_somebody_else_is_no_second_person() {
         (till.browser(Role::Admin).await, till.browser(Role::Admin).await, till.browser(Role::Viewer).await);
     let (asker, name) = (name_of(&alice).await, name_of(&carol).await);
     let role = format!("/console/users/{name}/role");
-    let is_admin =
-        format!("SELECT count(*) FROM console_users WHERE name = '{name}' AND role = 'admin' AND apps = '{{}}'");
+    let is_admin = format!(
+        "SELECT count(*) FROM console_users WHERE name = '{name}' AND role = 'admin' AND apps = '{{}}'"
+    );
     let asked = alice.post(&role, &[("role", "admin")]).await;
     assert_eq!(leads_to(&asked), (303, Some("/console/requests?done=asked")), "{}", asked.body);
     assert_eq!(till.number(&is_admin).await, 0);
@@ -162,7 +163,8 @@ async fn the_account_of_somebody_else_is_no_second_person() {
     let dan = till.browser(Role::Admin).await;
     let name = name_of(&dan).await;
     till.execute(&format!("UPDATE console_users SET totp_secret = '\\x00' WHERE name = '{name}'")).await;
-    let has_factor = format!("SELECT count(*) FROM console_users WHERE name = '{name}' AND totp_secret IS NOT NULL");
+    let has_factor =
+        format!("SELECT count(*) FROM console_users WHERE name = '{name}' AND totp_secret IS NOT NULL");
     let asked = alice.post(&format!("/console/users/{name}/second-factor/reset"), &[]).await;
     assert_eq!(leads_to(&asked), (303, Some("/console/requests?done=asked")), "{}", asked.body);
     assert_eq!(till.number(&has_factor).await, 1);

@@ -53,7 +53,9 @@ impl AccountChange {
     #[must_use]
     pub fn account(&self) -> &str {
         match self {
-            Self::AddUser(name, ..) | Self::SetRights(name, _) | Self::ResetSecondFactor(name) => name.as_str(),
+            Self::AddUser(name, ..) | Self::SetRights(name, _) | Self::ResetSecondFactor(name) => {
+                name.as_str()
+            }
             Self::CreateKey(name, ..) => name.as_str(),
         }
     }

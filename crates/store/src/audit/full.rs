@@ -15,7 +15,9 @@ use sqlx::{Connection as _, PgConnection};
 
 use super::copy_reader::{Copied, ENTRY_COLUMNS};
 use super::log;
-use super::{AppTotals, AuditError, AuditOutcome, Meter, Snapshot, archived, begin, cancels, details, items, states};
+use super::{
+    AppTotals, AuditError, AuditOutcome, Meter, Snapshot, archived, begin, cancels, details, items, states,
+};
 use crate::error::{Result, StoreError};
 use crate::secrets::random_bytes;
 

@@ -19,7 +19,8 @@ pub(super) async fn compare(
     findings: &mut Findings,
 ) -> Result<(), AuditError> {
     let mut told = ToldStates::default();
-    let mut rows = Copied::of(connection, &format!("{LINES} WHERE action ~ '{ACTIONS}' ORDER BY seq")).await?;
+    let mut rows =
+        Copied::of(connection, &format!("{LINES} WHERE action ~ '{ACTIONS}' ORDER BY seq")).await?;
     while let Some(mut row) = rows.next().await? {
         let line: ChainedLine<'_> = read_line(&mut row)?;
         told.take(&line);

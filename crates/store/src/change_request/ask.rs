@@ -35,7 +35,8 @@ pub(super) async fn insert(
         RequestedChange::Wallet { app_id, .. } => Some(app_id),
         RequestedChange::Account(_) => None,
     };
-    let line = LogLine::new(operator, OperatorAction::ChangeRequestAsk, change.subject()).of_app_if_any(app_id);
+    let line =
+        LogLine::new(operator, OperatorAction::ChangeRequestAsk, change.subject()).of_app_if_any(app_id);
     let after = shown(reference, change, RequestState::Waiting, operator.name());
     Ok(line.after(after).note(change.note()).record(connection).await?)
 }
@@ -47,7 +48,9 @@ async fn insert_wallet(
     reference: &CreditRef,
     change: &RequestedChange,
 ) -> Result<bool> {
-    let RequestedChange::Wallet { app_id, open_id, command, give_back_max } = change else { return Ok(false) };
+    let RequestedChange::Wallet { app_id, open_id, command, give_back_max } = change else {
+        return Ok(false);
+    };
     let (free, charged) = command.purses().unwrap_or_default();
     let (of, amount) = command.given_back().map(|(biz_no, amount)| (biz_no.as_str(), amount.get())).unzip();
     let asked = sqlx::query!(

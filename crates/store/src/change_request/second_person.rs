@@ -118,7 +118,11 @@ pub(super) async fn require_right(
             rights.role.may(need) && rights.apps.has(app_id.as_str())
         }
     };
-    if rights.as_ref().is_some_and(may_ask) { Ok(()) } else { Err(asker_lost_right(&request.asked_by).into()) }
+    if rights.as_ref().is_some_and(may_ask) {
+        Ok(())
+    } else {
+        Err(asker_lost_right(&request.asked_by).into())
+    }
 }
 
 /// Whether a key of this role is made by two people.

@@ -222,7 +222,8 @@ fn take_former(
             members.remove("pay_keys_sealed");
         }
         Action::AppRotateSecret | Action::ReceiverRotateSecret => {
-            for sealed in ["app_secret_sealed", "secret_sealed", "former_secret_sealed", "secret_generation"] {
+            for sealed in ["app_secret_sealed", "secret_sealed", "former_secret_sealed", "secret_generation"]
+            {
                 members.remove(sealed);
             }
         }
