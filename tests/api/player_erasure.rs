@@ -246,6 +246,78 @@ async fn a_restored_archive_brings_no_text_back() {
     assert!(!text.contains(PLAYER) && !text.contains("Ishmael"), "{text}");
 }
 
+/// Contract 13.7.4 and 13.7.9: texts that a game can fill go from items, sums and the log, and the audit still knows the items.
+/// What stays is printed with its reason, and nothing else stays.
+#[tokio::test(flavor = "multi_thread")]
+async fn texts_of_products_go_and_what_is_left_is_told() {
+    let till = TestTill::start().await;
+    till.execute(EVERY_ROW).await;
+    let app = till.app("a1").await;
+    let program = Program::on(&till.database_url);
+    till.player(&app, PLAYER, 0, 100).await;
+    till.player(&app, "other", 0, 100).await;
+    let gift = |player: &str, number: &str| {
+        let name = format!("Gift of {PLAYER}");
+        Game::new(&app, player, number, 7)
+            .with("product_name", name)
+            .with("product_desc", format!("{PLAYER}: hi"))
+    };
+    let answers = [gift("other", "g1").send(&till).await, gift(PLAYER, "g2").send(&till).await];
+    assert!(answers.iter().all(|answer| answer.code() == 1), "{}", answers[0].body);
+    till.store.number_events(None).await.unwrap();
+    till.store.roll_up_sales().await.unwrap();
+    let named = format!("{PLAYER}.csv");
+    let (folder, note) = (Folder::new("erasure-left"), format!("as {PLAYER} asked"));
+    std::fs::create_dir_all(folder.path()).unwrap();
+    std::fs::write(folder.file(&named), format!("open_id,free,charge,ref\nother,1,0,{PLAYER}\n")).unwrap();
+    program.json(&["wallet", "import", "a1", &folder.file(&named)]);
+    program.json(&["receiver", "add", "a1", &format!("https://game.example/{PLAYER}")]);
+    let open_id = OpenId::parse("other").unwrap();
+    let reference = CreditRef::parse("large").unwrap();
+    let large = Credit { open_id: open_id.clone(), free: 5, charge: 0, reference, note, create: false };
+    till.store.ask_for_change(&operator(), &app.id, &open_id, large.into()).await.unwrap();
+    // Another app has a player of the same name.
+    let namesake = till.app("a2").await;
+    till.player(&namesake, PLAYER, 0, 1).await;
+    let checkpoint = folder.file("before.checkpoint");
+    program.json(&["audit", "--checkpoint", &checkpoint]);
+    let by_product = ["report", "revenue", "a1", "--since", "2020-01-01", "--group", "zone"];
+    let revenue = program.json(&by_product);
+
+    let output = program.run(&["player", "erase", "a1", PLAYER, "--json"]);
+    let erased: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(erased["rows"]["items"], 1);
+    let what_set = "in a number or a longer name, or what an operator set";
+    let number = "a number that a game or an operator chose";
+    assert_eq!(
+        erased["left"],
+        json!([
+            { "column": "ledger_entries.reference", "rows": 2, "why": number },
+            { "column": "operator_log.after", "rows": 2, "why": what_set },
+            { "column": "operator_log.credits", "rows": 1, "why": what_set },
+            { "column": "operator_log.state", "rows": 1, "why": what_set },
+            { "column": "receivers.url", "rows": 1, "why": "the URL of a receiver" },
+        ])
+    );
+    let left = rows_with(&till, &[PLAYER]).await;
+    // The two refs, the receiver, three lines of the log, and the namesake with its entry and its line.
+    assert_eq!(left.len(), 2 + 1 + 3 + 3, "{left:#?}");
+    till.assert_audit_clean().await;
+    assert_eq!(program.json(&["audit", "--since", &checkpoint])["clean"], true);
+    assert_eq!(program.json(&by_product), revenue);
+    let check = till.store.check_roll_up(&app.id).await.unwrap();
+    assert_eq!(json!(check)["ties"], true, "{}", json!(check));
+    // A repeat with the texts of then is still the same exchange.
+    assert_eq!(gift("other", "g1").send(&till).await.body, answers[0].body);
+    assert_eq!(gift("other", "g3").send(&till).await.code(), 1);
+    assert_eq!(till.number("SELECT count(*) FROM items WHERE product_desc LIKE 'erased-%: hi'").await, 1);
+    // Other texts than those of the erasure are found.
+    till.execute("UPDATE items SET product_desc = 'mine'").await;
+    let found = till.audit(None).await;
+    let found: Vec<_> = found.findings.iter().map(|found| found.detail.as_str()).collect();
+    assert!(found.len() == 1 && found[0].ends_with("its texts are not those of its id"), "{found:?}");
+}
+
 /// Contract 13.7.2: an exchange that is under way either is made before the erasure, or finds no such player. It brings no
 /// text back.
 #[tokio::test(flavor = "multi_thread")]
