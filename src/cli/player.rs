@@ -52,6 +52,11 @@ async fn erase(context: &Context, store: &Store, app_id: &AppId, open_id: &OpenI
         lines.push("These archives still have the player (docs/operators.md):".to_owned());
         lines.extend(erased.archive_files.iter().cloned());
     }
+    if !erased.left.is_empty() {
+        lines.push("The open id is left in:".to_owned());
+        let left = erased.left.iter();
+        lines.extend(left.map(|left| format!("{}: {} rows, {}", left.column, left.rows, left.why)));
+    }
     context.output.print(&erased, lines.join("\n"))
 }
 

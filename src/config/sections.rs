@@ -97,6 +97,14 @@ pub struct Console {
     pub totp_required: bool,
 }
 
+impl Console {
+    /// How many coins one person moves in 24 hours without a second one. `None`: any number.
+    #[must_use]
+    pub fn alone_max(&self) -> Option<i64> {
+        (self.second_person_above > 0).then(|| i64::try_from(self.second_person_above).unwrap_or(i64::MAX))
+    }
+}
+
 /// `[http]`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]

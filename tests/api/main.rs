@@ -12,6 +12,7 @@ mod app_faces;
 mod app_settings;
 mod archive;
 mod audit;
+mod audit_states;
 mod backup;
 mod bodies;
 mod cli;

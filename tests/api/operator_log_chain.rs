@@ -25,7 +25,8 @@ CREATE FUNCTION hashed(text) RETURNS bytea LANGUAGE sql AS $$
 $$;
 CREATE FUNCTION texts(l operator_log) RETURNS bytea LANGUAGE sql AS $$
     SELECT sha256(coalesce(int4send(16) || l.salt, int4send(-1)) || hashed(l.subject) || hashed(l.before::text)
-        || hashed(l.after::text) || hashed(l.note) || hashed(l.credits::text))
+        || hashed(l.after::text) || hashed(l.note) || hashed(l.credits::text)
+        || CASE WHEN l.state IS NULL THEN '' ELSE hashed(l.state::text) END)
 $$;
 CREATE FUNCTION chained(before bytea, l operator_log) RETURNS bytea LANGUAGE sql AS $$
     SELECT sha256(before || int4send(8) || int8send(l.seq) || hashed(l.app_id)
@@ -107,11 +108,14 @@ const DAMAGES: &[Damage] = &[
     ),
     (
         "DELETE FROM operator_log WHERE seq = 5",
-        &[["operator log against its head", "", "operator log", "the head is line 5; the newest line is 4"]],
+        &[
+            ["operator log against its head", "", "operator log", "the head is line 5; the newest line is 4"],
+            ["app against the operator log", "a1", "a1", "suspended: line 1 tells false; there is true"],
+        ],
     ),
     (
-        "INSERT INTO operator_log SELECT app_id, at, 1, operator_kind, operator, action, subject, before, after, note, 6, chain_hash, content_hash, salt \
-         FROM operator_log WHERE seq = 5",
+        "INSERT INTO operator_log SELECT app_id, at, 1, operator_kind, operator, action, subject, before, after, note, 6, chain_hash, content_hash, salt, \
+         credits, state FROM operator_log WHERE seq = 5",
         &[
             [
                 "operator log hash chain",

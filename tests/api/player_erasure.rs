@@ -123,14 +123,16 @@ async fn stage(name: &str) -> (TestTill, TestApp, Program, Folder) {
     std::fs::write(&csv, format!("open_id,free,charge,ref\n{PLAYER},1,0,i1\nother,1,0,i2\n")).unwrap();
     program.json(&["wallet", "import", "a1", &csv]);
     till.execute(&format!(
-        "INSERT INTO console_requests (app_id, ref, kind, open_id, free, charge, create_wallet, reason, asked_by)
-         VALUES ('a1', 'large', 'credit', '{PLAYER}', 5, 0, false, 'gift for {PLAYER}', 'alice');
-         UPDATE receivers SET paused_at = now(), paused_by = 'operator', last_error = 'it said {PLAYER}',
+        "UPDATE receivers SET paused_at = now(), paused_by = 'receiver', last_error = 'it said {PLAYER}',
              tries = '[{{\"answer\": \"no {PLAYER}!\"}}]';
          INSERT INTO deliveries (app_id, receiver_id, event_no, event_id, event_at, type, state, tries, error)
          SELECT 'a1', receiver_id, 1, 'evt', now(), 'exchange.succeeded', 'failed', 9, 'it said {PLAYER}' FROM receivers"
     ))
     .await;
+    let open_id = OpenId::parse(PLAYER).unwrap();
+    let (reference, note) = (CreditRef::parse("large").unwrap(), format!("gift for {PLAYER}"));
+    let large = Credit { open_id: open_id.clone(), free: 5, charge: 0, reference, note, create: false };
+    till.store.ask_for_change(&operator(), &app.id, &open_id, large.into()).await.unwrap();
     till.store.number_events(None).await.unwrap();
     (till, app, program, folder)
 }
@@ -165,7 +167,7 @@ async fn nothing_of_an_erased_player_is_left_but_the_money() {
     assert_eq!(
         erased["rows"],
         json!({ "wallet": 1, "ledger_entries": 3, "archived_entries": 2, "refusals": 1, "login_codes": 1, "orders": 1,
-            "change_requests": 1, "operator_log": 6 })
+            "change_requests": 1, "operator_log": 7 })
     );
     assert_eq!(erased["archive_files"].as_array().unwrap().len(), 1);
 
@@ -192,11 +194,19 @@ async fn nothing_of_an_erased_player_is_left_but_the_money() {
         |name: &str| lines.as_array().unwrap().iter().map(|line| line[name].clone()).collect::<Vec<_>>();
     assert_eq!(
         told("action"),
-        ["user.add", "wallet.credit", "login_code.issue", "wallet.credit", "wallet.credits", "player.erase"]
+        [
+            "user.add",
+            "wallet.credit",
+            "login_code.issue",
+            "wallet.credit",
+            "wallet.credits",
+            "change_request.ask",
+            "player.erase"
+        ]
     );
-    assert_eq!(told("note")[1..], ["", "", "", "", ""]);
+    assert_eq!(told("note")[1..], ["", "", "", "", "", ""]);
     assert_eq!(lines[3]["after"]["ref"], "r1");
-    assert_eq!(lines[5]["after"]["rows"], erased["rows"]);
+    assert_eq!(lines[6]["after"]["rows"], erased["rows"]);
     let noted = "SELECT note FROM operator_log WHERE subject = 'other' AND after ->> 'ref' = 'r2'";
     let noted: String = sqlx::query_scalar(noted).fetch_one(&till.sql).await.unwrap();
     assert_eq!(noted, format!("not for {pseudonym}, for other"));
@@ -234,6 +244,78 @@ async fn a_restored_archive_brings_no_text_back() {
     std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(file), &mut text).unwrap();
     assert!(text.contains("erased-") && text.contains("role5"), "{text}");
     assert!(!text.contains(PLAYER) && !text.contains("Ishmael"), "{text}");
+}
+
+/// Contract 13.7.4 and 13.7.9: texts that a game can fill go from items, sums and the log, and the audit still knows the items.
+/// What stays is printed with its reason, and nothing else stays.
+#[tokio::test(flavor = "multi_thread")]
+async fn texts_of_products_go_and_what_is_left_is_told() {
+    let till = TestTill::start().await;
+    till.execute(EVERY_ROW).await;
+    let app = till.app("a1").await;
+    let program = Program::on(&till.database_url);
+    till.player(&app, PLAYER, 0, 100).await;
+    till.player(&app, "other", 0, 100).await;
+    let gift = |player: &str, number: &str| {
+        let name = format!("Gift of {PLAYER}");
+        Game::new(&app, player, number, 7)
+            .with("product_name", name)
+            .with("product_desc", format!("{PLAYER}: hi"))
+    };
+    let answers = [gift("other", "g1").send(&till).await, gift(PLAYER, "g2").send(&till).await];
+    assert!(answers.iter().all(|answer| answer.code() == 1), "{}", answers[0].body);
+    till.store.number_events(None).await.unwrap();
+    till.store.roll_up_sales().await.unwrap();
+    let named = format!("{PLAYER}.csv");
+    let (folder, note) = (Folder::new("erasure-left"), format!("as {PLAYER} asked"));
+    std::fs::create_dir_all(folder.path()).unwrap();
+    std::fs::write(folder.file(&named), format!("open_id,free,charge,ref\nother,1,0,{PLAYER}\n")).unwrap();
+    program.json(&["wallet", "import", "a1", &folder.file(&named)]);
+    program.json(&["receiver", "add", "a1", &format!("https://game.example/{PLAYER}")]);
+    let open_id = OpenId::parse("other").unwrap();
+    let reference = CreditRef::parse("large").unwrap();
+    let large = Credit { open_id: open_id.clone(), free: 5, charge: 0, reference, note, create: false };
+    till.store.ask_for_change(&operator(), &app.id, &open_id, large.into()).await.unwrap();
+    // Another app has a player of the same name.
+    let namesake = till.app("a2").await;
+    till.player(&namesake, PLAYER, 0, 1).await;
+    let checkpoint = folder.file("before.checkpoint");
+    program.json(&["audit", "--checkpoint", &checkpoint]);
+    let by_product = ["report", "revenue", "a1", "--since", "2020-01-01", "--group", "zone"];
+    let revenue = program.json(&by_product);
+
+    let output = program.run(&["player", "erase", "a1", PLAYER, "--json"]);
+    let erased: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(erased["rows"]["items"], 1);
+    let what_set = "in a number or a longer name, or what an operator set";
+    let number = "a number that a game or an operator chose";
+    assert_eq!(
+        erased["left"],
+        json!([
+            { "column": "ledger_entries.reference", "rows": 2, "why": number },
+            { "column": "operator_log.after", "rows": 2, "why": what_set },
+            { "column": "operator_log.credits", "rows": 1, "why": what_set },
+            { "column": "operator_log.state", "rows": 1, "why": what_set },
+            { "column": "receivers.url", "rows": 1, "why": "the URL of a receiver" },
+        ])
+    );
+    let left = rows_with(&till, &[PLAYER]).await;
+    // The two refs, the receiver, three lines of the log, and the namesake with its entry and its line.
+    assert_eq!(left.len(), 2 + 1 + 3 + 3, "{left:#?}");
+    till.assert_audit_clean().await;
+    assert_eq!(program.json(&["audit", "--since", &checkpoint])["clean"], true);
+    assert_eq!(program.json(&by_product), revenue);
+    let check = till.store.check_roll_up(&app.id).await.unwrap();
+    assert_eq!(json!(check)["ties"], true, "{}", json!(check));
+    // A repeat with the texts of then is still the same exchange.
+    assert_eq!(gift("other", "g1").send(&till).await.body, answers[0].body);
+    assert_eq!(gift("other", "g3").send(&till).await.code(), 1);
+    assert_eq!(till.number("SELECT count(*) FROM items WHERE product_desc LIKE 'erased-%: hi'").await, 1);
+    // Other texts than those of the erasure are found.
+    till.execute("UPDATE items SET product_desc = 'mine'").await;
+    let found = till.audit(None).await;
+    let found: Vec<_> = found.findings.iter().map(|found| found.detail.as_str()).collect();
+    assert!(found.len() == 1 && found[0].ends_with("its texts are not those of its id"), "{found:?}");
 }
 
 /// Contract 13.7.2: an exchange that is under way either is made before the erasure, or finds no such player. It brings no

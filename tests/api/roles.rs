@@ -2,6 +2,7 @@
 //! this file say what each route is expected to need, apart from the code. A route that is missing here fails.
 
 mod give_back;
+mod one_admin;
 mod second_person;
 mod table;
 

@@ -30,6 +30,8 @@ pub struct Operator {
     reason: String,
     request: Option<Arc<IdempotentRequest>>,
     give_back_max: Option<i64>,
+    alone_max: Option<i64>,
+    asked_by: Option<String>,
 }
 
 impl Operator {
@@ -47,6 +49,8 @@ impl Operator {
                 request: None,
                 reason: String::new(),
                 give_back_max: None,
+                alone_max: None,
+                asked_by: None,
             })
         } else {
             Err(Expected::new("a name of 1 to 128 characters, none of them a control character"))
@@ -69,6 +73,31 @@ impl Operator {
     #[must_use]
     pub fn give_back_max(&self) -> Option<i64> {
         self.give_back_max
+    }
+
+    /// The same operator, who moves at most this many coins in 24 hours without a second person (contract 8.6.40), and
+    /// makes no change of accounts that needs one (contract 8.6.44).
+    #[must_use]
+    pub fn alone_up_to(self, coins: i64) -> Self {
+        Self { alone_max: Some(coins), ..self }
+    }
+
+    /// How many coins the operator moves in 24 hours without a second person. `None`: any number.
+    #[must_use]
+    pub fn alone_max(&self) -> Option<i64> {
+        self.alone_max
+    }
+
+    /// The same operator as the second person of a change that somebody asked for.
+    #[must_use]
+    pub fn confirming(self, asked_by: &str) -> Self {
+        Self { alone_max: None, asked_by: Some(asked_by.to_owned()), ..self }
+    }
+
+    /// Who asked for the change that the operator confirms.
+    #[must_use]
+    pub fn asked_by(&self) -> Option<&str> {
+        self.asked_by.as_deref()
     }
 
     /// The same operator with an idempotent request. The answer is stored in the transaction that makes

@@ -57,6 +57,8 @@ pub struct ChainedLine<'a> {
     pub note: &'a str,
     /// The credits of one call, as PostgreSQL keeps the JSON.
     pub credits: Option<&'a str>,
+    /// State of the subject after the change, as PostgreSQL writes the JSON. `None` in lines of former versions.
+    pub state: Option<&'a str>,
     /// Random bytes that the hash of the texts begins with. `None` once an erasure has replaced the texts.
     pub salt: Option<&'a [u8]>,
     /// The stored hash of the texts that the line was written with.
@@ -65,10 +67,11 @@ pub struct ChainedLine<'a> {
 
 impl ChainedLine<'_> {
     /// The hash of the texts: SHA-256 of `salt`, `subject`, `before`, `after`, `note` and `credits`, in the encoding of
-    /// [`super::ledger::LedgerEntry::chain_hash`]. A null has the length −1 and no bytes.
+    /// [`super::ledger::LedgerEntry::chain_hash`]. A null has the length −1 and no bytes. `state` comes last where there
+    /// is one, so lines of former versions keep their hash.
     #[must_use]
     pub fn texts_hash(&self) -> ChainHash {
-        let Self { salt, subject, before, after, note, credits, .. } = self;
+        let Self { salt, subject, before, after, note, credits, state, .. } = self;
         let mut hasher = Sha256::new();
         add_if_any(&mut hasher, *salt);
         add(&mut hasher, subject.as_bytes());
@@ -77,6 +80,9 @@ impl ChainedLine<'_> {
         }
         add(&mut hasher, note.as_bytes());
         add_if_any(&mut hasher, *credits);
+        if let Some(state) = state {
+            add(&mut hasher, state.as_bytes());
+        }
         hasher.finalize().into()
     }
 

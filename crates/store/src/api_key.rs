@@ -2,6 +2,7 @@
 
 use domain::ids::ApiKeyName;
 use domain::key_uses::KeyKind;
+use domain::operation::account::account_needs_second_person;
 use domain::operation::key::{ApiKeyCommand, ApiKeyReport, already_revoked, key_taken, unknown_key};
 use domain::operator::Operator;
 use domain::rights::Rights;
@@ -10,6 +11,7 @@ use serde::Serialize;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
+use crate::change_request::makes_two_people;
 use crate::console_user::{rights_shown, stored_rights_shown};
 use crate::error::{OperationError, Result, StoreError};
 use crate::operator_log::{LogLine, OperatorAction};
@@ -110,8 +112,22 @@ async fn create(
     name: &ApiKeyName,
     rights: &Rights,
 ) -> Result<ApiKeyReport, OperationError> {
+    if makes_two_people(operator, rights.role) {
+        return Err(account_needs_second_person().into());
+    }
     let key = random_api_key();
-    let hash = token_hash(&key);
+    insert_key(connection, operator, name, rights, &token_hash(&key)).await?;
+    Ok(ApiKeyReport { api_key: Some(Secret::new(key)) })
+}
+
+/// Makes the key with this hash.
+pub(crate) async fn insert_key(
+    connection: &mut PgConnection,
+    operator: &Operator,
+    name: &ApiKeyName,
+    rights: &Rights,
+    hash: &[u8; 32],
+) -> Result<(), OperationError> {
     let made = sqlx::query!(
         "INSERT INTO api_keys (name, role, apps, key_sha256) VALUES ($1, $2, $3, $4)
          ON CONFLICT DO NOTHING",
@@ -124,8 +140,7 @@ async fn create(
         return Err(key_taken(name).into());
     }
     let line = LogLine::new(operator, OperatorAction::ApiKeyCreate, name.as_str());
-    line.after(rights_shown(rights)).record(connection).await?;
-    Ok(ApiKeyReport { api_key: Some(Secret::new(key)) })
+    Ok(line.after(rights_shown(rights)).record(connection).await?)
 }
 
 async fn revoke(

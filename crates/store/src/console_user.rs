@@ -6,6 +6,7 @@ mod second_factor;
 mod session;
 
 use domain::console_user::{ConsoleUserName, PasswordHash};
+use domain::operation::account::account_needs_second_person;
 use domain::operation::user::{
     UserCommand, has_second_factor, last_admin, of_a_provider, password_changed, unknown_session,
     unknown_user, user_taken,
@@ -86,17 +87,35 @@ impl Store {
         let context = (self.clone(), operator.clone(), name.clone(), command);
         self.transaction(context, |connection, (store, operator, name, command)| {
             Box::pin(async move {
-                if operator.kind() == OperatorKind::Console {
-                    keep_admin(connection, name, command).await?;
+                let waits = matches!(
+                    command,
+                    UserCommand::Add(..) | UserCommand::Rights(_) | UserCommand::ResetSecondFactor
+                );
+                if waits && operator.alone_max().is_some() {
+                    return Err(account_needs_second_person().into());
                 }
-                if let UserCommand::Add(rights, password) = command {
-                    return add(connection, operator, name, (rights, password)).await;
-                }
-                change_user(store, connection, operator, name, command).await
+                carry_out(store, connection, operator, name, command).await
             })
         })
         .await
     }
+}
+
+/// Carries out a command, whoever had to agree.
+pub(crate) async fn carry_out(
+    store: &Store,
+    connection: &mut PgConnection,
+    operator: &Operator,
+    name: &ConsoleUserName,
+    command: &UserCommand,
+) -> Result<(), OperationError> {
+    if operator.kind() == OperatorKind::Console {
+        keep_admin(connection, name, command).await?;
+    }
+    if let UserCommand::Add(rights, password) = command {
+        return add(connection, operator, name, (rights, password)).await;
+    }
+    change_user(store, connection, operator, name, command).await
 }
 
 async fn add(

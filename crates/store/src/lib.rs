@@ -68,7 +68,7 @@ pub use books::{
     Bill, BillColumn, BillPiece, BillSums, Comparison, ComparisonPermit, ComparisonQuery, Credits,
     Difference, FileFault, FileRefusal, Flows, OneSided, ReconcileError, Reconciled, Statement, TheirFile,
 };
-pub use change_request::{ChangeRequest, RequestState};
+pub use change_request::{ChangeRequest, RequestState, RequestedChange};
 pub use console_user::{ConsoleSession, ConsoleUser, NewSession, SessionUser, SignInAttempt};
 pub use counts::RefusedChange;
 pub use engine::Engine;

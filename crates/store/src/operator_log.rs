@@ -2,6 +2,8 @@
 //! in the transaction of the change. No statement deletes a line, and only the erasure of a player changes
 //! one ([`crate::player_erasure`]). The lines are a hash chain, which the audit checks.
 
+mod state;
+
 use std::borrow::Cow;
 
 use domain::ids::AppId;
@@ -19,6 +21,8 @@ use crate::idempotency::store_answer;
 use crate::paging::{CursorKey, TimeCursor};
 use crate::secrets::random_bytes;
 use crate::store::Store;
+
+pub(crate) use state::{StateSubject, SubjectKind, ToldStates, all_states, differences, state_of};
 
 domain::word_enum! {
     /// The actions of operators. The word is the command, with points.
@@ -136,6 +140,11 @@ impl<'a> LogLine<'a> {
         Self { app_id: Some(app_id), ..self }
     }
 
+    /// The same line about an app, or about none.
+    pub(super) fn of_app_if_any(self, app_id: Option<&'a AppId>) -> Self {
+        Self { app_id, ..self }
+    }
+
     /// The same line about another subject.
     pub(super) fn on(self, subject: &'a str) -> Self {
         Self { subject, ..self }
@@ -175,20 +184,34 @@ impl<'a> LogLine<'a> {
             let answer = self.answer.unwrap_or_else(|| json!({}));
             store_answer(&mut *connection, request, &answer).await?;
         }
+        let app_id = self.app_id.map_or("", AppId::as_str);
+        let of = state::subject_of(self.action, app_id, self.subject, self.after.as_ref());
+        let mut after = self.after;
+        if let (Some(SubjectKind::User | SubjectKind::ApiKey), Some(asked_by)) =
+            (of.as_ref().map(|of| of.kind), self.operator.asked_by())
+        {
+            after.get_or_insert_with(|| json!({}))["asked_by"] = asked_by.into();
+        }
+        let state = match &of {
+            Some(of) => state_of(&mut *connection, of).await?.map(Value::Object),
+            None => None,
+        };
         // Not the start of the transaction: a change that waited for a lock must come after the other
         // change. PostgreSQL writes the states in its own way, and the hash covers what it writes.
         let head = sqlx::query!(
-            r#"SELECT seq, chain_hash, clock_timestamp() AS "at!", $1::jsonb::text AS before, $2::jsonb::text AS after
+            r#"SELECT seq, chain_hash, clock_timestamp() AS "at!", $1::jsonb::text AS before, $2::jsonb::text AS after,
+                   $3::jsonb::text AS state
                FROM operator_log_head FOR UPDATE"#,
             self.before,
-            self.after
+            after,
+            state
         );
         let head = head.fetch_optional(&mut *connection).await?;
         let head = head.ok_or_else(|| StoreError::damaged("operator_log_head"))?;
         let salt: [u8; 16] = random_bytes();
         let line = ChainedLine {
             seq: head.seq + 1,
-            app_id: self.app_id.map_or("", AppId::as_str),
+            app_id,
             at: micros(head.at),
             id: i64::from_be_bytes(random_bytes()),
             operator_kind: self.operator.kind().as_str(),
@@ -199,6 +222,7 @@ impl<'a> LogLine<'a> {
             after: head.after.as_deref(),
             note: self.note,
             credits: self.credits.as_deref(),
+            state: head.state.as_deref(),
             salt: Some(&salt),
             content_hash: &[],
         };
@@ -209,8 +233,8 @@ impl<'a> LogLine<'a> {
         sqlx::query!(
             "WITH head AS (UPDATE operator_log_head SET seq = $1, chain_hash = $2)
              INSERT INTO operator_log (seq, chain_hash, app_id, at, id, operator_kind, operator, action, subject,
-                before, after, note, credits, salt, content_hash)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13::text::json, $14, $15)",
+                before, after, note, credits, salt, content_hash, state)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13::text::json, $14, $15, $16)",
             line.seq,
             chain_hash.as_slice(),
             line.app_id,
@@ -221,11 +245,12 @@ impl<'a> LogLine<'a> {
             line.action,
             line.subject,
             self.before,
-            self.after,
+            after,
             line.note,
             line.credits,
             salt.as_slice(),
-            content_hash.as_slice()
+            content_hash.as_slice(),
+            state
         )
         .execute(connection)
         .await?;

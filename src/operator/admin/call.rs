@@ -41,6 +41,8 @@ pub(super) struct Call {
     file: Mutex<Option<Body>>,
     /// How many coins of an exchange a key of the role support gives back.
     give_back_max: i64,
+    /// How many coins its person moves in 24 hours without a second person.
+    alone_max: Option<i64>,
 }
 
 impl Call {
@@ -58,6 +60,7 @@ impl Call {
             Problem::new(ProblemKind::BadRequest, "path: expected UTF-8 behind percent escapes")
         })?;
         let give_back_max = state.config.console.support_give_back_max;
+        let alone_max = state.config.console.alone_max();
         let app_id = path.iter().find(|(name, _)| *name == "app_id").map(|(_, app_id)| app_id);
         admit(&key.rights, route.need, route.reach(), app_id).map_err(|denied| match denied {
             Denied::Role => messages::not_for_role(key.name.as_str(), key.rights.role),
@@ -67,11 +70,13 @@ impl Call {
         let query = Fields::from_urlencoded(parts.uri.query().unwrap_or_default().as_bytes())?;
         if route.access == RouteEffect::Read {
             let file = Mutex::default();
-            return Self { key, path, fields: query, once: None, file, give_back_max }.of_own_app();
+            return Self { key, path, fields: query, once: None, file, give_back_max, alone_max }
+                .of_own_app();
         }
         if route.access == RouteEffect::File {
             let file = Mutex::new(Some(body));
-            let call = Self { key, path, fields: query, once: None, file, give_back_max }.of_own_app()?;
+            let call =
+                Self { key, path, fields: query, once: None, file, give_back_max, alone_max }.of_own_app()?;
             return if has_type(&parts.headers, "text/csv") { Ok(call) } else { Err(messages::not_csv()) };
         }
         let bytes_max = route.access.body_bytes_max();
@@ -92,7 +97,7 @@ impl Call {
             });
         }
         query.only(&[])?;
-        Self { key, path, fields, once, file: Mutex::default(), give_back_max }.of_own_app()
+        Self { key, path, fields, once, file: Mutex::default(), give_back_max, alone_max }.of_own_app()
     }
 
     /// The call, unless its field `app_id` names an app that is none of the key's.
@@ -117,6 +122,10 @@ impl Call {
         let operator = match self.key.rights.role {
             Role::Support => operator.giving_back_at_most(self.give_back_max),
             Role::Viewer | Role::Finance | Role::Developer | Role::Admin => operator,
+        };
+        let operator = match self.alone_max {
+            Some(max) => operator.alone_up_to(max),
+            None => operator,
         };
         match self.once.clone() {
             Some(request) => operator.once(Arc::new(request)),

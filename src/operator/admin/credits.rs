@@ -12,6 +12,7 @@ use store::{CREDITS_MAX, CreditResult, CreditsSource};
 
 use super::call::Call;
 use super::describe::answers;
+use super::messages::example;
 use super::problem::Problem;
 use super::routes::routes;
 use super::wallets::{TEXT_BYTES_MAX, line};
@@ -30,6 +31,7 @@ routes! { "Players":
             "lines": [{ "ref": "gift-1", "status": "credited", "free_balance": 90, "charge_balance": 100 }],
         }))
         .members([list()].into_iter().chain(Input::describe(for_all)))
+        .refuses([example::needs_second_person()])
         .wrong("credits[0].free", "expected an integer from 0 to 9223372036854775807, got -5");
 }
 

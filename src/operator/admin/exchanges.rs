@@ -57,7 +57,13 @@ routes! { "Exchanges":
         }))
         .read(|body| to_give_back(&BizNo::parse(BIZ_NO).expect("it is a number"), body))
         .wrong("amount", "expected an integer from 1 to 1000000000000, got 0")
-        .refuses([example::ref_used(), example::more_than_left(), example::above_limit(), example::balance_too_large()]);
+        .refuses([
+            example::ref_used(),
+            example::more_than_left(),
+            example::above_limit(),
+            example::needs_second_person(),
+            example::balance_too_large(),
+        ]);
     /// Check a signature
     ///
     /// Whether the `sign` in the body of a call of the wallet matches, the string that must be signed, and the well-known

@@ -4,10 +4,13 @@ use askama::Template;
 use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{get, post};
 use domain::ids::ApiKeyName;
+use domain::operation::account::AccountChange;
 use domain::operation::key::ApiKeyCommand;
 use domain::rights::Need;
 use store::ApiKeySummary;
+use store::secrets::{random_api_key, token_hash};
 
+use super::account_change;
 use super::i18n::Moment as _;
 use super::page::{Page, Section, Shown as _, render};
 use super::request::{Answer, ConsoleRequest};
@@ -42,13 +45,22 @@ async fn list(request: ConsoleRequest) -> Answer {
 async fn create(request: ConsoleRequest) -> Answer {
     let name = request.fields.required("name", ApiKeyName::parse)?;
     let rights = rights(&request).await?;
-    let command = ApiKeyCommand::Create(name.clone(), rights);
-    let made = request.state.store.change_api_keys(&request.operator()?, command).await?;
-    let key = made.api_key.map(|key| key.expose().to_owned()).unwrap_or_default();
-    let what_next = [
+    let waits = account_change::key_needs_second_person(&request, rights.role);
+    let key = if waits {
+        let key = random_api_key();
+        let change = AccountChange::CreateKey(name.clone(), rights, token_hash(&key));
+        account_change::ask(&request, change).await?;
+        key
+    } else {
+        let command = ApiKeyCommand::Create(name.clone(), rights);
+        let made = request.state.store.change_api_keys(&request.operator()?, command).await?;
+        made.api_key.map(|key| key.expose().to_owned()).unwrap_or_default()
+    };
+    let mut what_next = vec![
         "Programs send it to the admin API, in the header Authorization: Bearer.",
         "The operator log names the key with each change that it makes.",
     ];
+    what_next.extend(waits.then_some(account_change::SECRET_WAITS));
     let shown = ShownOnce {
         owner: ("Name", name.as_str(), PATH),
         secrets: &[("API key", key)],

@@ -7,6 +7,7 @@
 //! `ROUTES` (a row of `PARTS`), its handlers, and its templates, which extend `templates/base.html`.
 
 mod account;
+mod account_change;
 mod api_keys;
 mod apps;
 mod asset;
@@ -89,6 +90,7 @@ const PARTS: [&[ConsoleRoute]; 27] = [
     users::ROUTES,
     api_keys::ROUTES,
     account::ROUTES,
+    account_change::ROUTES,
     second_factor::ROUTES,
 ];
 

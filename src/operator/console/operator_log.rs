@@ -76,6 +76,7 @@ fn subject_path(line: &OperatorLogLine, is_admin: bool) -> Option<String> {
     let (kind, act) = line.action.split_once('.')?;
     match (kind, act) {
         _ if app.as_ref().is_some_and(|app| app.as_str() == subject) => Some(app_path(&app?)),
+        ("change_request", _) if app.is_none() => Some(Section::REQUESTS.path.to_owned()),
         ("wallet", "credit" | "debit" | "cancel") | ("login_code" | "change_request" | "player", _) => {
             let open_id = OpenId::parse(subject).ok()?;
             Some(player_path(app?.as_str(), open_id.as_str()))

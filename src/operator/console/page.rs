@@ -106,6 +106,11 @@ impl<'a> Page<'a> {
         self.user.is_some_and(|user| user.rights.is_everything())
     }
 
+    /// Whether it is this user's page.
+    pub(super) fn is_user(&self, name: &str) -> bool {
+        self.user.is_some_and(|user| user.name.as_str() == name)
+    }
+
     /// Whether the page shows changes of keys, packages, receivers and settings.
     pub(super) fn may_develop(&self) -> bool {
         self.may(Need::Develop)

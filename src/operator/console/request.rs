@@ -104,9 +104,18 @@ impl ConsoleRequest {
         if self.need == Need::Read || !self.user.rights.role.may(self.need) {
             return Err(ConsoleError::not_for_role(self.need));
         }
+        self.moving_operator()
+    }
+
+    /// The user with the limits of what one person may do.
+    pub(super) fn moving_operator(&self) -> Result<Operator, ConsoleError> {
         let operator = self.oneself()?;
-        Ok(match self.give_back_max() {
+        let operator = match self.give_back_max() {
             Some(max) => operator.giving_back_at_most(max),
+            None => operator,
+        };
+        Ok(match self.state.config.console.alone_max() {
+            Some(max) => operator.alone_up_to(max),
             None => operator,
         })
     }

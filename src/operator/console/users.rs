@@ -7,12 +7,14 @@ use axum::extract::Path;
 use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{get, post};
 use domain::console_user::{ConsoleUserName, NewPassword, Role};
+use domain::operation::account::AccountChange;
 use domain::operation::user::{UserCommand, unknown_own_app, unknown_user};
 use domain::rights::{Apps, Need, Rights};
 use domain::text;
 use store::secrets::random_key_text;
 use store::{ConsoleSession, ConsoleUser};
 
+use super::account_change;
 use super::error::ConsoleError;
 use super::i18n::Moment as _;
 use super::page::{Page, Section, Shown as _, render};
@@ -54,18 +56,28 @@ async fn add(request: ConsoleRequest) -> Answer {
     let password = iter::repeat_with(random_key_text).find_map(|text| NewPassword::parse(&text, &name).ok());
     let password = password.expect("nearly every random text is a good password");
     let hash = password::hash(&request.state, request.client, password.clone()).await?;
-    let command = UserCommand::Add(rights, hash);
-    request.state.store.change_console_user(&request.operator()?, &name, command).await?;
+    let waits = account_change::needs_second_person(&request);
+    if waits {
+        let change = AccountChange::AddUser(name.clone(), rights, hash);
+        account_change::ask(&request, change).await?;
+    } else {
+        let command = UserCommand::Add(rights, hash);
+        request.state.store.change_console_user(&request.operator()?, &name, command).await?;
+    }
+    let page_after =
+        if waits { Section::REQUESTS.path.to_owned() } else { format!("{}/{name}", Section::USERS.path) };
     let shown = ShownOnce {
-        owner: ("Name", name.as_str(), &format!("{}/{name}", Section::USERS.path)),
+        owner: ("Name", name.as_str(), &page_after),
         secrets: &[("Password", password.as_str().to_owned())],
-        what_next: &[
-            "Give it to the user now. The user changes it after the sign-in, on the page of the account.",
-        ],
+        what_next: if waits { &[NEXT, account_change::SECRET_WAITS] } else { &[NEXT] },
         rotation: None,
     };
     shown.render(&request, Section::USERS, "Password of")
 }
+
+/// What whoever adds a user does with the password.
+const NEXT: &str =
+    "Give it to the user now. The user changes it after the sign-in, on the page of the account.";
 
 /// What the page of a user tells after a change.
 const NOTICES: [(&str, &str); 5] = [
@@ -99,6 +111,9 @@ async fn page(Path(name): Path<String>, request: ConsoleRequest) -> Answer {
 
 async fn set_role(Path(name): Path<String>, request: ConsoleRequest) -> Answer {
     let (name, rights) = (parse(&name)?, rights(&request).await?);
+    if account_change::needs_second_person(&request) {
+        return account_change::ask_and_list(&request, AccountChange::SetRights(name, rights)).await;
+    }
     change(&request, &name, UserCommand::Rights(rights), "role").await
 }
 
@@ -126,7 +141,11 @@ async fn unlock(Path(name): Path<String>, request: ConsoleRequest) -> Answer {
 }
 
 async fn reset_second_factor(Path(name): Path<String>, request: ConsoleRequest) -> Answer {
-    change(&request, &parse(&name)?, UserCommand::ResetSecondFactor, "reset").await
+    let name = parse(&name)?;
+    if account_change::needs_second_person(&request) {
+        return account_change::ask_and_list(&request, AccountChange::ResetSecondFactor(name)).await;
+    }
+    change(&request, &name, UserCommand::ResetSecondFactor, "reset").await
 }
 
 async fn end_session(Path(name): Path<String>, request: ConsoleRequest) -> Answer {

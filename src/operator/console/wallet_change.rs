@@ -162,7 +162,7 @@ async fn check(kind: ChangeKind, Path(names): Path<(String, String)>, request: C
     let preview = match request.state.store.change_by_ref(&target.app_id, reference).await? {
         Some(earlier) if wanted.is(&earlier, &target) => Preview::Made(earlier),
         Some(_) => return Err(ref_used(reference).into()),
-        None => match request.state.store.change_request(&target.app_id, reference).await? {
+        None => match request.state.store.change_request(target.app_id.as_str(), reference).await? {
             Some(asked) if wanted.is_asked(&asked, &target) => {
                 Preview::Asked(requests::request_path(&target.app_id, reference))
             }
@@ -173,7 +173,7 @@ async fn check(kind: ChangeKind, Path(names): Path<(String, String)>, request: C
             }
         },
     };
-    let needs_second = requests::needs_second_person(&request, &wanted);
+    let needs_second = requests::needs_second_person(&request, &wanted).await?;
     let words = kind.words();
     let page = request
         .page(words.section, text!("{verb} {target}?", verb = Text::new(words.verb), target = target.name()));

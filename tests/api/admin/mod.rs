@@ -40,6 +40,11 @@ impl<'a> Caller<'a> {
         Self { till, key }
     }
 
+    /// A caller with this key.
+    pub(crate) fn with(till: &'a TestTill, key: String) -> Self {
+        Self { till, key }
+    }
+
     /// A request with the caller's key.
     pub(crate) fn request(&self, method: &str, path: &str) -> Request {
         Request::new(method, &format!("/admin/v1{path}"))

@@ -28,6 +28,8 @@ POST /console/account/password Read OwnApps
 GET /console/account/second-factor Read OwnApps
 POST /console/account/second-factor Read OwnApps
 POST /console/account/sessions/end Read OwnApps
+POST /console/account-requests/confirm Administer AllApps
+POST /console/account-requests/refuse Administer AllApps
 GET /console/api-keys Read AllApps
 POST /console/api-keys Administer AllApps
 POST /console/api-keys/revoke Administer AllApps

@@ -70,6 +70,21 @@ pub enum Check {
     /// A wallet or the operator's log differs from the checkpoint.
     #[serde(rename = "changed since the checkpoint")]
     Checkpoint,
+    /// A user of the console is not what the newest line about it tells.
+    #[serde(rename = "user against the operator log")]
+    UserState,
+    /// The same of an API key.
+    #[serde(rename = "API key against the operator log")]
+    ApiKeyState,
+    /// The same of an app: its settings, limits, keys and whether it is suspended.
+    #[serde(rename = "app against the operator log")]
+    AppState,
+    /// The same of a receiver.
+    #[serde(rename = "receiver against the operator log")]
+    ReceiverState,
+    /// The same of a request for a second person.
+    #[serde(rename = "request against the operator log")]
+    RequestState,
     /// The number of rows differs from the checkpoint and the entries since.
     #[serde(rename = "number of rows")]
     Count,

@@ -2,6 +2,7 @@
 //! done, and why it was not done. Command line, admin API and console read their input into a command, hand it to the
 //! store, and render the report or the refusal.
 
+pub mod account;
 pub mod app;
 pub mod books;
 pub mod freeze;

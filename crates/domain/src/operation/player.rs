@@ -19,6 +19,19 @@ pub struct ErasedPlayer {
     pub rows: BTreeMap<&'static str, u64>,
     /// Files of archives that still name the player.
     pub archive_files: Vec<String>,
+    /// Where the database still has the `open_id`, and why.
+    pub left: Vec<LeftText>,
+}
+
+/// A column that still has the `open_id` of an erased player.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LeftText {
+    /// The table and the column.
+    pub column: String,
+    /// How many rows have it.
+    pub rows: u64,
+    /// Why it stays.
+    pub why: String,
 }
 
 /// Nothing is recorded of such a player.

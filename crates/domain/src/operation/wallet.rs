@@ -11,8 +11,8 @@ use crate::ledger::{REF_MARK, ReferenceKind};
 use crate::wallet::{Amount, Change, GivenBack, Receipt, WalletRequest};
 
 pub use refusal::{
-    above_limit, balance_too_large, more_than_left, not_covered, own_request, ref_used, refused,
-    unknown_exchange, unknown_player, unknown_request,
+    above_limit, balance_too_large, more_than_left, needs_second_person, not_covered, own_request, ref_used,
+    refused, unknown_exchange, unknown_player, unknown_request,
 };
 
 /// A new credit.

@@ -13,6 +13,7 @@ const LINE: ChainedLine<'_> = ChainedLine {
     after: None,
     note: "",
     credits: None,
+    state: None,
     salt: Some(&[7; 16]),
     content_hash: &[3; 32],
 };
@@ -46,6 +47,8 @@ fn a_changed_column_changes_the_hash() {
         ChainedLine { after: Some(""), ..LINE },
         ChainedLine { note: "x", ..LINE },
         ChainedLine { credits: Some("[]"), ..LINE },
+        ChainedLine { state: Some(""), ..LINE },
+        ChainedLine { state: Some("{}"), ..LINE },
     ];
     for line in changed {
         assert_ne!(line.texts_hash(), LINE.texts_hash(), "{line:?}");

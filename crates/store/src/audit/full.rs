@@ -14,8 +14,11 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection as _, PgConnection};
 
 use super::copy_reader::{Copied, ENTRY_COLUMNS};
+use super::items::ErasedItems;
 use super::log;
-use super::{AppTotals, AuditError, AuditOutcome, Meter, Snapshot, archived, begin, cancels, details, items};
+use super::{
+    AppTotals, AuditError, AuditOutcome, Meter, Snapshot, archived, begin, cancels, details, items, states,
+};
 use crate::error::{Result, StoreError};
 use crate::secrets::random_bytes;
 
@@ -42,6 +45,7 @@ struct Surroundings {
     apps: BTreeMap<String, AppTotals>,
     /// Number of wallets that are not empty.
     wallets: u64,
+    erased: ErasedItems,
 }
 
 /// Audits everything.
@@ -57,9 +61,11 @@ pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<AuditOutcome, Audit
     };
     let mut around = Surroundings::default();
     let Snapshot { first, second, nodes, meter, .. } = snapshot;
+    around.erased = items::erased(second).await?;
     let log = if nodes.is_empty() {
         let surroundings = async {
             let log = log::read(&mut *second, LogHead::START, empty, meter).await?;
+            states::compare(second, &mut around.findings).await?;
             read_surroundings(second, &mut around).await.map(|()| log)
         };
         let books = async {
@@ -74,6 +80,7 @@ pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<AuditOutcome, Audit
                 read_surroundings(&mut node.second, &mut around),
             )?;
         }
+        states::compare(second, &mut around.findings).await?;
         log::read(second, LogHead::START, empty, meter).await?
     };
     let mut findings = ledger.findings;
@@ -218,7 +225,7 @@ async fn read_surroundings(
     around: &mut Surroundings,
 ) -> Result<(), AuditError> {
     add_up_wallets(connection, around).await?;
-    items::check_all(connection, &mut around.findings).await?;
+    items::check_all(connection, &around.erased, &mut around.findings).await?;
     cancels::check_all(connection, &mut around.findings).await
 }
 

@@ -12,9 +12,9 @@ use super::{AuditError, Meter};
 use crate::error::Result;
 use crate::operator_log::{ListedCredit, OperatorAction};
 
-const LINES: &str = "\
+pub(super) const LINES: &str = "\
 SELECT seq, app_id, at, id, operator_kind, operator, action, subject, before::text, after::text, note,
-    credits::text, salt, content_hash, chain_hash
+    credits::text, state::text, salt, content_hash, chain_hash
 FROM operator_log";
 
 /// What the log contains.
@@ -115,7 +115,7 @@ pub(super) fn told<'a>(entry: &LedgerEntry<'a>, wallet: &'a WalletCheck) -> Reco
     }
 }
 
-fn read_line<'a>(row: &mut CopyRow<'a>) -> Result<ChainedLine<'a>> {
+pub(super) fn read_line<'a>(row: &mut CopyRow<'a>) -> Result<ChainedLine<'a>> {
     Ok(ChainedLine {
         seq: row.number()?,
         app_id: row.text()?,
@@ -129,6 +129,7 @@ fn read_line<'a>(row: &mut CopyRow<'a>) -> Result<ChainedLine<'a>> {
         after: row.text_if_any()?,
         note: row.text()?,
         credits: row.text_if_any()?,
+        state: row.text_if_any()?,
         salt: row.bytes_if_any()?,
         content_hash: row.bytes()?,
     })

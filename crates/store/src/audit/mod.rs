@@ -12,6 +12,7 @@ mod log;
 mod nodes;
 mod results;
 mod since;
+mod states;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -14,7 +14,7 @@ use sqlx::{Executor as _, PgConnection};
 use super::checkpoint::{Checkpoint, CheckpointWallet, WALLETS};
 use super::copy_reader::Copied;
 use super::log::{self, LogContents};
-use super::{AppTotals, AuditError, AuditOutcome, Meter, Snapshot, cancels, details, items};
+use super::{AppTotals, AuditError, AuditOutcome, Meter, Snapshot, cancels, details, items, states};
 use crate::secrets::random_bytes;
 
 /// How many wallets are fetched at a time.
@@ -96,6 +96,7 @@ pub(super) async fn audit(
     second
         .execute(sqlx::raw_sql("RESET enable_seqscan; RESET enable_hashjoin; RESET enable_mergejoin"))
         .await?;
+    states::compare(second, &mut progress.findings).await?;
     let entries = progress.compare_counts(second, &log).await?;
     let checked = progress.entries;
     let SinceAudit { mut findings, apps, told, .. } = progress;

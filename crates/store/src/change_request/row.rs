@@ -1,13 +1,16 @@
 //! Rows of `console_requests`.
 
+use domain::console_user::{ConsoleUserName, PasswordHash};
 use domain::fields::Expected;
-use domain::ids::{AppId, BizNo, CreditRef, OpenId};
+use domain::ids::{ApiKeyName, AppId, BizNo, CreditRef, OpenId};
 use domain::ledger::ReferenceKind;
-use domain::operation::wallet::{Credit, Debit, GiveBack};
+use domain::operation::account::{AccountChange, AccountChangeKind};
+use domain::operation::wallet::{Credit, Debit, GiveBack, WalletCommand};
+use domain::rights::Rights;
 use domain::wallet::Amount;
 use time::OffsetDateTime;
 
-use super::{ChangeRequest, RequestState};
+use super::{ChangeRequest, RequestState, RequestedChange};
 use crate::error::{Result, StoreError};
 
 /// A request waits for this long.
@@ -32,6 +35,10 @@ pub(super) struct ChangeRequestRow {
     pub(super) ended_by: Option<String>,
     pub(super) ended_at: Option<OffsetDateTime>,
     pub(super) give_back_max: Option<i64>,
+    pub(super) account: Option<String>,
+    pub(super) role: Option<String>,
+    pub(super) apps: Option<Vec<String>>,
+    pub(super) secret: Option<String>,
 }
 
 impl ChangeRequestRow {
@@ -40,10 +47,27 @@ impl ChangeRequestRow {
     }
 
     fn parse(self) -> Result<ChangeRequest, Expected> {
-        let (free, charge, create, note) = (self.free, self.charge, self.create_wallet, self.reason);
+        let change = match &self.account {
+            Some(account) => RequestedChange::Account(self.account_change(account)?),
+            None => self.wallet_change()?,
+        };
+        Ok(ChangeRequest {
+            reference: CreditRef::parse(&self.reference)?,
+            change,
+            asked_by: self.asked_by,
+            asked_at: self.asked_at,
+            ends_at: self.ends_at,
+            state: RequestState::parse(&self.state)?,
+            ended_by: self.ended_by,
+            ended_at: self.ended_at,
+        })
+    }
+
+    fn wallet_change(&self) -> Result<RequestedChange, Expected> {
+        let (free, charge, create, note) = (self.free, self.charge, self.create_wallet, self.reason.clone());
         let (open_id, reference) = (OpenId::parse(&self.open_id)?, CreditRef::parse(&self.reference)?);
         let player = open_id.clone();
-        let command = match ReferenceKind::parse(&self.kind)? {
+        let command: WalletCommand = match ReferenceKind::parse(&self.kind)? {
             ReferenceKind::Credit => Credit { open_id: player, free, charge, reference, note, create }.into(),
             ReferenceKind::Debit => Debit { open_id: player, free, charge, reference, note }.into(),
             ReferenceKind::Cancel => {
@@ -55,17 +79,35 @@ impl ChangeRequestRow {
                 return Err(Expected::one_of(&["credit", "debit", "cancel"]));
             }
         };
-        Ok(ChangeRequest {
-            app_id: AppId::parse(&self.app_id)?,
-            open_id,
-            command,
-            asked_by: self.asked_by,
-            asked_at: self.asked_at,
-            ends_at: self.ends_at,
-            state: RequestState::parse(&self.state)?,
-            ended_by: self.ended_by,
-            ended_at: self.ended_at,
-            give_back_max: self.give_back_max,
+        let (app_id, give_back_max) = (AppId::parse(&self.app_id)?, self.give_back_max);
+        Ok(RequestedChange::Wallet { app_id, open_id, command, give_back_max })
+    }
+
+    /// The secret is gone when the request has ended.
+    fn account_change(&self, account: &str) -> Result<AccountChange, Expected> {
+        let rights = || {
+            Rights::stored(self.role.as_deref().unwrap_or_default(), self.apps.as_deref().unwrap_or_default())
+        };
+        let secret = self.secret.clone().unwrap_or_default();
+        Ok(match AccountChangeKind::parse(&self.kind)? {
+            AccountChangeKind::AddUser => {
+                let name = ConsoleUserName::parse(account)?;
+                AccountChange::AddUser(name, rights()?, PasswordHash::kept(secret))
+            }
+            AccountChangeKind::SetRights => {
+                AccountChange::SetRights(ConsoleUserName::parse(account)?, rights()?)
+            }
+            AccountChangeKind::ResetSecondFactor => {
+                AccountChange::ResetSecondFactor(ConsoleUserName::parse(account)?)
+            }
+            AccountChangeKind::CreateKey => {
+                let mut hash = [0; 32];
+                let is_gone = secret.is_empty();
+                if !is_gone && hex::decode_to_slice(&secret, &mut hash).is_err() {
+                    return Err(Expected::one_of(&["a hash"]));
+                }
+                AccountChange::CreateKey(ApiKeyName::parse(account)?, rights()?, hash)
+            }
         })
     }
 }
@@ -79,7 +121,7 @@ macro_rules! requests {
             r#"SELECT app_id, ref AS reference, kind, open_id, free, charge, create_wallet, of_biz_no, amount, reason,
                    asked_by, asked_at, asked_at + make_interval(days => $1) AS "ends_at!",
                    CASE WHEN state = 'waiting' AND asked_at <= clock_timestamp() - make_interval(days => $1) THEN 'ended'
-                       ELSE state END AS "state!", ended_by, ended_at, give_back_max
+                       ELSE state END AS "state!", ended_by, ended_at, give_back_max, account, role, apps, secret
                FROM console_requests "# + $rest,
             $crate::change_request::row::WAITS_DAYS
             $(, $parameter)*

@@ -5,6 +5,7 @@
 //! again: then there is no such player.
 
 mod archived;
+mod left;
 mod texts;
 
 use std::collections::BTreeMap;
@@ -22,7 +23,9 @@ use crate::pseudonym::{PSEUDONYM, scrub_entries};
 use crate::secrets::random_bytes;
 use crate::store::Store;
 
-use texts::{Names, replace_in_deliveries, replace_in_ledger, replace_in_log};
+use texts::{
+    Names, replace_in_deliveries, replace_in_items, replace_in_ledger, replace_in_log, replace_in_requests,
+};
 
 impl Store {
     /// Erases a player. What calls of this player do afterwards is recorded anew.
@@ -37,14 +40,23 @@ impl Store {
         self.transaction(context, |connection, (operator, app_id, open_id, pseudonym)| {
             Box::pin(async move {
                 let names = Names { app_id: app_id.as_str(), open_id: open_id.as_str(), pseudonym };
-                let (rows, archive_files) = erase(connection, &names).await?;
+                let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", names.app_id);
+                let Some(app_no) = app_no.fetch_optional(&mut *connection).await? else {
+                    return Err(nothing_recorded(app_id, open_id).into());
+                };
+                let (rows, archive_files) = erase(connection, app_no, &names).await?;
+                let items = replace_in_items(connection, app_no, &names).await?;
                 let lines = replace_in_log(connection, &names).await?;
                 let mut erased = ErasedPlayer {
                     app_id: app_id.to_string(),
                     pseudonym: pseudonym.clone(),
                     rows,
                     archive_files,
+                    left: left::search(connection, app_no, &names).await?,
                 };
+                if !items.is_empty() {
+                    erased.rows.insert("items", items.len() as u64);
+                }
                 erased.rows.insert("operator_log", lines.len() as u64);
                 if erased.rows.values().sum::<u64>() == 0 {
                     return Err(nothing_recorded(app_id, open_id).into());
@@ -52,7 +64,7 @@ impl Store {
                 let note = names.replaced(operator.reason());
                 LogLine::new(operator, OperatorAction::PlayerErase, pseudonym)
                     .of_app(app_id)
-                    .after(json!({ "rows": erased.rows, "lines": lines }))
+                    .after(json!({ "rows": erased.rows, "lines": lines, "items": items }))
                     .note(&note)
                     .record(connection)
                     .await?;
@@ -66,6 +78,7 @@ impl Store {
 /// Erases all but the texts of the operator's log, whose head a transaction locks last.
 async fn erase(
     connection: &mut PgConnection,
+    app_no: i32,
     names: &Names<'_>,
 ) -> Result<(BTreeMap<&'static str, u64>, Vec<String>), OperationError> {
     sqlx::query!("SET LOCAL statement_timeout = 0").execute(&mut *connection).await?;
@@ -77,10 +90,6 @@ async fn erase(
     }
     let mut rows = BTreeMap::new();
     let mut archive_files = Vec::new();
-    let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id);
-    let Some(app_no) = app_no.fetch_optional(&mut *connection).await? else {
-        return Err(nothing_recorded(app_id, open_id).into());
-    };
     let wallet_no = sqlx::query_scalar!(
         "UPDATE wallets SET open_id = $3 WHERE app_no = $1 AND open_id = $2 RETURNING wallet_no",
         app_no,
@@ -126,6 +135,7 @@ async fn erase(
         pseudonym
     );
     rows.insert("change_requests", requests.execute(&mut *connection).await?.rows_affected());
+    replace_in_requests(connection, names).await?;
     replace_in_ledger(connection, app_no, names).await?;
     replace_in_deliveries(connection, names).await?;
     Ok((rows, archive_files))

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use domain::ids::ItemId;
 use domain::operator_log::ChainedLine;
 use serde_json::Value;
 use sqlx::PgConnection;
@@ -45,6 +46,8 @@ impl Names<'_> {
                     let value = match key.as_str() {
                         key if NUMBERS.contains(&key) => value,
                         key if is_own && PERSONAL.contains(&key) => Value::Null,
+                        // As the row of the request has it then.
+                        "reason" if is_own => "".into(),
                         _ => self.replaced_in(value, is_own),
                     };
                     (key, value)
@@ -67,7 +70,8 @@ impl Names<'_> {
 }
 
 /// Replaces the player in the log: in lines about the player, which also lose their notes, in lists of players and credits,
-/// and in all notes about the app. Returns the lines with the hashes of their new texts.
+/// in states of players and requests, and in all notes about the app. What an operator has set, such as the URL of a receiver,
+/// stays as its row does. Returns the lines with the hashes of their new texts.
 pub(super) async fn replace_in_log(
     connection: &mut PgConnection,
     names: &Names<'_>,
@@ -75,11 +79,12 @@ pub(super) async fn replace_in_log(
     let &Names { app_id, open_id, pseudonym } = names;
     let rows = sqlx::query!(
         r#"SELECT * FROM (
-               SELECT seq, subject, before, after, note, credits::text AS credits,
+               SELECT seq, subject, before, after, note, credits::text AS credits, state,
                    seq IN (SELECT seq FROM player_lines WHERE app_id = $1 AND subject = $2) AS "is_own!",
-                   action = 'user.add' AND after -> 'open_ids' ? $2 AS "is_list!"
+                   action !~ '^(app|receiver|image)[.]' AND action <> 'player.erase'
+                       AND strpos(concat(before, after, state), $2) > 0 AS "is_told!"
                FROM operator_log WHERE app_id = $1) l
-           WHERE "is_own!" OR "is_list!" OR strpos(note, $2) > 0 OR strpos(credits, $2) > 0
+           WHERE "is_own!" OR "is_told!" OR strpos(note, $2) > 0 OR strpos(credits, $2) > 0
            ORDER BY seq"#,
         app_id,
         open_id
@@ -89,25 +94,27 @@ pub(super) async fn replace_in_log(
         let is_own = row.is_own;
         let replaced = |state: &Option<Value>| {
             let state = state.clone();
-            if is_own || row.is_list { state.map(|state| names.replaced_in(state, is_own)) } else { state }
+            if is_own || row.is_told { state.map(|state| names.replaced_in(state, is_own)) } else { state }
         };
         let subject = if is_own { pseudonym } else { &row.subject };
         let note = if is_own { String::new() } else { names.replaced(&row.note) };
-        let (before, after) = (replaced(&row.before), replaced(&row.after));
+        let (before, after, state) = (replaced(&row.before), replaced(&row.after), replaced(&row.state));
         let credits = row.credits.as_deref().map(|credits| names.replaced_in_credits(credits)).transpose()?;
         if !is_own && note == row.note && before == row.before && after == row.after && credits == row.credits
         {
             continue;
         }
         let new = sqlx::query!(
-            r#"UPDATE operator_log SET subject = $2, note = $3, before = $4, after = $5, credits = $6::text::json, salt = NULL
-               WHERE seq = $1 RETURNING before::text, after::text, credits::text"#,
+            r#"UPDATE operator_log SET subject = $2, note = $3, before = $4, after = $5, credits = $6::text::json, state = $7,
+                   salt = NULL
+               WHERE seq = $1 RETURNING before::text, after::text, credits::text, state::text"#,
             row.seq,
             subject,
             note,
             before,
             after,
-            credits
+            credits,
+            state
         );
         let new = new.fetch_one(&mut *connection).await?;
         let line = ChainedLine {
@@ -116,11 +123,81 @@ pub(super) async fn replace_in_log(
             after: new.after.as_deref(),
             note: &note,
             credits: new.credits.as_deref(),
+            state: new.state.as_deref(),
             ..ChainedLine::default()
         };
         lines.insert(row.seq, hex::encode(line.texts_hash()));
     }
     Ok(lines)
+}
+
+/// Replaces the player in the texts of what exchanges bought, and in the names of products in sums. The id of an item stays:
+/// it is the digest of the first texts, which the hash chain covers. Returns the digest of the new texts of each item, by its
+/// id, for the line of the erasure.
+pub(super) async fn replace_in_items(
+    connection: &mut PgConnection,
+    app_no: i32,
+    names: &Names<'_>,
+) -> Result<BTreeMap<String, String>> {
+    // What adds to the sums waits, so that no sum gets a former name afterwards.
+    sqlx::query!("SELECT through_no FROM sales_head FOR UPDATE").fetch_optional(&mut *connection).await?;
+    let items = sqlx::query!(
+        "SELECT item_id, product_name, product_info, product_desc FROM items
+         WHERE app_no = $1 AND strpos(concat_ws(' ', product_name, product_info, product_desc), $2) > 0 ORDER BY item_id",
+        app_no,
+        names.open_id
+    );
+    let mut replaced = BTreeMap::new();
+    for item in items.fetch_all(&mut *connection).await? {
+        let former = [item.product_name, item.product_info, item.product_desc];
+        let texts = former.each_ref().map(|text| names.replaced(text));
+        if texts == former {
+            continue;
+        }
+        let [name, info, desc] = &texts;
+        sqlx::query!(
+            "UPDATE items SET product_name = $3, product_info = $4, product_desc = $5 WHERE app_no = $1 AND item_id = $2",
+            app_no,
+            item.item_id,
+            name,
+            info,
+            desc
+        )
+        .execute(&mut *connection)
+        .await?;
+        if *name != former[0] {
+            sqlx::query!(
+                "UPDATE sales_hours SET product_name = $3 WHERE app_no = $1 AND product_name = $2",
+                app_no,
+                former[0],
+                name
+            )
+            .execute(&mut *connection)
+            .await?;
+        }
+        replaced.insert(hex::encode(item.item_id), hex::encode(ItemId::of(name, info, desc).0));
+    }
+    Ok(replaced)
+}
+
+/// Replaces the player in the reasons of requests about others. The log tells the same words.
+pub(super) async fn replace_in_requests(connection: &mut PgConnection, names: &Names<'_>) -> Result<()> {
+    let requests = sqlx::query!(
+        "SELECT ref, reason FROM console_requests WHERE app_id = $1 AND strpos(reason, $2) > 0",
+        names.app_id,
+        names.open_id
+    );
+    for request in requests.fetch_all(&mut *connection).await? {
+        sqlx::query!(
+            "UPDATE console_requests SET reason = $3 WHERE app_id = $1 AND ref = $2",
+            names.app_id,
+            request.r#ref,
+            names.replaced(&request.reason)
+        )
+        .execute(&mut *connection)
+        .await?;
+    }
+    Ok(())
 }
 
 /// Replaces the player in what was written into the entries of others. It reads all entries of the app.

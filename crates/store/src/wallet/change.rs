@@ -13,6 +13,7 @@ use sqlx::PgConnection;
 
 use super::make_known;
 use crate::app::app_exists;
+use crate::change_request::require_within;
 use crate::engine::Engine;
 use crate::error::{OperationError, Result, StoreError};
 use crate::exchange_lookup::ExchangeRecord;
@@ -115,7 +116,8 @@ pub(crate) async fn write_change(
         .after(state_after(receipt.balances, reference, receipt.given_back.as_ref()))
         .note(command.note())
         .answer(&report);
-    line.record(connection).await?;
+    line.record(&mut *connection).await?;
+    require_within(connection, operator).await?;
     Ok(report)
 }
 

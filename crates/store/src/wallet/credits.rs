@@ -13,6 +13,7 @@ use domain::wallet::{WalletOutcome, WalletRequest};
 use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 
+use crate::change_request::require_within;
 use crate::engine::Engine;
 use crate::error::{OperationError, Result, StoreError};
 use crate::operator_log::{ListedCredit, LogLine, OperatorAction};
@@ -70,7 +71,7 @@ async fn write_credits(
     (app_id, app_no): (&AppId, i32),
     source: &CreditsSource,
     credits: &[Credit],
-) -> Result<Vec<CreditResult>> {
+) -> Result<Vec<CreditResult>, OperationError> {
     plan_by_keys(connection, engine).await?;
     let requests: Vec<_> = credits.iter().map(Credit::request).collect();
     make_known(connection, app_no, &requests, credits).await?;
@@ -95,10 +96,11 @@ async fn write_credits(
         sums.insert("charge".to_owned(), charge.to_string().into());
         sums.insert("at".to_owned(), rfc3339(changed.at).into());
         let line = LogLine::new(operator, OperatorAction::WalletCredits, &source.subject).of_app(app_id);
-        line.after(json!(sums)).note(&source.note).credits(&listed).record(connection).await?;
+        line.after(json!(sums)).note(&source.note).credits(&listed).record(&mut *connection).await?;
+        require_within(connection, operator).await?;
     }
     let outcomes = changed.outcomes.into_iter().zip(credits);
-    outcomes.map(|((outcome, _), credit)| credited(outcome, app_id, credit)).collect()
+    Ok(outcomes.map(|((outcome, _), credit)| credited(outcome, app_id, credit)).collect::<Result<_>>()?)
 }
 
 fn credited(outcome: WalletOutcome, app_id: &AppId, credit: &Credit) -> Result<CreditResult> {

@@ -1,4 +1,4 @@
-//! The operator's log of credits that were written by hand: a line for each, with the hash chain.
+//! The operator's log of apps and credits that were written by hand: a line for each, with the hash chain.
 
 /// Statements that write the lines, so that the audit finds nothing.
 #[must_use]
@@ -6,12 +6,18 @@ pub fn of_credits() -> String {
     "INSERT INTO operator_log
          (app_id, at, id, operator_kind, operator, action, subject, before, after, note, seq, chain_hash, salt,
           content_hash)
-     SELECT app_id, at, hashtextextended(open_id, seq), 'command_line', 'bench', 'wallet.credit', open_id,
-         jsonb_build_object('free_balance', free_balance - free_change,
-             'charge_balance', charge_balance - charge_change),
-         jsonb_build_object('free_balance', free_balance, 'charge_balance', charge_balance, 'ref', reference), '',
-         head.last + row_number() OVER (ORDER BY at, open_id), sha256(''), decode(repeat('07', 16), 'hex'), sha256('')
-     FROM ledger, (SELECT seq AS last FROM operator_log_head) AS head WHERE kind = 'credit';
+     SELECT app_id, at, id, 'command_line', 'bench', action, subject, before, after, '',
+         head.last + row_number() OVER (ORDER BY at, subject), sha256(''), decode(repeat('07', 16), 'hex'), sha256('')
+     FROM (
+         SELECT app_id, at, hashtextextended(open_id, seq) AS id, 'wallet.credit' AS action, open_id AS subject,
+             jsonb_build_object('free_balance', free_balance - free_change,
+                 'charge_balance', charge_balance - charge_change) AS before,
+             jsonb_build_object('free_balance', free_balance, 'charge_balance', charge_balance, 'ref', reference) AS after
+         FROM ledger WHERE kind = 'credit'
+         UNION ALL
+         SELECT app_id, created_at, app_no, 'app.create', app_id, '{}', '{}' FROM apps a
+         WHERE NOT EXISTS (SELECT 1 FROM operator_log l WHERE l.app_id = a.app_id AND l.action = 'app.create')
+     ) AS lines, (SELECT seq AS last FROM operator_log_head) AS head;
      UPDATE operator_log SET content_hash = sha256(int4send(16) || salt
              || int4send(octet_length(subject)) || convert_to(subject, 'UTF8')
              || int4send(octet_length(before::text)) || convert_to(before::text, 'UTF8')

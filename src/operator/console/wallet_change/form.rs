@@ -68,7 +68,7 @@ impl Wanted {
 
     /// Whether a request is for this change.
     pub(super) fn is_asked(&self, request: &ChangeRequest, target: &ChangeSubject) -> bool {
-        request.open_id == target.open_id && request.command.content() == self.command.content()
+        request.change.is_of(&target.open_id, &self.command)
     }
 
     /// Whether `earlier` is the same change of the same target.

@@ -1,17 +1,19 @@
-//! Large changes that wait for a second person (contract 8.6.40): the list, the page of one, its confirmation and its
-//! refusal.
+//! Changes that wait for a second person (contract 8.6.40): the list, the page of a large change of a wallet, its
+//! confirmation and its refusal.
 
 use askama::Template;
 use axum::extract::Path;
 use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{get, post};
 use domain::fields::Fields;
-use domain::ids::{AppId, CreditRef};
-use domain::operation::wallet::unknown_request;
+use domain::ids::{AppId, CreditRef, OpenId};
+use domain::operation::wallet::{WalletCommand, unknown_request};
 use domain::rights::Need;
 use domain::text;
-use store::{ChangeRequest, RequestState, Wallet};
+use store::{ChangeRequest, RequestState, RequestedChange, Wallet};
+use time::OffsetDateTime;
 
+use super::super::account_change::AccountRequest;
 use super::super::change_notice::address_after_change;
 use super::super::error::ConsoleError;
 use super::super::exchange::exchange_path;
@@ -49,9 +51,9 @@ pub(super) async fn ask(
 ) -> Result<Option<Answer>, ConsoleError> {
     let store = &request.state.store;
     let (app_id, reference) = (&target.app_id, wanted.command.reference());
-    if store.change_request(app_id, reference).await?.is_none() {
+    if store.change_request(app_id.as_str(), reference).await?.is_none() {
         let is_made = store.change_by_ref(app_id, reference).await?.is_some();
-        if is_made || !needs_second_person(request, wanted) {
+        if is_made || !needs_second_person(request, wanted).await? {
             return Ok(None);
         }
         // What the till would refuse now is not asked for.
@@ -63,28 +65,68 @@ pub(super) async fn ask(
     Ok(Some(Ok(Redirect::to(&request_path(app_id, reference)).into_response())))
 }
 
-/// Whether a change is larger than one person may make (`console.second_person_above`).
-pub(super) fn needs_second_person(request: &ConsoleRequest, wanted: &Wanted) -> bool {
-    let limit = request.state.config.console.second_person_above;
-    limit > 0 && wanted.command.coins().unsigned_abs() > limit
+/// Whether a change brings the user above what one person may move (`console.second_person_above`).
+pub(super) async fn needs_second_person(
+    request: &ConsoleRequest,
+    wanted: &Wanted,
+) -> Result<bool, ConsoleError> {
+    let coins = wanted.command.coins();
+    Ok(request.state.store.needs_second_person(&request.moving_operator()?, coins).await?)
+}
+
+/// A request for a change of a wallet.
+struct WalletRequest {
+    app_id: AppId,
+    open_id: OpenId,
+    command: WalletCommand,
+    asked_by: String,
+    asked_at: OffsetDateTime,
+    ends_at: OffsetDateTime,
+    state: RequestState,
+    ended_by: Option<String>,
+    ended_at: Option<OffsetDateTime>,
+}
+
+impl WalletRequest {
+    /// The request. `None` when it is for another change.
+    fn of(request: ChangeRequest) -> Option<Self> {
+        let ChangeRequest { change, asked_by, asked_at, ends_at, state, ended_by, ended_at, .. } = request;
+        let RequestedChange::Wallet { app_id, open_id, command, .. } = change else { return None };
+        Some(Self { app_id, open_id, command, asked_by, asked_at, ends_at, state, ended_by, ended_at })
+    }
 }
 
 #[derive(Template)]
 #[template(path = "requests.html")]
 struct ListTemplate<'a> {
     page: Page<'a>,
-    waiting: Vec<ChangeRequest>,
-    ended: Vec<ChangeRequest>,
+    waiting: Vec<WalletRequest>,
+    ended: Vec<WalletRequest>,
+    accounts: Vec<AccountRequest>,
     /// `console.second_person_above`.
     limit: u64,
 }
 
+/// What the page tells after a change of a user or an API key.
+const NOTICES: [(&str, &str); 3] = [
+    ("asked", "The change waits for a second person. Nothing has changed yet."),
+    ("confirmed", "The change was made."),
+    ("refused", "The change was refused. Nothing has changed."),
+];
+
 async fn list(request: ConsoleRequest) -> Answer {
     let store = &request.state.store;
+    let waiting = store.waiting_change_requests(request.apps()).await?;
+    let ended = store.ended_change_requests(request.apps(), ENDED_MAX).await?;
+    let accounts = waiting.iter().chain(&ended).filter_map(AccountRequest::of).collect();
+    let of_wallets =
+        |requests: Vec<ChangeRequest>| requests.into_iter().filter_map(WalletRequest::of).collect();
+    let page = request.page(Section::REQUESTS, Section::REQUESTS.name);
     render(&ListTemplate {
-        page: request.page(Section::REQUESTS, Section::REQUESTS.name),
-        waiting: store.waiting_change_requests(request.apps()).await?,
-        ended: store.ended_change_requests(request.apps(), ENDED_MAX).await?,
+        page: Page { notice: request.notice(NOTICES), ..page },
+        waiting: of_wallets(waiting),
+        ended: of_wallets(ended),
+        accounts,
         limit: request.state.config.console.second_person_above,
     })
 }
@@ -93,7 +135,7 @@ async fn list(request: ConsoleRequest) -> Answer {
 #[template(path = "request.html")]
 struct RequestTemplate<'a> {
     page: Page<'a>,
-    request: &'a ChangeRequest,
+    request: &'a WalletRequest,
     /// The wallet now. `None` for a player whom the app does not know.
     wallet: Option<Wallet>,
     /// Whether the user asked for it.
@@ -111,24 +153,25 @@ async fn one(Path(app_id): Path<String>, request: ConsoleRequest) -> Answer {
     })
 }
 
-fn is_own(request: &ConsoleRequest, change_request: &ChangeRequest) -> bool {
+fn is_own(request: &ConsoleRequest, change_request: &WalletRequest) -> bool {
     request.user.name.as_str() == change_request.asked_by
 }
 
-async fn find(request: &ConsoleRequest, app_id: &str) -> Result<ChangeRequest, ConsoleError> {
+async fn find(request: &ConsoleRequest, app_id: &str) -> Result<WalletRequest, ConsoleError> {
     let reference = request.text("ref");
     let none = || ConsoleError::from(unknown_request(app_id, reference));
     let (Ok(app), Ok(number)) = (AppId::parse(app_id), CreditRef::parse(reference)) else {
         return Err(none());
     };
-    request.state.store.change_request(&app, &number).await?.ok_or_else(none)
+    let found = request.state.store.change_request(app.as_str(), &number).await?;
+    found.and_then(WalletRequest::of).ok_or_else(none)
 }
 
 async fn confirm(Path(app_id): Path<String>, request: ConsoleRequest) -> Answer {
     let operator = request.operator()?;
     let change_request = find(&request, &app_id).await?;
     let (app, reference) = (&change_request.app_id, change_request.command.reference());
-    let is_done = request.state.store.confirm_change(&operator, app, reference).await?;
+    let is_done = request.state.store.confirm_change(&operator, app.as_str(), reference).await?;
     // Whatever became of it before, its page shows it.
     let path = if is_done {
         address_after_change(&page_of(&change_request), reference, false)
@@ -146,12 +189,12 @@ async fn refuse(Path(app_id): Path<String>, request: ConsoleRequest) -> Answer {
     }
     let (app, reference) = (&change_request.app_id, change_request.command.reference());
     // Whatever became of it, its page shows it.
-    request.state.store.refuse_change(&operator, app, reference).await?;
+    request.state.store.refuse_change(&operator, app.as_str(), reference).await?;
     Ok(Redirect::to(&request_path(app, reference)).into_response())
 }
 
 /// The page that shows the change: of the player, or of the exchange.
-fn page_of(change_request: &ChangeRequest) -> String {
+fn page_of(change_request: &WalletRequest) -> String {
     let app_id = change_request.app_id.as_str();
     match change_request.command.given_back() {
         Some((biz_no, _)) => exchange_path(app_id, biz_no.as_str()),
@@ -160,7 +203,7 @@ fn page_of(change_request: &ChangeRequest) -> String {
 }
 
 /// The class of the style sheet.
-fn class(state: RequestState) -> &'static str {
+pub(in super::super) fn class(state: RequestState) -> &'static str {
     match state {
         RequestState::Waiting => "wait",
         RequestState::Confirmed => "good",

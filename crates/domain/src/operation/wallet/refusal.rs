@@ -85,3 +85,13 @@ pub fn own_request() -> OperationRefusal {
     let text = text!("you asked for this change yourself, and another admin must confirm it");
     OperationRefusal::new(RefusalKind::NotAllowed, text)
 }
+
+/// Somebody moves more coins in 24 hours than one person may (contract 8.6.40).
+#[must_use]
+pub fn needs_second_person(max: impl Display) -> OperationRefusal {
+    let text = text!(
+        "more than {max} coins in 24 hours need a second person; ask for this change in the console",
+        max
+    );
+    OperationRefusal::new(RefusalKind::NotAllowed, text)
+}

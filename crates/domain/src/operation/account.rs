@@ -1,0 +1,116 @@
+//! Changes of users and API keys that wait for a second person (contract 8.6.44), as large changes of wallets do. They
+//! are the changes by which one admin could become two.
+
+use std::fmt::Display;
+
+use super::{OperationRefusal, RefusalKind};
+use crate::console_user::{ConsoleUserName, PasswordHash};
+use crate::ids::ApiKeyName;
+use crate::rights::Rights;
+use crate::text;
+
+crate::word_enum! {
+    /// The kinds of these changes.
+    pub enum AccountChangeKind {
+        /// A new user.
+        AddUser = "add_user",
+        /// Other rights of a user.
+        SetRights = "set_rights",
+        /// A user signs in without the second factor.
+        ResetSecondFactor = "reset_second_factor",
+        /// A new API key of the role admin.
+        CreateKey = "create_key",
+    }
+}
+
+/// A change of a user or an API key. Who asks is shown the new password or key at once. It is of use once another admin has
+/// confirmed the change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AccountChange {
+    /// Add a user with this password.
+    AddUser(ConsoleUserName, Rights, PasswordHash),
+    /// Set the role and the apps of a user.
+    SetRights(ConsoleUserName, Rights),
+    /// Forget the second factor of a user.
+    ResetSecondFactor(ConsoleUserName),
+    /// Make an API key with this SHA-256.
+    CreateKey(ApiKeyName, Rights, [u8; 32]),
+}
+
+impl AccountChange {
+    /// Its kind.
+    #[must_use]
+    pub const fn kind(&self) -> AccountChangeKind {
+        match self {
+            Self::AddUser(..) => AccountChangeKind::AddUser,
+            Self::SetRights(..) => AccountChangeKind::SetRights,
+            Self::ResetSecondFactor(_) => AccountChangeKind::ResetSecondFactor,
+            Self::CreateKey(..) => AccountChangeKind::CreateKey,
+        }
+    }
+
+    /// The name of the user or the key.
+    #[must_use]
+    pub fn account(&self) -> &str {
+        match self {
+            Self::AddUser(name, ..) | Self::SetRights(name, _) | Self::ResetSecondFactor(name) => {
+                name.as_str()
+            }
+            Self::CreateKey(name, ..) => name.as_str(),
+        }
+    }
+
+    /// The rights that it gives.
+    #[must_use]
+    pub const fn rights(&self) -> Option<&Rights> {
+        match self {
+            Self::AddUser(_, rights, _) | Self::SetRights(_, rights) | Self::CreateKey(_, rights, _) => {
+                Some(rights)
+            }
+            Self::ResetSecondFactor(_) => None,
+        }
+    }
+}
+
+/// Only two people make this change of a user or a key.
+#[must_use]
+pub fn account_needs_second_person() -> OperationRefusal {
+    let text = text!("this change of users or API keys needs a second person; ask for it in the console");
+    OperationRefusal::new(RefusalKind::NotAllowed, text)
+}
+
+/// The same change waits already.
+#[must_use]
+pub fn already_asked(account: impl Display) -> OperationRefusal {
+    let text = text!("somebody has asked for this change of {account} already, and it waits", account);
+    OperationRefusal::new(RefusalKind::Conflict, text)
+}
+
+/// Whoever asked and whoever confirms may be one person (contract 8.6.45).
+#[must_use]
+pub fn perhaps_one_person(asked_by: impl Display) -> OperationRefusal {
+    let text = text!(
+        "one of you made or changed the account of the other in the last 30 days, or one person made both, so \
+         an admin who is neither must confirm what {asked_by} asked for",
+        asked_by
+    );
+    OperationRefusal::new(RefusalKind::NotAllowed, text)
+}
+
+/// Whoever asked may no longer ask for it (contract 8.6.46).
+#[must_use]
+pub fn asker_lost_right(asked_by: impl Display) -> OperationRefusal {
+    let text = text!("nobody can confirm this, because {asked_by} may no longer ask for it", asked_by);
+    OperationRefusal::new(RefusalKind::NotAllowed, text)
+}
+
+/// The request is not the one that the operator's log tells of (contract 8.6.47).
+#[must_use]
+pub fn request_differs(reference: impl Display) -> OperationRefusal {
+    let text = text!(
+        "the request {reference} is not what the operator log says, so somebody has changed the database; run \
+         minitill audit",
+        reference
+    );
+    OperationRefusal::new(RefusalKind::NotAllowed, text)
+}

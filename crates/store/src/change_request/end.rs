@@ -1,0 +1,197 @@
+//! The end of a request: another admin confirms it, or somebody refuses it.
+
+use domain::ids::CreditRef;
+use domain::operation::account::{AccountChange, request_differs};
+use domain::operation::user::UserCommand;
+use domain::operation::wallet::{own_request, unknown_request};
+use domain::operator::Operator;
+use domain::operator_log::ChainedLine;
+use sqlx::PgConnection;
+
+use super::ask::shown;
+use super::row::requests;
+use super::second_person::{require_right, require_two_people};
+use super::{ChangeRequest, RequestState, RequestedChange};
+use crate::api_key::insert_key;
+use crate::console_user::carry_out;
+use crate::error::{OperationError, Result, StoreError};
+use crate::operator_log::{
+    LogLine, OperatorAction, StateSubject, SubjectKind, ToldStates, differences, state_of,
+};
+use crate::store::Store;
+use crate::wallet::{GiveBackLimit, write_change};
+
+impl Store {
+    /// Makes the change that somebody else asked for, and ends the request: both or nothing. `false` when the request had
+    /// ended before. What the role of who asked may not give back is refused.
+    ///
+    /// # Errors
+    /// There is no such request, it is the operator's own, the two may be one person, who asked may no longer ask, the row is
+    /// not what the operator's log tells, the till refuses the change, or the database is away.
+    pub async fn confirm_change(
+        &self,
+        operator: &Operator,
+        app_id: &str,
+        reference: &CreditRef,
+    ) -> Result<bool, OperationError> {
+        self.end_request(operator, app_id, reference, RequestState::Confirmed).await
+    }
+
+    /// Refuses a request. Who asked may do it too. `false` when the request had ended before.
+    ///
+    /// # Errors
+    /// There is no such request, or the database is away.
+    pub async fn refuse_change(
+        &self,
+        operator: &Operator,
+        app_id: &str,
+        reference: &CreditRef,
+    ) -> Result<bool, OperationError> {
+        self.end_request(operator, app_id, reference, RequestState::Refused).await
+    }
+
+    async fn end_request(
+        &self,
+        operator: &Operator,
+        app_id: &str,
+        reference: &CreditRef,
+        end: RequestState,
+    ) -> Result<bool, OperationError> {
+        // What was asked for never changes.
+        let request = self.change_request(app_id, reference).await?;
+        let limit = self.limit_of(&request.ok_or_else(|| unknown_request(app_id, reference))?.change).await?;
+        let context = (self.clone(), operator.clone(), app_id.to_owned(), reference.clone());
+        let ended = self.transaction(context, move |connection, (store, operator, app_id, reference)| {
+            Box::pin(async move {
+                let request = lock(connection, operator, (app_id, reference), end).await?;
+                let Some(ChangeRequest { change, asked_by, .. }) = request else {
+                    return Ok::<_, OperationError>(false);
+                };
+                let action = if end == RequestState::Confirmed {
+                    store.make(connection, &operator.clone().confirming(&asked_by), limit, &change).await?;
+                    OperatorAction::ChangeRequestConfirm
+                } else {
+                    OperatorAction::ChangeRequestRefuse
+                };
+                let before = shown(reference, &change, RequestState::Waiting, &asked_by);
+                let after = shown(reference, &change, end, &asked_by);
+                let line = LogLine::new(operator, action, change.subject()).before(before).after(after);
+                let line = match &change {
+                    RequestedChange::Wallet { app_id, .. } => line.of_app(app_id),
+                    RequestedChange::Account(_) => line,
+                };
+                line.note(change.note()).record(connection).await?;
+                Ok(true)
+            })
+        });
+        let ended = ended.await?;
+        self.events.notify_one();
+        Ok(ended)
+    }
+
+    /// How much of its exchange a request may give back, by the role of who asked.
+    async fn limit_of(&self, change: &RequestedChange) -> Result<Option<GiveBackLimit>> {
+        let RequestedChange::Wallet { app_id, command, give_back_max, .. } = change else { return Ok(None) };
+        let (Some(max), Some((biz_no, _))) = (*give_back_max, command.given_back()) else { return Ok(None) };
+        let exchange = self.exchange(app_id, biz_no, false).await?;
+        let exchange = exchange.ok_or_else(|| StoreError::damaged("console_requests"))?;
+        Ok(Some(GiveBackLimit::new(max, &exchange)))
+    }
+
+    /// Makes what was asked for.
+    async fn make(
+        &self,
+        connection: &mut PgConnection,
+        operator: &Operator,
+        limit: Option<GiveBackLimit>,
+        change: &RequestedChange,
+    ) -> Result<(), OperationError> {
+        let change = match change {
+            RequestedChange::Wallet { app_id, open_id, command, .. } => {
+                let (engine, player) = (self.engine.get(), (app_id, open_id));
+                write_change(connection, engine, (operator, limit), player, command).await?;
+                return Ok(());
+            }
+            RequestedChange::Account(change) => change.clone(),
+        };
+        let (name, command) = match change {
+            AccountChange::AddUser(name, rights, password) => (name, UserCommand::Add(rights, password)),
+            AccountChange::SetRights(name, rights) => (name, UserCommand::Rights(rights)),
+            AccountChange::ResetSecondFactor(name) => (name, UserCommand::ResetSecondFactor),
+            AccountChange::CreateKey(name, rights, hash) => {
+                return insert_key(connection, operator, &name, &rights, &hash).await;
+            }
+        };
+        carry_out(self, connection, operator, &name, &command).await
+    }
+}
+
+/// Locks a request that waits, and marks its end. `None` when it has ended before. The row stays locked until the
+/// transaction ends, so of two ends at the same time one finds that the other was first.
+async fn lock(
+    connection: &mut PgConnection,
+    operator: &Operator,
+    (app_id, reference): (&str, &CreditRef),
+    end: RequestState,
+) -> Result<Option<ChangeRequest>, OperationError> {
+    let row = requests!("WHERE app_id = $2 AND ref = $3 FOR UPDATE", app_id, reference.as_str());
+    let row = row.fetch_optional(&mut *connection).await?;
+    let request = row.ok_or_else(|| unknown_request(app_id, reference))?.request()?;
+    if request.state != RequestState::Waiting {
+        return Ok(None);
+    }
+    if end == RequestState::Confirmed {
+        if request.asked_by == operator.name() {
+            return Err(own_request().into());
+        }
+        require_as_told(connection, app_id, &request).await?;
+        require_two_people(connection, &request.asked_by, operator.name()).await?;
+        require_right(connection, &request).await?;
+    }
+    sqlx::query!(
+        "UPDATE console_requests SET state = $3, ended_by = $4, ended_at = clock_timestamp(), secret = NULL
+         WHERE app_id = $1 AND ref = $2",
+        app_id,
+        reference.as_str(),
+        end.as_str(),
+        operator.name()
+    )
+    .execute(connection)
+    .await?;
+    Ok(Some(request))
+}
+
+/// Refuses a request that is not as the operator's log tells.
+async fn require_as_told(
+    connection: &mut PgConnection,
+    app_id: &str,
+    request: &ChangeRequest,
+) -> Result<(), OperationError> {
+    let lines = sqlx::query!(
+        "SELECT seq, operator, action, subject, after::text, state::text FROM operator_log
+         WHERE app_id = $1 AND subject = $2 AND action LIKE 'change_request.%' AND after ->> 'ref' = $3
+             AND action NOT IN ('wallet.credit', 'wallet.debit', 'wallet.cancel')
+         ORDER BY seq",
+        app_id,
+        request.change.subject(),
+        request.reference.as_str()
+    );
+    let mut told = ToldStates::default();
+    for line in lines.fetch_all(&mut *connection).await.map_err(StoreError::from)? {
+        told.take(&ChainedLine {
+            seq: line.seq,
+            app_id,
+            operator: &line.operator,
+            action: &line.action,
+            subject: &line.subject,
+            after: line.after.as_deref(),
+            state: line.state.as_deref(),
+            ..ChainedLine::default()
+        });
+    }
+    let name = request.reference.as_str().to_owned();
+    let subject = StateSubject { kind: SubjectKind::Request, app_id: app_id.to_owned(), name };
+    let is = state_of(connection, &subject).await?.unwrap_or_default();
+    let is_as_told = told.0.get(&subject).is_some_and(|told| differences(&told.members, &is).is_empty());
+    if is_as_told { Ok(()) } else { Err(request_differs(&request.reference).into()) }
+}

@@ -1,0 +1,108 @@
+//! Changes of users and API keys that wait for a second person (contract 8.6.44): asks for one, confirms and refuses it. The
+//! list of requests shows them.
+
+use axum::response::{IntoResponse as _, Redirect};
+use axum::routing::post;
+use domain::console_user::Role;
+use domain::ids::CreditRef;
+use domain::operation::account::{AccountChange, AccountChangeKind};
+use domain::operation::wallet::unknown_request;
+use domain::rights::{Need, Rights};
+use store::{ChangeRequest, RequestState, RequestedChange};
+use time::OffsetDateTime;
+
+use super::error::ConsoleError;
+use super::page::Section;
+use super::request::{Answer, ConsoleRequest};
+use super::route::ConsoleRoute;
+
+pub(super) const ROUTES: &[ConsoleRoute] = &[
+    ConsoleRoute::proven(Need::Administer, "/console/account-requests/confirm", || post(confirm)),
+    ConsoleRoute::change(Need::Administer, "/console/account-requests/refuse", || post(refuse)),
+];
+
+/// What the page of a new secret says of it while its request waits.
+pub(super) const SECRET_WAITS: &str =
+    "It is of use once another admin has confirmed the change, on the page Requests.";
+
+/// A request for a change of a user or an API key.
+pub(super) struct AccountRequest {
+    pub(super) reference: String,
+    pub(super) change: &'static str,
+    pub(super) account: String,
+    pub(super) rights: Option<Rights>,
+    pub(super) asked_by: String,
+    pub(super) asked_at: OffsetDateTime,
+    pub(super) state: RequestState,
+    pub(super) ended_by: Option<String>,
+}
+
+impl AccountRequest {
+    /// The request. `None` when it is for another change.
+    pub(super) fn of(request: &ChangeRequest) -> Option<Self> {
+        let RequestedChange::Account(change) = &request.change else { return None };
+        Some(Self {
+            reference: request.reference.to_string(),
+            change: match change.kind() {
+                AccountChangeKind::AddUser => "New user",
+                AccountChangeKind::SetRights => "Change the role",
+                AccountChangeKind::ResetSecondFactor => "Reset the second factor",
+                AccountChangeKind::CreateKey => "New key",
+            },
+            account: change.account().to_owned(),
+            rights: change.rights().cloned(),
+            asked_by: request.asked_by.clone(),
+            asked_at: request.asked_at,
+            state: request.state,
+            ended_by: request.ended_by.clone(),
+        })
+    }
+
+    pub(super) fn waits(&self) -> bool {
+        self.state == RequestState::Waiting
+    }
+}
+
+/// Whether one person alone may not make changes of users.
+pub(super) fn needs_second_person(request: &ConsoleRequest) -> bool {
+    request.state.config.console.alone_max().is_some()
+}
+
+/// The same for an API key of this role.
+pub(super) fn key_needs_second_person(request: &ConsoleRequest, role: Role) -> bool {
+    needs_second_person(request) && role == Role::Admin
+}
+
+/// Asks for a change.
+pub(super) async fn ask(request: &ConsoleRequest, change: AccountChange) -> Result<(), ConsoleError> {
+    request.state.store.ask_for_account_change(&request.operator()?, change).await?;
+    Ok(())
+}
+
+/// Asks for a change, and leads to the list of requests.
+pub(super) async fn ask_and_list(request: &ConsoleRequest, change: AccountChange) -> Answer {
+    ask(request, change).await?;
+    Ok(list_with("asked"))
+}
+
+async fn confirm(request: ConsoleRequest) -> Answer {
+    let (operator, reference) = (request.operator()?, reference(&request)?);
+    let is_done = request.state.store.confirm_change(&operator, "", &reference).await?;
+    Ok(list_with(if is_done { "confirmed" } else { "" }))
+}
+
+async fn refuse(request: ConsoleRequest) -> Answer {
+    let (operator, reference) = (request.operator()?, reference(&request)?);
+    let is_done = request.state.store.refuse_change(&operator, "", &reference).await?;
+    Ok(list_with(if is_done { "refused" } else { "" }))
+}
+
+fn reference(request: &ConsoleRequest) -> Result<CreditRef, ConsoleError> {
+    let text = request.text("ref");
+    CreditRef::parse(text).map_err(|_| unknown_request("", text).into())
+}
+
+/// The list of requests, with what was done. What had ended before shows its end there.
+fn list_with(done: &str) -> axum::response::Response {
+    Redirect::to(&format!("{}?done={done}", Section::REQUESTS.path)).into_response()
+}
