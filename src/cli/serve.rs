@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use http_server::OpenConnections;
 use sd_notify::NotifyState;
+use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -53,7 +54,8 @@ pub(super) async fn run(context: &Context) -> Result<()> {
     let mut serving = tokio::spawn(serving);
     let routes = operator::operator(state.clone(), operator_tls.clone());
     let connections = OpenConnections::default();
-    let operating = tokio::spawn(http_server::serve(
+    let operators = operators_runtime()?;
+    let operating = operators.spawn(http_server::serve(
         operator,
         operator_tls,
         routes,
@@ -83,9 +85,16 @@ pub(super) async fn run(context: &Context) -> Result<()> {
     jobs.stop(&state).await;
     operating.abort();
     opened.close(exit_by.saturating_duration_since(Instant::now())).await;
+    operators.shutdown_background();
     let drained = drained.map_err(|fault| anyhow!("the server's task ended: {fault}"))??;
     tracing::info!(connections_cut = drained.connections_cut, "stopped");
     Ok(())
+}
+
+/// A thread of its own for the operator's listener. Thousands of operators' requests that become ready at once do not
+/// stand before payments in the queues of the other threads.
+fn operators_runtime() -> io::Result<Runtime> {
+    Builder::new_multi_thread().worker_threads(1).thread_name("operators").enable_all().build()
 }
 
 /// Ends at SIGTERM, or at Ctrl-C.

@@ -6,21 +6,24 @@ use axum::body::Body;
 use axum::extract::{FromRequestParts as _, RawPathParams, Request};
 use axum::http::{HeaderMap, HeaderName, header};
 use domain::console_user::Role;
-use domain::fields::{Expected, FieldError, Fields};
+use domain::fields::{Expected, FieldError, Fields, shown};
 use domain::idempotency::IdempotentRequest;
 use domain::ids::{AppId, IdempotencyKey};
+use domain::moment;
 use domain::operator::{Operator, OperatorKind};
 use domain::rights::Apps;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use store::ApiKey;
 use store::secrets::{answer_key, is_api_key, random_bytes, token_hash};
+use store::{ApiKey, SEARCH_PERIOD_DAYS_MAX};
+use time::OffsetDateTime;
 
 use super::super::authorization::{Denied, admit, names_own_app};
 use super::describe::limit;
 use super::problem::{Kind, Problem};
 use super::{Access, Route, messages};
 use crate::http::body::read_body_of;
+use crate::http::operator_places::{AllTaken, Place};
 use crate::openapi::Input;
 use crate::state::AppState;
 
@@ -38,6 +41,8 @@ pub(super) struct Call {
     file: Mutex<Option<Body>>,
     /// How many coins of an exchange a key of the role support gives back.
     give_back_max: i64,
+    /// Its place on the operator's listener, while it uses the database.
+    place: Mutex<Option<Place>>,
 }
 
 impl Call {
@@ -58,11 +63,22 @@ impl Call {
         let query = Fields::from_urlencoded(parts.uri.query().unwrap_or_default().as_bytes())?;
         if route.access == Access::Read {
             let file = Mutex::default();
-            return Self { key, path, fields: query, once: None, file, give_back_max }.of_own_app();
+            return Self {
+                key,
+                path,
+                fields: query,
+                once: None,
+                file,
+                give_back_max,
+                place: Mutex::default(),
+            }
+            .of_own_app();
         }
         if route.access == Access::File {
             let file = Mutex::new(Some(body));
-            let call = Self { key, path, fields: query, once: None, file, give_back_max }.of_own_app()?;
+            let call =
+                Self { key, path, fields: query, once: None, file, give_back_max, place: Mutex::default() }
+                    .of_own_app()?;
             return if has_type(&parts.headers, "text/csv") { Ok(call) } else { Err(messages::not_csv()) };
         }
         let bytes_max = route.access.body_bytes_max();
@@ -82,7 +98,8 @@ impl Call {
             });
         }
         query.only(&[])?;
-        Self { key, path, fields, once, file: Mutex::default(), give_back_max }.of_own_app()
+        Self { key, path, fields, once, file: Mutex::default(), give_back_max, place: Mutex::default() }
+            .of_own_app()
     }
 
     /// The call, unless its field `app_id` names an app that is none of the key's.
@@ -149,6 +166,37 @@ impl Call {
     /// The file that its route takes, as it comes. It can be taken once.
     pub(super) fn file(&self) -> Body {
         self.file.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default()
+    }
+
+    /// The time of the server.
+    pub(super) fn now(&self, state: &AppState) -> OffsetDateTime {
+        moment::of_millis(state.clock.unix_millis()).unwrap_or(OffsetDateTime::UNIX_EPOCH)
+    }
+
+    /// Refuses a search that no index bounds where it lacks a period. `searched` are its fields.
+    pub(super) fn demand_period(&self, is_lacking: bool, searched: &str) -> Result<(), Problem> {
+        let text = || {
+            let got = self.fields.text("since").map_or_else(|| "nothing".to_owned(), shown);
+            format!(
+                "expected at most {SEARCH_PERIOD_DAYS_MAX} days before until, because {searched} have no index, got {got}"
+            )
+        };
+        if is_lacking { Err(Problem::field("since", text())) } else { Ok(()) }
+    }
+
+    /// Takes a place for the key, and waits a short while for it.
+    pub(super) async fn take_place(&self, state: &AppState) -> Result<(), Problem> {
+        let holder = format!("key {}", self.key.name.as_str());
+        let place = state.operator_places.take(&holder).await.map_err(|AllTaken| {
+            Problem::busy("this API key has half of the places, or all are taken; ask less at once")
+        })?;
+        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = Some(place);
+        Ok(())
+    }
+
+    /// Takes the place out of the call, whose client may then wait without one.
+    pub(super) fn leave_place(&self) -> Option<Place> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Whether the key is an admin's.

@@ -8,7 +8,7 @@ use domain::ids::AppId;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
-use store::{Event, EventCursor, EventFilter, EventPage};
+use store::{Awaited, Event, EventCursor, EventFilter, EventPage};
 use tokio::time::Instant;
 
 use super::call::Call;
@@ -17,6 +17,7 @@ use super::messages::{cursor_too_old, cursor_unknown, example};
 use super::problem::Problem;
 use super::receivers::EVENT_ID;
 use super::routes::routes;
+use crate::feed_watch::Listener;
 use crate::openapi::{APP_ID, Input, OPEN_ID};
 use crate::state::AppState;
 
@@ -82,9 +83,9 @@ async fn list(state: &AppState, call: &Call) -> Result<Page<FeedItem>, Problem> 
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut after = after.unwrap_or(EventCursor::START);
     let deadline = Instant::now() + wait;
-    let mut heads = state.event_heads.subscribe();
+    // It hears what comes after the first look.
+    let mut listener = state.feed.listen(&state.store, &state.event_heads);
     loop {
-        heads.mark_unchanged();
         match state.store.event_page(after, &filter, limit).await? {
             EventPage::Removed => return Err(cursor_too_old()),
             EventPage::UnknownCursor => return Err(cursor_unknown()),
@@ -93,18 +94,54 @@ async fn list(state: &AppState, call: &Call) -> Result<Page<FeedItem>, Problem> 
                 after = next;
                 let is_over = Instant::now() >= deadline;
                 if !events.is_empty() || (is_over && !has_moved) {
-                    let items = events.into_iter().map(FeedItem::from).collect();
-                    return Ok(Page { items, next: Some(after.to_string()) });
+                    return Ok(page(events, after));
                 }
                 // Others than those that are asked for came, so more may be there.
-                if has_moved && !is_over {
+                if has_moved {
                     continue;
                 }
             }
         }
-        // A server that stops tells nothing more.
-        let _ = tokio::time::timeout_at(deadline, heads.changed()).await;
+        // Who waits holds neither a session nor a place.
+        if let Some(place) = call.leave_place() {
+            place.give_back();
+        }
+        let held = hold(state, &mut listener, &mut after, &filter, limit);
+        match tokio::time::timeout_at(deadline, held).await {
+            Err(_) => return Ok(page(Vec::new(), after)),
+            Ok(events) => match events? {
+                Some(events) => return Ok(page(events, after)),
+                None => call.take_place(state).await?,
+            },
+        }
     }
+}
+
+/// Waits for events that match. `None` where some may have been missed.
+async fn hold(
+    state: &AppState,
+    listener: &mut Listener,
+    after: &mut EventCursor,
+    filter: &EventFilter,
+    limit: usize,
+) -> Result<Option<Vec<Event>>, Problem> {
+    loop {
+        let Some(news) = listener.next().await else { return Ok(None) };
+        match news.for_one(&state.store, *after, filter, limit).await? {
+            Awaited::Known => {}
+            Awaited::Gap => return Ok(None),
+            Awaited::Events(events, next) => {
+                *after = next;
+                if !events.is_empty() {
+                    return Ok(Some(events));
+                }
+            }
+        }
+    }
+}
+
+fn page(events: Vec<Event>, next: EventCursor) -> Page<FeedItem> {
+    Page { items: events.into_iter().map(FeedItem::from).collect(), next: Some(next.to_string()) }
 }
 
 fn feed(query: &mut Input<'_>) -> Result<Asked, FieldError> {

@@ -40,6 +40,7 @@ use self::idempotency::Answered;
 use self::problem::{Kind, Problem};
 use self::routes::Answer;
 use crate::http::client_address::Client;
+use crate::http::operator_places::Place;
 use crate::http::refusal::{json_response, panic_text};
 use crate::http::refusal_log::Unsuccessful;
 use crate::http::request_id::{REQUEST_ID, request_id};
@@ -124,7 +125,20 @@ async fn answer(route: &'static Route, state: AppState, request: Request) -> Res
 
 async fn serve(route: &Route, state: &AppState, request: Request) -> Result<Answered, Problem> {
     let call = Call::receive(route, state, request).await?;
-    idempotency::carry_out(route, state, &call).await
+    call.take_place(state).await?;
+    let outcome = idempotency::carry_out(route, state, &call).await;
+    let place = call.leave_place();
+    match outcome {
+        // A file may be made while it is sent.
+        Ok(Answered { answer: Answer::File(file), replayed }) => {
+            let file = place.into_iter().fold(file, |file, place| place.with(file));
+            Ok(Answered { answer: Answer::File(file), replayed })
+        }
+        outcome => {
+            place.map(Place::give_back);
+            outcome
+        }
+    }
 }
 
 /// Answers a request that no route is for.

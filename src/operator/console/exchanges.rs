@@ -90,6 +90,7 @@ impl Asked {
             product_name: filters.read("product_name", ProductText::parse),
             kind: filters.read("kind", ListedKind::parse),
         };
+        filters.demand_period(filter.lacks_period(times.now));
         let size = filters.read("rows", parse_size).unwrap_or(SIZES[0]);
         Ok(Self { times, filter, size, after: visit.fields.optional("after", SaleCursor::parse)? })
     }

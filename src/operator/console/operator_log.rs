@@ -41,6 +41,7 @@ async fn page(visit: ConsoleRequest) -> Answer {
         subject: visit.filled("subject"),
         operator: visit.filled("operator"),
     };
+    filters.demand_period(filter.lacks_period(visit.now()));
     let after = visit.fields.optional("after", OperatorLogCursor::parse)?;
     let wrong = filters.wrong;
     // One line more than the page shows: it tells whether there is another page.

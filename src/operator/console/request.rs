@@ -12,9 +12,10 @@ use domain::fields::{Expected, FieldError, Fields};
 use domain::moment;
 use domain::operator::{Operator, OperatorKind};
 use domain::rights::{Apps, Need};
+use domain::text;
 use domain::text::Text;
 use http_server::counted_as;
-use store::{CsvReader, StoreError};
+use store::{CsvReader, SEARCH_PERIOD_DAYS_MAX, StoreError};
 use subtle::ConstantTimeEq as _;
 use time::OffsetDateTime;
 
@@ -151,6 +152,20 @@ impl Filters<'_> {
             self.wrong.push(wrong);
             None
         })
+    }
+}
+
+impl Filters<'_> {
+    /// Marks the beginning of a period that a search without an index lacks, or that lies too far back.
+    pub(super) fn demand_period(&mut self, is_lacking: bool) {
+        if is_lacking {
+            let expected = text!(
+                "a moment at most {days} days before the end, because this search has no index",
+                days = SEARCH_PERIOD_DAYS_MAX
+            );
+            let from = self.fields.text("from").unwrap_or_default();
+            self.wrong.push(FieldError::malformed("from", expected, from));
+        }
     }
 }
 

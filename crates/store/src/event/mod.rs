@@ -6,6 +6,7 @@
 //! before what was read.
 
 mod data;
+mod news;
 mod numbering;
 mod reader;
 
@@ -15,6 +16,7 @@ use sqlx::PgConnection;
 use crate::error::Result;
 use crate::secrets::random_bytes;
 
+pub use news::{Awaited, EventNews};
 pub use numbering::EventHead;
 pub(crate) use numbering::{ROWS_AT_ONCE, number_some};
 pub(crate) use reader::event_key;
