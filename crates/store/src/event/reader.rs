@@ -111,7 +111,8 @@ impl EventCursor {
     }
 
     /// The number of the event.
-    pub(super) fn no(self) -> i64 {
+    #[must_use]
+    pub fn no(self) -> i64 {
         self.no
     }
 
