@@ -23,6 +23,12 @@ const ANSWER_WITHIN: Duration = Duration::from_millis(2500);
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ReadinessSession(Arc<Mutex<Option<(PgConnection, Instant)>>>);
 
+impl ReadinessSession {
+    pub(crate) async fn close(&self) {
+        *self.0.lock().await = None;
+    }
+}
+
 /// What the database said of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Readiness {
@@ -50,6 +56,9 @@ impl Store {
     }
 
     async fn ask_readiness(&self) -> Result<Readiness> {
+        if self.public_pool.is_closed() {
+            return Err(sqlx::Error::PoolClosed.into());
+        }
         let asked = Instant::now();
         let mut kept = self.readiness_session.0.lock().await;
         // It comes back after a whole answer alone.

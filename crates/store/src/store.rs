@@ -12,6 +12,7 @@ use domain::ids::AppId;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{PgConnection, PgPool};
 use telemetry::metrics::ExchangeMetrics;
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use crate::app_cache::AppCache;
@@ -45,6 +46,9 @@ pub struct Store {
     /// The sessions of the public listener and of jobs.
     pub(crate) public_pool: PgPool,
     operator_pool: PgPool,
+    /// Where transactions run: on the threads of payments, which wait for the locks that an operator's change holds. The
+    /// thread of the operator's listener may be busy with many readers.
+    runtime: Handle,
     pub(crate) readiness_session: ReadinessSession,
     /// Nothing is cached: those who ask at the same time share one question.
     pub(crate) readiness: Arc<LookUpCache<(), Readiness>>,
@@ -146,6 +150,7 @@ impl Store {
             public_pool: pool.clone(),
             pool,
             operator_pool,
+            runtime: Handle::current(),
             readiness_session: ReadinessSession::default(),
             readiness: Arc::new(LookUpCache::lasting(Duration::ZERO)),
             guest_pool,
@@ -212,6 +217,7 @@ impl Store {
         self.guest_pool.close().await;
         self.operator_pool.close().await;
         self.public_pool.close().await;
+        self.readiness_session.close().await;
     }
 
     /// Runs `work` in one transaction, in a task of its own, and commits when it returns `Ok`. It
@@ -225,6 +231,6 @@ impl Store {
         E: From<StoreError> + AsStoreError + Send + 'static,
         F: for<'c> Fn(&'c mut PgConnection, &'c C) -> Work<'c, T, E> + Send + Sync + 'static,
     {
-        transaction::run(self.pool.clone(), context, work).await
+        transaction::run(&self.runtime, self.pool.clone(), context, work).await
     }
 }

@@ -47,7 +47,7 @@ fn lines_and_place(
 ) -> Result<(OperatorLogFilter, Option<OperatorLogCursor>), FieldError> {
     let about = "What concerns this player, version, picture, ref or other value.";
     let filter = OperatorLogFilter {
-        since: moment(query.field("since", SINCE))?,
+        since: moment(query.field("since", SINCE).example("2026-11-21"))?,
         until: moment(query.field("until", "Before this moment."))?,
         app_id: query.field("app_id", "Of this app alone.").example(APP_ID).optional(AppId::parse)?,
         subject: looked_for(query.field("subject", about).example(OPEN_ID))?,
