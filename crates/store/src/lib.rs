@@ -46,6 +46,7 @@ mod player_erasure;
 mod player_export;
 mod pseudonym;
 mod readiness;
+mod readiness_session;
 mod receiver;
 mod sales;
 mod sandbox;
@@ -93,7 +94,7 @@ pub use order::{OrderChange, OrderCursor, OrderEvent, OrderFilter, OrderPayment,
 pub use order_writer::ReportOutcome;
 pub use paging::{CursorKey, Page, TimeCursor};
 pub use player_export::{ExportError, ExportedCounts, ExportedRows};
-pub use readiness::Readiness;
+pub use readiness_session::Readiness;
 pub use receiver::{
     DueDelivery, EventOutcome, FailedEvent, LeasedReceiver, NotTaken, ReceiverCounts, ReceiverDetail,
     ReceiverTry, TriesNote,

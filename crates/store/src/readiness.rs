@@ -3,40 +3,20 @@
 //! No reader and no payment holds this session, so a full pool is not taken for a database that is away. It is a single
 //! session and no pool: one that hangs, because its host died, is thrown away with the question.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::{Connection as _, PgConnection};
-use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 use crate::error::{Result, StoreError};
 use crate::migrate::pending_migrations;
+use crate::readiness_session::Readiness;
 use crate::session::prepare_session;
 use crate::store::Store;
 
 /// How long the database has to answer, with the opening of the session. Callers wait less; then the session is thrown
 /// away.
 const ANSWER_WITHIN: Duration = Duration::from_millis(2500);
-
-/// The session, while nothing is asked on it.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct ReadinessSession(Arc<Mutex<Option<(PgConnection, Instant)>>>);
-
-impl ReadinessSession {
-    pub(crate) async fn close(&self) {
-        *self.0.lock().await = None;
-    }
-}
-
-/// What the database said of itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Readiness {
-    /// The reason why the database is not ready, or `None`.
-    pub reason: Option<String>,
-    /// How long the question took.
-    pub took: Duration,
-}
 
 impl Store {
     /// Whether the database is ready. Those who ask at the same time share one question.

@@ -18,9 +18,6 @@ const KEPT_DAYS: i32 = 7;
 /// The most shipments of an app that are kept.
 const SHIPMENTS_MAX: i64 = 100_000;
 
-/// How long the number of an app's shipments counts: they are counted five times a second at most.
-pub(crate) const SHIPMENTS_COUNTED_FOR: Duration = Duration::from_millis(200);
-
 /// A fault that happens now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DueFault {

@@ -25,8 +25,7 @@ use crate::look_up_cache::LookUpCache;
 use crate::objects::{Objects, StoreMarks};
 use crate::order_writer::{self, Reports};
 use crate::permits::Permits;
-use crate::readiness::{Readiness, ReadinessSession};
-use crate::sandbox::SHIPMENTS_COUNTED_FOR;
+use crate::readiness_session::{Readiness, ReadinessSession};
 use crate::session::{is_between_transactions, prepare_session};
 use crate::settings::StoreSettings;
 use crate::transaction::{self, Work};
@@ -35,6 +34,8 @@ use crate::writer::Opening;
 
 /// The operator's listener has this many sessions at least, so that half of them is more than one.
 const OPERATOR_CONNECTIONS_MIN: u32 = 4;
+/// How long the number of an app's shipments counts: they are counted five times a second at most.
+const SHIPMENTS_COUNTED_FOR: Duration = Duration::from_millis(200);
 /// How long the result of [`Store::last_audits`] is cached.
 const LAST_AUDITS_CACHED_FOR: Duration = Duration::from_secs(30);
 
