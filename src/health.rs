@@ -38,12 +38,12 @@ pub struct Health {
     /// Samples since the start.
     samples: AtomicU64,
     waiting: Mutex<VecDeque<HealthMinute>>,
-    known: Mutex<Known>,
+    known: Mutex<HealthHistory>,
 }
 
 /// What all instances told, as of the last minute in which the database answered, and what this one saw since.
 #[derive(Debug, Clone, Default)]
-pub struct Known {
+pub struct HealthHistory {
     /// The minutes of the last hour.
     pub minutes: Vec<HealthMinute>,
     /// The cells of the strip, oldest first.
@@ -80,7 +80,7 @@ impl Health {
 
     /// What is known now.
     #[must_use]
-    pub fn known(&self) -> Known {
+    pub fn known(&self) -> HealthHistory {
         self.lock_known().clone()
     }
 
@@ -158,7 +158,7 @@ impl Health {
         let minutes = store.health(now - FORGOTTEN_AFTER, now + FORGOTTEN_AFTER).await?;
         let cells = store.health_spans(first_cell(now), now + FORGOTTEN_AFTER, CELL).await?;
         let business = self.business(store, now).await?;
-        *self.lock_known() = Known { minutes, cells, business };
+        *self.lock_known() = HealthHistory { minutes, cells, business };
         Ok(())
     }
 
@@ -207,7 +207,7 @@ impl Health {
         })
     }
 
-    fn lock_known(&self) -> MutexGuard<'_, Known> {
+    fn lock_known(&self) -> MutexGuard<'_, HealthHistory> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -33,8 +33,8 @@ use self::by_app::AppRequests;
 pub use by_app::APPS_MAX;
 pub use jobs::{JobCounters, JobMetrics};
 pub use notify::NotifyMetrics;
-pub use read_off::Reading;
-pub use samples::{Answers, SAMPLE_INTERVAL, Sample};
+pub use read_off::Gauges;
+pub use samples::{AnswerCounts, SAMPLE_INTERVAL, Sample};
 
 const REQUESTS: Named = (
     "minitill_http_requests_total",
@@ -206,7 +206,7 @@ impl Metrics {
     ///
     /// # Errors
     /// None that is known: the encoder writes into memory.
-    pub fn text(&self, reading: &Reading) -> Result<String, prometheus::Error> {
+    pub fn text(&self, reading: &Gauges) -> Result<String, prometheus::Error> {
         for audit in &*reading.audits {
             let scope = [audit.scope.as_str()];
             self.last_audit_differences.with_label_values(&scope).set(audit.differences);

@@ -23,10 +23,10 @@ use crate::http::outgoing::{USER_AGENT, start_tracer};
 use crate::http::rate_limit::RateLimits;
 use crate::http::refusal_log::RefusalLog;
 use crate::images::disk_space::DiskSpace;
-use crate::images::judge::ImageJudge;
+use crate::images::judge::JudgeClient;
 use crate::images::small_copies::PictureWork;
 use crate::metrics::{APPS_MAX, Metrics};
-use crate::notify::Sender;
+use crate::notify::NotificationSender;
 
 /// The unit of [`Shared::upload_memory`].
 pub const KIB: u32 = 1024;
@@ -73,7 +73,7 @@ pub struct Shared {
     /// Outbound fetches.
     pub fetcher: Fetcher,
     /// Sends notifications.
-    pub notifier: Sender,
+    pub notifier: NotificationSender,
     /// The number of the newest event, told whenever it changes.
     pub event_heads: watch::Sender<i64>,
     /// Memory for the bytes of uploads by file, in KiB. Fetched ones are counted by the fetcher.
@@ -83,7 +83,7 @@ pub struct Shared {
     /// Pictures that are being decoded. Apps take turns.
     pub picture_work: PictureWork,
     /// The operator's judge of pictures, where there is one.
-    pub image_judge: Option<ImageJudge>,
+    pub image_judge: Option<JudgeClient>,
     /// Passwords of console users that are being hashed. Addresses take turns.
     pub password_checks: Bulkhead,
     /// Diagnoses of wrong signatures that apps send.
@@ -135,7 +135,7 @@ impl AppState {
         // Each takes 19 MiB and a core.
         let password_checks = u32::try_from((cores / 2).max(1)).unwrap_or(u32::MAX);
         let fetching = config.fetch_settings();
-        let notifier = Sender::new(fetching.clone(), Arc::clone(&clock));
+        let notifier = NotificationSender::new(fetching.clone(), Arc::clone(&clock));
         let fetcher = Fetcher::new(fetching);
         let metrics = Metrics::new(store.exchange_metrics().clone(), clock.unix_millis());
         let services = ServiceClient::default();
@@ -156,7 +156,7 @@ impl AppState {
             operator_places: Places::new(store.operator_connections(), &config.database),
             feed: FeedWatch::default(),
             refusal_log: RefusalLog::default(),
-            image_judge: ImageJudge::new(&config.image_judge, services.clone()),
+            image_judge: JudgeClient::new(&config.image_judge, services.clone()),
             connections: OpenConnections::default(),
             tracer: start_tracer(&config.tracing, services, metrics.traces().clone()),
             metrics,

@@ -28,7 +28,7 @@ const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// What becomes of the schema when a store is opened.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Schema {
+pub(super) enum SchemaSetup {
     /// A database with a URL must have it already.
     IsThere,
     /// It is migrated, for this engine or for the one that the database has.
@@ -58,7 +58,7 @@ impl Opened {
 /// Opens the store for a command, which tries for `patience` to reach its database.
 pub(super) async fn open_for_command(
     context: &Context,
-    schema: Schema,
+    schema: SchemaSetup,
     patience: Duration,
 ) -> Result<Opened> {
     let settings = StoreSettings {
@@ -75,7 +75,7 @@ pub(super) async fn open_for_command(
 pub(super) async fn open_for_server(context: &Context) -> Result<Opened> {
     let settings = context.config.store_settings();
     let opened =
-        open(context, ProcessRole::Server, settings, Schema::Migrates(None), CONNECT_PATIENCE).await?;
+        open(context, ProcessRole::Server, settings, SchemaSetup::Migrates(None), CONNECT_PATIENCE).await?;
     open_picture_stores(context, &opened.store).await?;
     Ok(opened)
 }
@@ -105,7 +105,7 @@ async fn open(
     context: &Context,
     role: ProcessRole,
     settings: StoreSettings,
-    schema: Schema,
+    schema: SchemaSetup,
     patience: Duration,
 ) -> Result<Opened> {
     let database = &context.config.database;
@@ -119,7 +119,7 @@ async fn open(
     };
     // The private PostgreSQL always gets the schema of its program.
     let schema = match (schema, &cluster) {
-        (Schema::IsThere, Some(_)) => Schema::Migrates(None),
+        (SchemaSetup::IsThere, Some(_)) => SchemaSetup::Migrates(None),
         (schema, _) => schema,
     };
     match connect(context, &address, &settings, &folder, schema, patience).await {
@@ -138,7 +138,7 @@ async fn connect(
     address: &DatabaseAddress,
     settings: &StoreSettings,
     folder: &Path,
-    schema: Schema,
+    schema: SchemaSetup,
     patience: Duration,
 ) -> Result<(Store, Vec<&'static str>)> {
     let give_up = tokio::time::Instant::now() + patience;
@@ -161,7 +161,7 @@ async fn try_to_connect(
     address: &DatabaseAddress,
     settings: &StoreSettings,
     folder: &Path,
-    schema: Schema,
+    schema: SchemaSetup,
 ) -> Result<(Store, Vec<&'static str>)> {
     let store = Store::connect(address, settings.clone(), Arc::clone(&context.clock)).await?;
     let prepared = prepare(&store, &context.config, folder, schema).await;
@@ -172,9 +172,14 @@ async fn try_to_connect(
 }
 
 /// Brings the schema up to date, or checks it, and loads the master key.
-async fn prepare(store: &Store, config: &Config, folder: &Path, schema: Schema) -> Result<Vec<&'static str>> {
+async fn prepare(
+    store: &Store,
+    config: &Config,
+    folder: &Path,
+    schema: SchemaSetup,
+) -> Result<Vec<&'static str>> {
     let distributed = match schema {
-        Schema::IsThere => {
+        SchemaSetup::IsThere => {
             let is_complete = store.pending_migrations().await?.is_none();
             ensure!(
                 is_complete,
@@ -182,7 +187,7 @@ async fn prepare(store: &Store, config: &Config, folder: &Path, schema: Schema) 
             );
             Vec::new()
         }
-        Schema::Migrates(engine) => store.migrate(engine).await?,
+        SchemaSetup::Migrates(engine) => store.migrate(engine).await?,
     };
     unlock(store, config, folder).await?;
     Ok(distributed)

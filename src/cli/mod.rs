@@ -53,7 +53,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use self::database::Schema;
+use self::database::SchemaSetup;
 use crate::config::{Config, LogFormat};
 
 /// A self-hosted till for mini-games: exactly-once exchanges, order reports and cover images.
@@ -117,7 +117,7 @@ enum StoreCommand {
     LoginCode(login_code::LoginCodeCommand),
     /// Register players and show them
     #[command(subcommand)]
-    User(user::UserCommand),
+    User(user::AppUserCommand),
     /// Export what is known about a player
     #[command(subcommand)]
     Player(player::PlayerCommand),
@@ -245,8 +245,8 @@ async fn dispatch(context: &Context, command: Command) -> Result<ExitCode> {
         Command::OnStore(command) => {
             start_log("warn", LogFormat::Text)?;
             let schema = match &command {
-                StoreCommand::Migrate(arguments) => Schema::Migrates(arguments.engine()),
-                _ => Schema::IsThere,
+                StoreCommand::Migrate(arguments) => SchemaSetup::Migrates(arguments.engine()),
+                _ => SchemaSetup::IsThere,
             };
             let opened = database::open_for_command(context, schema, database::CONNECT_PATIENCE).await?;
             let outcome = on_store(context, &opened, command).await;

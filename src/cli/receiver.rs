@@ -6,7 +6,7 @@ use domain::event::{EventId, EventType};
 use domain::ids::AppId;
 use domain::moment;
 use domain::operation::receiver::{NewReceiver, ReceiverCommand, ReceiverReport, Resend, unknown_receiver};
-use domain::receiver::{ReceiverFormat, ReceiverId, TimeSpan};
+use domain::receiver::{ReceiverFormat, ReceiverId, TimeBounds};
 use serde::Serialize;
 use serde_json::json;
 use store::Store;
@@ -15,7 +15,7 @@ use time::OffsetDateTime;
 use super::app::require_app;
 use super::output::{lines, members, object_table};
 use super::{Context, not_done, refused};
-use crate::notify::Sender;
+use crate::notify::NotificationSender;
 
 /// The most failed events that one call lists.
 const LISTED_MAX: u32 = 10_000;
@@ -134,7 +134,7 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: ReceiverArg
             (receiver, ReceiverCommand::RotateSecret as fn(ReceiverId) -> ReceiverCommand)
         }
         ReceiverArguments::Resend { receiver, event_id, since, until } => {
-            let which = event_id.map_or(Resend::Failed(TimeSpan { since, until }), Resend::One);
+            let which = event_id.map_or(Resend::Failed(TimeBounds { since, until }), Resend::One);
             let change = ReceiverCommand::Resend(receiver.receiver_id, which);
             return carry_out(context, store, &receiver.app_id, change).await;
         }
@@ -142,8 +142,8 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: ReceiverArg
     carry_out(context, store, &receiver.app_id, change(receiver.receiver_id)).await
 }
 
-pub(super) fn sender(context: &Context) -> Sender {
-    Sender::new(context.config.fetch_settings(), std::sync::Arc::clone(&context.clock))
+pub(super) fn sender(context: &Context) -> NotificationSender {
+    NotificationSender::new(context.config.fetch_settings(), std::sync::Arc::clone(&context.clock))
 }
 
 async fn carry_out(context: &Context, store: &Store, app_id: &AppId, command: ReceiverCommand) -> Result<()> {
@@ -206,7 +206,7 @@ async fn failed(
     span: &SpanArguments,
 ) -> Result<()> {
     let OneReceiver { app_id, receiver_id } = receiver;
-    let span = TimeSpan { since: span.since, until: span.until };
+    let span = TimeBounds { since: span.since, until: span.until };
     let events = store.failed_events(app_id, receiver_id, span, 0, LISTED_MAX).await?;
     let events = events.ok_or_else(|| unknown(app_id, receiver_id))?;
     let columns = ["event_id", "type", "tries", "last_at", "status", "error"];

@@ -75,7 +75,7 @@ fn failed(error: ReconcileError) -> anyhow::Error {
 /// Prints what was found, one by one, so that many differences need little memory. Returns whether there are none.
 async fn show(is_json: bool, found: &mut Reconciled) -> Result<bool> {
     let mut out = io::BufWriter::new(io::stdout());
-    let mut list = List { is_json, is_first: true };
+    let mut list = PrintedList { is_json, is_first: true };
     list.begin(&mut out, "{\"only_here\":[")?;
     let here = found
         .each_only_here(|biz_no| {
@@ -109,12 +109,12 @@ async fn show(is_json: bool, found: &mut Reconciled) -> Result<bool> {
 }
 
 /// A list that is printed item by item.
-struct List {
+struct PrintedList {
     is_json: bool,
     is_first: bool,
 }
 
-impl List {
+impl PrintedList {
     fn begin(&mut self, out: &mut impl io::Write, json: &str) -> io::Result<()> {
         self.is_first = true;
         if self.is_json { out.write_all(json.as_bytes()) } else { Ok(()) }

@@ -72,7 +72,7 @@ fn key_in(file: &Path) -> Result<String> {
 
 /// A signed request.
 #[derive(Serialize)]
-pub(super) struct Signed {
+pub(super) struct SignedRequest {
     /// Form-encoded, with `sign`.
     pub(super) body: String,
     sign: String,
@@ -80,7 +80,7 @@ pub(super) struct Signed {
 }
 
 /// Signs all fields except those that are never signed.
-pub(super) fn sign(key: &PayKey, fields: &Fields) -> Signed {
+pub(super) fn sign(key: &PayKey, fields: &Fields) -> SignedRequest {
     let signed = fields.texts().filter(|(name, _)| !NOT_SIGNED.contains(name));
     let string_to_sign = canonical_string(signed);
     let sign = key.sign(&string_to_sign);
@@ -88,5 +88,5 @@ pub(super) fn sign(key: &PayKey, fields: &Fields) -> Signed {
         .extend_pairs(fields.texts().filter(|(name, _)| *name != "sign"))
         .append_pair("sign", &sign)
         .finish();
-    Signed { body, sign, string_to_sign }
+    SignedRequest { body, sign, string_to_sign }
 }

@@ -7,7 +7,7 @@ use anyhow::Result;
 use serde_json::json;
 
 use super::Context;
-use super::database::{self, Schema};
+use super::database::{self, SchemaSetup};
 use super::running::{Addresses, ask};
 
 /// Prints the addresses of the running server, else of the settings, the server's readiness, and facts of the
@@ -15,7 +15,7 @@ use super::running::{Addresses, ask};
 pub(super) async fn run(context: &Context) -> Result<ExitCode> {
     let config = &context.config;
     // The question is what answers now: nothing is waited for.
-    let opened = database::open_for_command(context, Schema::IsThere, Duration::ZERO).await;
+    let opened = database::open_for_command(context, SchemaSetup::IsThere, Duration::ZERO).await;
     let addresses = match &opened {
         Ok(opened) => Addresses::find(&opened.folder, config).await,
         Err(_) => Addresses::of(config),

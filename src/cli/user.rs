@@ -11,7 +11,7 @@ use super::app::{carry_out, require_app};
 use super::wallet::unknown_wallet;
 
 #[derive(Debug, Subcommand)]
-pub(super) enum UserCommand {
+pub(super) enum AppUserCommand {
     /// Register players, each with an empty wallet; it is safe to register one again
     Add {
         /// Id of the app
@@ -40,19 +40,19 @@ pub(super) enum UserCommand {
     },
 }
 
-pub(super) async fn run(context: &Context, store: &Store, command: UserCommand) -> Result<()> {
+pub(super) async fn run(context: &Context, store: &Store, command: AppUserCommand) -> Result<()> {
     match command {
-        UserCommand::Add { app_id, open_ids } => {
+        AppUserCommand::Add { app_id, open_ids } => {
             carry_out(context, store, &app_id, AppCommand::AddUsers(open_ids)).await
         }
-        UserCommand::List { app_id, begins, limit } => {
+        AppUserCommand::List { app_id, begins, limit } => {
             require_app(store, &app_id).await?;
             let filter = PlayerFilter { app_id: Some(app_id), open_id: begins, ..PlayerFilter::default() };
             let players = store.find_players(&filter, None, limit).await?.items;
             let columns = ["open_id", "free_balance", "charge_balance", "entries"];
             context.output.list("users", &players, &columns, "No player matches.")
         }
-        UserCommand::Show { app_id, open_id } => {
+        AppUserCommand::Show { app_id, open_id } => {
             let wallet = store.wallet(&app_id, &open_id).await?;
             context.output.show(&wallet.ok_or_else(|| unknown_wallet(&app_id, &open_id))?)
         }

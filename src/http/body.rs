@@ -4,8 +4,11 @@ use std::error::Error;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody as _};
-use axum::http::StatusCode;
+use axum::extract::Request;
+use axum::http::{StatusCode, header};
 use bytes::BytesMut;
+use domain::body::content_coding;
+use domain::fields::shown;
 use domain::text;
 use futures_util::{Stream, StreamExt as _, stream};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
@@ -24,6 +27,31 @@ pub const PACE_BYTES: usize = 1024 * 1024;
 /// The largest body of a call that takes neither a file nor many lines (contract 2.7.1). It holds the longest
 /// exchange, with every byte of its values escaped.
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
+
+/// Refuses a body whose bytes are encoded, before it is read (contract 2.10.2). Nothing is decoded: a few bytes would
+/// become many.
+///
+/// # Errors
+/// 10000200 with the coding.
+pub fn refuse_coding(request: &Request) -> Result<(), Refusal> {
+    let values = request.headers().get_all(header::CONTENT_ENCODING).iter();
+    match content_coding(values.map(|value| value.to_str().unwrap_or("?"))) {
+        Some(coding) if !request.body().is_end_stream() => Err(Refusal::new(
+            Code::IllegalParameter,
+            text!("content-encoding: expected none, got {coding}", coding = shown(coding)),
+        )),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// The same on the operator's listener, which answers 415.
+///
+/// # Errors
+/// 415 with the coding.
+pub fn refuse_coding_as_type(request: &Request) -> Result<(), Refusal> {
+    let as_type = |refusal| Refusal { transport: Some(StatusCode::UNSUPPORTED_MEDIA_TYPE), ..refusal };
+    refuse_coding(request).map_err(as_type)
+}
 
 /// Reads a body of at most [`BODY_BYTES_MAX`] within `http.body_timeout`.
 ///

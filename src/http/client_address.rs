@@ -11,9 +11,9 @@ static FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// The client of a request to the operator's listener, for its handlers.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Client(pub(crate) IpAddr);
+pub(crate) struct ClientAddress(pub(crate) IpAddr);
 
-impl Client {
+impl ClientAddress {
     /// The client of a request. The listener notes the peer of each request; one without has no address.
     pub(crate) fn of(noted: &Extensions, headers: &HeaderMap, trusted_proxies: &[IpNet]) -> Self {
         let peer = noted.get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0);

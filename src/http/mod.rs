@@ -4,6 +4,7 @@
 pub mod body;
 pub(crate) mod client_address;
 pub mod language;
+pub mod multipart;
 pub mod operator_places;
 pub(crate) mod outgoing;
 pub mod rate_limit;

@@ -9,6 +9,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 pub use domain::code::Code;
 use domain::fields::{FieldError, UnreadableFields};
+use domain::redaction::redacted;
 use domain::text;
 use domain::text::{Language, Text};
 use schemars::JsonSchema;
@@ -103,13 +104,18 @@ impl Refusal {
         self.transport.unwrap_or(StatusCode::OK)
     }
 
+    /// The text as it is sent: a credential stays out of it, wherever it was put (contract 2.8.5).
+    fn text(&self, language: Language) -> String {
+        redacted(&language::of(language, &self.message)).into_owned()
+    }
+
     fn of_exchange(&self, language: Language) -> ExchangeRefusal<'_> {
-        let msg = language::of(language, &self.message);
+        let msg = self.text(language);
         ExchangeRefusal { code: self.code.number(), msg, data: self.data.as_ref() }
     }
 
     fn of_others(&self, language: Language) -> OpenRefusal<'_> {
-        let error_msg = language::of(language, &self.message);
+        let error_msg = self.text(language);
         OpenRefusal { result: self.code.number(), error_msg, data: self.data.as_ref() }
     }
 

@@ -27,16 +27,16 @@ pub(crate) struct Unsuccessful<'a> {
 }
 
 /// What counts together: endpoint, status and code.
-type Kind = (&'static str, u16, Option<u32>);
+type CountedRefusal = (&'static str, u16, Option<u32>);
 
 /// How many requests of each kind came in this interval. Kinds are rows of our tables, so they are few.
 #[derive(Debug, Default)]
 pub struct RefusalLog {
-    came: Mutex<HashMap<Kind, u64>>,
+    came: Mutex<HashMap<CountedRefusal, u64>>,
 }
 
 impl RefusalLog {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Kind, u64>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<CountedRefusal, u64>> {
         self.came.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -55,7 +55,7 @@ impl RefusalLog {
         }
     }
 
-    fn is_written(&self, kind: Kind) -> bool {
+    fn is_written(&self, kind: CountedRefusal) -> bool {
         let mut came = self.lock();
         let came = came.entry(kind).or_default();
         *came += 1;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue};
+use domain::redaction::holds_credential;
 use store::secrets::random_bytes;
 
 /// The header that carries a request's id.
@@ -23,10 +24,12 @@ impl RequestId {
     }
 }
 
-/// The id that came, or a fresh one.
+/// The id that came, or a fresh one: what looks like a credential is not echoed (contract 2.8.5).
 pub(crate) fn request_id(request: &Request) -> HeaderValue {
     let sent = request.headers().get(&REQUEST_ID).filter(|value| {
-        (1..=REQUEST_ID_BYTES_MAX).contains(&value.len()) && value.as_bytes().iter().all(u8::is_ascii_graphic)
+        (1..=REQUEST_ID_BYTES_MAX).contains(&value.len())
+            && value.as_bytes().iter().all(u8::is_ascii_graphic)
+            && !value.to_str().is_ok_and(holds_credential)
     });
     sent.cloned().unwrap_or_else(next_request_id)
 }

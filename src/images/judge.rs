@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use domain::body::without_mark;
 use domain::ids::AppId;
 use domain::signature::PayKey;
 use domain::wallet::canonical_string;
@@ -40,7 +41,7 @@ pub enum Ruling {
 }
 
 /// The client of the judge.
-pub struct ImageJudge {
+pub struct JudgeClient {
     client: ServiceClient,
     url: ServiceUrl,
     timeout: Duration,
@@ -49,7 +50,7 @@ pub struct ImageJudge {
     when_unavailable: WhenUnavailable,
 }
 
-impl ImageJudge {
+impl JudgeClient {
     /// The judge of the settings; `None` if they name none.
     #[must_use]
     pub fn new(settings: &config::ImageJudge, client: ServiceClient) -> Option<Self> {
@@ -78,11 +79,11 @@ impl ImageJudge {
         let body = kept.contents.clone();
         let answer = self.client.post(&self.url, headers, body, self.timeout, ANSWER_BYTES_MAX).await;
         let cause = match answer.map(|bytes| JudgeAnswer::read(&bytes)) {
-            Ok(Some(JudgeAnswer { verdict: Verdict::Allow, .. })) => {
+            Ok(Some(JudgeAnswer { verdict: JudgeVerdict::Allow, .. })) => {
                 tracing::debug!(content_sha256, "the image judge allows a picture");
                 return Ruling::Allow;
             }
-            Ok(Some(JudgeAnswer { verdict: Verdict::Block, reason })) => {
+            Ok(Some(JudgeAnswer { verdict: JudgeVerdict::Block, reason })) => {
                 tracing::info!(content_sha256, ?reason, "the image judge blocks a picture");
                 return Ruling::Block;
             }
@@ -125,7 +126,7 @@ impl ImageJudge {
 /// The judge's answer.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 struct JudgeAnswer {
-    verdict: Verdict,
+    verdict: JudgeVerdict,
     /// For the operator's log, never for the caller.
     #[serde(default)]
     reason: String,
@@ -133,7 +134,7 @@ struct JudgeAnswer {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Verdict {
+enum JudgeVerdict {
     Allow,
     Block,
 }
@@ -142,7 +143,8 @@ impl JudgeAnswer {
     /// `None` for anything that is not a verdict.
     fn read(bytes: &Bytes) -> Option<Self> {
         // An array of the values in their order would be read as well.
-        let text = bytes.trim_ascii_start().strip_prefix(b"{").map(|_| bytes)?;
+        let text = without_mark(bytes);
+        text.trim_ascii_start().strip_prefix(b"{")?;
         let answer: Self = serde_json::from_slice(text).ok()?;
         Some(Self { reason: answer.reason.chars().take(REASON_CHARS_MAX).collect(), ..answer })
     }
@@ -152,7 +154,7 @@ impl JudgeAnswer {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Option<(Verdict, String)> {
+    fn read(text: &str) -> Option<(JudgeVerdict, String)> {
         JudgeAnswer::read(&Bytes::copy_from_slice(text.as_bytes()))
             .map(|answer| (answer.verdict, answer.reason))
     }
@@ -160,8 +162,13 @@ mod tests {
     /// Rule: a verdict is one of two words; whatever else comes is none, and never taken for "allow".
     #[test]
     fn what_is_no_verdict_is_none() {
-        assert_eq!(read(r#"{"verdict":"allow"}"#), Some((Verdict::Allow, String::new())));
-        assert_eq!(read(r#"{"verdict":"block","reason":"r","x":1}"#), Some((Verdict::Block, "r".to_owned())));
+        for allowed in [r#"{"verdict":"allow"}"#, "\u{feff}{\"verdict\":\"allow\"}"] {
+            assert_eq!(read(allowed), Some((JudgeVerdict::Allow, String::new())));
+        }
+        assert_eq!(
+            read(r#"{"verdict":"block","reason":"r","x":1}"#),
+            Some((JudgeVerdict::Block, "r".to_owned()))
+        );
         for text in [
             "",
             "allow",

@@ -11,7 +11,7 @@ use telemetry::metrics::register;
 
 /// What a scrape finds beside what was counted.
 #[derive(Debug, Clone)]
-pub struct Reading {
+pub struct Gauges {
     /// Open connections of the public listener.
     pub connections: usize,
     /// Connections that were reset because their address had too many, since the start.
@@ -40,7 +40,7 @@ pub struct Reading {
     pub audits: Arc<[LastAudit]>,
 }
 
-impl Reading {
+impl Gauges {
     /// The metrics of this reading and of the process.
     pub(super) fn gather(&self, started_at_millis: i64, uptime: Duration) -> Vec<MetricFamily> {
         let registry = Registry::new();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use prometheus::Histogram;
 use prometheus::core::Metric as _;
 
-use super::{Metrics, Reading, SECONDS};
+use super::{Gauges, Metrics, SECONDS};
 use crate::http::refusal::Code;
 use domain::endpoint::Endpoint;
 
@@ -22,14 +22,14 @@ pub struct Sample {
     /// When, in Unix milliseconds.
     pub at_millis: i64,
     /// How exchanges were answered since the start.
-    pub exchanges: Answers,
+    pub exchanges: AnswerCounts,
     /// What was read.
-    pub reading: Reading,
+    pub reading: Gauges,
 }
 
 /// How the requests to one endpoint were answered since the start, or between two moments.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Answers {
+pub struct AnswerCounts {
     /// Successes.
     pub succeeded: u64,
     /// Refusals by the number of their code. Codes of one number are counted together.
@@ -38,7 +38,7 @@ pub struct Answers {
     within: Vec<u64>,
 }
 
-impl Answers {
+impl AnswerCounts {
     /// What was answered since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
@@ -87,7 +87,7 @@ fn exact(count: u64) -> f64 {
 impl Metrics {
     /// How exchanges were answered since the start.
     #[must_use]
-    pub fn exchanges(&self) -> Answers {
+    pub fn exchanges(&self) -> AnswerCounts {
         let endpoint = Endpoint::Exchange as usize;
         let counted: Vec<u64> = self.requests[endpoint].iter().map(prometheus::IntCounter::get).collect();
         // Success first, then a counter for each code, which codes of one number share.
@@ -96,12 +96,12 @@ impl Metrics {
         refused.sort_unstable();
         refused.dedup_by_key(|(number, _)| *number);
         let succeeded = counted.first().copied().unwrap_or_default();
-        Answers { succeeded, refused, within: within(&self.durations[endpoint]) }
+        AnswerCounts { succeeded, refused, within: within(&self.durations[endpoint]) }
     }
 
     /// A sample of this moment.
     #[must_use]
-    pub fn sample(&self, at_millis: i64, reading: Reading) -> Sample {
+    pub fn sample(&self, at_millis: i64, reading: Gauges) -> Sample {
         Sample { at_millis, exchanges: self.exchanges(), reading }
     }
 
@@ -133,8 +133,8 @@ fn within(histogram: &Histogram) -> Vec<u64> {
 mod tests {
     use super::*;
 
-    fn answers(within: [u64; 15]) -> Answers {
-        Answers { succeeded: 0, refused: Vec::new(), within: within.to_vec() }
+    fn answers(within: [u64; 15]) -> AnswerCounts {
+        AnswerCounts { succeeded: 0, refused: Vec::new(), within: within.to_vec() }
     }
 
     #[test]
@@ -152,9 +152,9 @@ mod tests {
 
     #[test]
     fn the_difference_of_two_samples_is_what_came_between() {
-        let earlier = Answers { succeeded: 5, refused: vec![(7, 1), (8, 0)], within: vec![3, 6] };
-        let now = Answers { succeeded: 9, refused: vec![(7, 1), (8, 2)], within: vec![4, 12] };
-        let between = Answers { succeeded: 4, refused: vec![(7, 0), (8, 2)], within: vec![1, 6] };
+        let earlier = AnswerCounts { succeeded: 5, refused: vec![(7, 1), (8, 0)], within: vec![3, 6] };
+        let now = AnswerCounts { succeeded: 9, refused: vec![(7, 1), (8, 2)], within: vec![4, 12] };
+        let between = AnswerCounts { succeeded: 4, refused: vec![(7, 0), (8, 2)], within: vec![1, 6] };
         assert_eq!(now.since(&earlier), between);
         assert_eq!(between.by_number().collect::<Vec<_>>(), [(8, 2)]);
     }

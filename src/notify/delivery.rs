@@ -20,7 +20,7 @@ use super::journal::{Journal, NOTED_EVERY};
 use super::pace::Pace;
 use super::queue::{Queue, Ready, TOLD_AT_ONCE};
 use super::sender::{Recipient, Tried};
-use super::{Shared, TICK};
+use super::{SendingContext, TICK};
 
 /// How often the lease is renewed.
 const RENEWED_EVERY: Duration = Duration::from_secs(2);
@@ -43,7 +43,7 @@ type Sending = Pin<Box<dyn Future<Output = (Ready, Tried)> + Send>>;
 
 /// The sending to one receiver.
 pub(super) struct Delivery {
-    shared: Arc<Shared>,
+    shared: Arc<SendingContext>,
     lease: [u8; 16],
     recipient: Arc<Recipient>,
     head: watch::Receiver<i64>,
@@ -62,7 +62,7 @@ pub(super) struct Delivery {
 
 impl Delivery {
     pub(super) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<SendingContext>,
         lease: [u8; 16],
         receiver: LeasedReceiver,
         head: watch::Receiver<i64>,
@@ -346,7 +346,7 @@ impl Delivery {
 }
 
 /// Sends once, unless the receiver's app is a sandbox app and has asked for a fault (contract 15.3).
-async fn send(shared: &Shared, recipient: &Recipient, ready: &Ready) -> Tried {
+async fn send(shared: &SendingContext, recipient: &Recipient, ready: &Ready) -> Tried {
     let send = || shared.sender.send(recipient, &ready.message);
     let Some(app) = &recipient.receiver.sandbox else { return send().await };
     let target = FaultTarget::Notifications(ready.event_type);

@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use domain::body::without_mark;
 use domain::event::EventType;
 use domain::receiver::ReceiverFormat;
 use domain::secret::Secret;
@@ -125,7 +126,7 @@ impl Message {
         }
         let is_taken = match format {
             ReceiverFormat::Standard => true,
-            ReceiverFormat::Platform => serde_json::from_slice::<PlatformAnswer>(body)
+            ReceiverFormat::Platform => serde_json::from_slice::<PlatformAnswer>(without_mark(body))
                 .is_ok_and(|answer| answer.result == 1 && answer.message_id == self.id),
         };
         (!is_taken).then(|| "expected {\"result\":1} with this message_id".to_owned())

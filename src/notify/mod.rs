@@ -27,7 +27,7 @@ use crate::metrics::NotifyMetrics;
 
 use delivery::Delivery;
 
-pub use sender::{Sender, Tried};
+pub use sender::{NotificationSender, Tried};
 pub use trial::Trial;
 
 /// How often events get their numbers, and their receivers are looked for, while something happens.
@@ -43,9 +43,9 @@ const RECEIVERS_MAX: usize = 256;
 
 /// What sending shares.
 #[derive(Clone)]
-struct Shared {
+struct SendingContext {
     store: Store,
-    sender: Sender,
+    sender: NotificationSender,
     settings: config::Notify,
     metrics: NotifyMetrics,
 }
@@ -54,13 +54,13 @@ struct Shared {
 /// under way.
 pub async fn run(
     store: Store,
-    sender: Sender,
+    sender: NotificationSender,
     settings: config::Notify,
     metrics: NotifyMetrics,
     head: watch::Sender<i64>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let shared = Arc::new(Shared { store, sender, settings, metrics });
+    let shared = Arc::new(SendingContext { store, sender, settings, metrics });
     let mut deliveries: JoinSet<()> = JoinSet::new();
     let mut idle = tokio::time::interval(IDLE_TICK);
     idle.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -103,7 +103,7 @@ pub async fn run(
 /// Gives numbers to events, tells their head, and leases receivers. Each time the lease is another one: so a task of this
 /// server that has lost its lease notices it, even if this server has the new one.
 async fn turn(
-    shared: &Shared,
+    shared: &SendingContext,
     head: &watch::Sender<i64>,
     within: Option<Duration>,
     deliveries: usize,

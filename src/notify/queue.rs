@@ -35,14 +35,14 @@ impl Ready {
 }
 
 /// A part of the feed.
-pub(super) struct Found {
+pub(super) struct FeedPart {
     keys: Vec<EventKey>,
     through: i64,
     /// Whether the app has events in it, of any type.
     pub(super) has_events: bool,
 }
 
-impl Found {
+impl FeedPart {
     /// Whether nothing of it goes to the receiver.
     pub(super) fn is_empty(&self) -> bool {
         self.keys.is_empty()
@@ -161,17 +161,17 @@ impl Queue {
         store: &Store,
         receiver: &LeasedReceiver,
         head: i64,
-    ) -> store::Result<Option<Found>> {
+    ) -> store::Result<Option<FeedPart>> {
         if !self.keys.is_empty() || !self.is_behind(head) {
             return Ok(None);
         }
         let (keys, through, has_events) =
             store.events_after(&receiver.app_id, self.looked_through, &receiver.types).await?;
-        Ok(Some(Found { keys, through, has_events }))
+        Ok(Some(FeedPart { keys, through, has_events }))
     }
 
     /// Adds a part of the feed.
-    pub(super) fn add_found(&mut self, found: Found) {
+    pub(super) fn add_found(&mut self, found: FeedPart) {
         self.fresh.extend(found.keys.iter().map(|key| key.no));
         self.keys.extend(found.keys);
         self.looked_through = found.through;

@@ -25,7 +25,7 @@ const ANSWER_BYTES_MAX: usize = 4096;
 
 /// Sends notifications.
 #[derive(Clone)]
-pub struct Sender {
+pub struct NotificationSender {
     client: GuardedClient,
     ports: Vec<u16>,
     clock: Arc<dyn Clock>,
@@ -59,7 +59,7 @@ impl Tried {
     }
 }
 
-impl Sender {
+impl NotificationSender {
     /// A sender with the guard of these settings.
     #[must_use]
     pub fn new(settings: FetchSettings, clock: Arc<dyn Clock>) -> Self {

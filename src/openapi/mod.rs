@@ -12,8 +12,8 @@ pub mod viewer;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use domain::examples::{ACCESS_TOKEN, APP_ID, IMG_ID, JS_CODE, NOW_MILLIS, OPEN_ID, PAY_KEY, UNION_ID};
-pub(crate) use domain::input::{Asked, Input, schema};
 pub use domain::input::{Field, Place, Schema, plain};
+pub(crate) use domain::input::{FieldReader, Input, schema};
 use serde_json::{Map, Value, json};
 
 pub use self::document::Document;
@@ -44,9 +44,9 @@ pub struct Api {
     /// Content type of its refusals.
     pub refusal_type: &'static str,
     /// What is said of the refusals of one status.
-    pub refusals_in_words: fn(&[&Example<Refused>]) -> String,
+    pub refusals_in_words: fn(&[&Example<WireRefusal>]) -> String,
     /// Its calls, those of a path one after the other.
-    pub calls: Vec<Call>,
+    pub calls: Vec<DocumentedCall>,
     /// What it sends by itself.
     pub webhooks: Vec<Webhook>,
 }
@@ -64,7 +64,7 @@ pub struct Webhook {
 
 /// A call with its route.
 #[derive(Debug)]
-pub struct Call {
+pub struct DocumentedCall {
     /// Its name for generated clients.
     pub id: &'static str,
     /// Its method.
@@ -74,14 +74,14 @@ pub struct Call {
     /// The group that it belongs to.
     pub tag: &'static str,
     /// What is said of it.
-    pub operation: Operation<Refused>,
+    pub operation: Operation<WireRefusal>,
     /// Schema of its refusals.
     pub refusal: Schema,
 }
 
 /// A refusal as it goes over the wire.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Refused {
+pub struct WireRefusal {
     /// Its status.
     pub status: u16,
     /// Its code in short.
@@ -142,7 +142,7 @@ impl Api {
         }
     }
 
-    fn operation(&self, call: &Call, examples: &Examples) -> OperationObject {
+    fn operation(&self, call: &DocumentedCall, examples: &Examples) -> OperationObject {
         let operation = &call.operation;
         let statuses = operation.successes.iter().map(|success| success.status);
         let statuses = statuses.chain(operation.refusals.iter().map(|example| example.refusal.status));
@@ -159,7 +159,7 @@ impl Api {
         }
     }
 
-    fn request_body(&self, operation: &Operation<Refused>) -> Option<RequestBody> {
+    fn request_body(&self, operation: &Operation<WireRefusal>) -> Option<RequestBody> {
         let fields: Vec<&Field> = operation.fields_in(Place::Body).collect();
         let required: Vec<_> = fields.iter().filter(|field| field.required).map(|field| field.name).collect();
         let property = |field: &&Field| {
@@ -195,10 +195,10 @@ impl Api {
         (!fields.is_empty()).then_some(RequestBody { required: !required.is_empty(), content })
     }
 
-    fn response(&self, call: &Call, status: u16, examples: &Examples) -> ResponseObject {
+    fn response(&self, call: &DocumentedCall, status: u16, examples: &Examples) -> ResponseObject {
         let operation = &call.operation;
         let successes = operation.successes.iter().filter(|success| success.status == status);
-        let refusals: Vec<&Example<Refused>> =
+        let refusals: Vec<&Example<WireRefusal>> =
             operation.refusals.iter().filter(|example| example.refusal.status == status).collect();
         let mut words: Vec<String> = successes.clone().map(|success| success.summary.to_owned()).collect();
         let mut headers = Map::new();
@@ -210,7 +210,7 @@ impl Api {
             });
             headers.insert("Retry-After".to_owned(), seconds);
         }
-        let (mut shown, mut content) = (BTreeMap::<&str, Shown>::new(), Map::new());
+        let (mut shown, mut content) = (BTreeMap::<&str, MediaType>::new(), Map::new());
         for success in successes {
             for (name, meaning, _) in &success.headers {
                 headers.insert((*name).to_owned(), header(meaning, false));
@@ -248,12 +248,12 @@ const CSV: &str = "text/csv";
 
 /// Schemas and examples of one content type.
 #[derive(Default)]
-struct Shown {
+struct MediaType {
     schemas: Vec<Value>,
     examples: Map<String, Value>,
 }
 
-impl Shown {
+impl MediaType {
     fn add(&mut self, schema: &Value, name: &str, example: Value) {
         if !self.schemas.contains(schema) {
             self.schemas.push(schema.clone());
@@ -274,7 +274,7 @@ impl Shown {
 struct Examples(BTreeMap<String, ExampleObject>);
 
 impl Examples {
-    fn of(calls: &[Call]) -> Self {
+    fn of(calls: &[DocumentedCall]) -> Self {
         let mut by_name: BTreeMap<&str, Vec<(String, ExampleObject)>> = BTreeMap::new();
         for call in calls.iter().filter(|call| call.method != "HEAD") {
             let successes = call.operation.successes.iter().filter_map(|success| {
@@ -306,7 +306,7 @@ impl Examples {
 }
 
 /// The named schemas of all calls and webhooks.
-fn schemas(calls: &[Call], webhooks: &[Webhook]) -> BTreeMap<String, Value> {
+fn schemas(calls: &[DocumentedCall], webhooks: &[Webhook]) -> BTreeMap<String, Value> {
     let mut named: BTreeMap<String, Value> = BTreeMap::new();
     named.extend(webhooks.iter().flat_map(|webhook| webhook.schema.named.clone()));
     for call in calls {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::Refused;
+use super::WireRefusal;
 
 /// A call: one method of one route.
 #[derive(Debug, Clone)]
@@ -152,7 +152,7 @@ impl<R> Operation<R> {
     }
 
     /// The operation with its refusals as they go over the wire.
-    pub(crate) fn rendered(self, render: impl Fn(R) -> Refused) -> Operation<Refused> {
+    pub(crate) fn rendered(self, render: impl Fn(R) -> WireRefusal) -> Operation<WireRefusal> {
         let Self { summary, description, fields, media_types, successes, refusals } = self;
         let refusals = refusals.into_iter();
         let refusals = refusals.map(|shown| Example::new(shown.name, shown.summary, render(shown.refusal)));

@@ -1,19 +1,19 @@
 use super::*;
 
 /// A call that answers `body` or is refused with `refusal`, at either of two statuses.
-fn call(id: &'static str, body: &Value, refusal: &Value) -> Call {
+fn call(id: &'static str, body: &Value, refusal: &Value) -> DocumentedCall {
     let content = Content::Json { schema: schema::<Vec<String>>(), example: body.clone() };
     let refused = |name, status| {
-        let refusal = Refused { status, code: "7".to_owned(), body: refusal.clone(), waits: true };
+        let refusal = WireRefusal { status, code: "7".to_owned(), body: refusal.clone(), waits: true };
         Example { name, summary: "It cannot be done.", refusal }
     };
     let operation = Operation::new("Do it", "It is done.")
         .answers(Success::new("done", "It is done.", 200, content))
         .refuses([refused("refused", 200), refused("unavailable", 503)]);
-    Call { id, method: "POST", path: "/it", tag: "It", operation, refusal: schema::<u32>() }
+    DocumentedCall { id, method: "POST", path: "/it", tag: "It", operation, refusal: schema::<u32>() }
 }
 
-fn document(calls: Vec<Call>) -> Value {
+fn document(calls: Vec<DocumentedCall>) -> Value {
     let api = Api {
         title: "It",
         summary: "It",
@@ -61,7 +61,8 @@ fn a_status_shows_the_answers_that_can_have_it() {
 fn two_types_of_one_name_are_refused() {
     let named =
         |schema: Value| Schema { root: json!({}), named: BTreeMap::from([("Same".to_owned(), schema)]) };
-    let with = |schema: Value| Call { refusal: named(schema), ..call("one", &json!([]), &json!(7)) };
+    let with =
+        |schema: Value| DocumentedCall { refusal: named(schema), ..call("one", &json!([]), &json!(7)) };
     document(vec![with(json!({ "type": "string" })), with(json!({ "type": "integer" }))]);
 }
 

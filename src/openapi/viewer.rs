@@ -39,7 +39,7 @@ pub fn files<S: Clone + Send + Sync + 'static>() -> Router<S> {
 
 /// The answer with a page.
 #[must_use]
-pub fn response(shown: &Page<'_>) -> Response {
+pub fn response(shown: &ViewerPage<'_>) -> Response {
     let headers = [(header::CONTENT_SECURITY_POLICY, POLICY), (header::REFERRER_POLICY, "no-referrer")];
     (headers, file(page(shown), "text/html; charset=utf-8", ASK_AGAIN)).into_response()
 }
@@ -55,7 +55,7 @@ fn file(content: impl Into<Body>, media_type: &'static str, caching: &'static st
 
 /// What a page shows.
 #[derive(Debug, Clone, Copy)]
-pub struct Page<'a> {
+pub struct ViewerPage<'a> {
     /// Its title.
     pub title: &'a str,
     /// The document, as the page reaches it.
@@ -73,8 +73,8 @@ pub struct Page<'a> {
 }
 
 /// The page, in HTML.
-fn page(page: &Page<'_>) -> String {
-    let Page { title, document, files, other, sends, note, places } = page;
+fn page(page: &ViewerPage<'_>) -> String {
+    let ViewerPage { title, document, files, other, sends, note, places } = page;
     let other = other.map(|(address, name)| format!(", <a href=\"{address}\">{name}</a>"));
     let other = other.unwrap_or_default();
     let place = |(name, words): &(String, String)| format!("<p class=\"place\" id=\"{name}\">{words}</p>\n");

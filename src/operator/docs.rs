@@ -7,9 +7,9 @@ use axum::response::Response;
 use axum::routing::get;
 
 use super::admin;
-use super::admin::problem::Kind;
+use super::admin::problem::ProblemKind;
 use crate::http::refusal::json_response;
-use crate::openapi::viewer::{self, Page};
+use crate::openapi::viewer::{self, ViewerPage};
 use crate::public;
 use crate::state::AppState;
 
@@ -23,12 +23,12 @@ pub(super) fn routes() -> Router<AppState> {
 }
 
 async fn admin_page() -> Response {
-    let kinds = Kind::ALL.map(|kind| {
+    let kinds = ProblemKind::ALL.map(|kind| {
         let words = format!("<b>{} {}.</b> {}", kind.status().as_u16(), kind.title(), kind.remedy());
         (format!("problem-{}", kind.name()), words.replace('`', ""))
     });
     let note = format!("{} The page forgets the API key when it is closed.", viewer::SENDS_IN_EARNEST);
-    viewer::response(&Page {
+    viewer::response(&ViewerPage {
         title: "Minitill: the admin API",
         document: "../admin/openapi.json",
         files: "",

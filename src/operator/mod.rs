@@ -30,7 +30,7 @@ use subtle::ConstantTimeEq as _;
 pub use self::authorization::Reach;
 use crate::config::DEMO_PICTURE_PATH;
 use crate::http::refusal::{Refusal, json_response};
-use crate::metrics::Reading;
+use crate::metrics::Gauges;
 use crate::state::AppState;
 
 /// The demonstration's picture: a gold coin, 128 by 128 pixels.
@@ -119,7 +119,7 @@ fn may_read_metrics(state: &AppState, headers: &HeaderMap) -> bool {
 }
 
 /// How things stand now. Asks the database, for two seconds at most.
-async fn read_off(state: &AppState) -> Reading {
+async fn read_off(state: &AppState) -> Gauges {
     let asked = tokio::time::Instant::now();
     let (database_up, database_probe) =
         match tokio::time::timeout(READY_TIMEOUT, state.store.readiness()).await {
@@ -136,7 +136,7 @@ async fn read_off(state: &AppState) -> Reading {
     } else {
         None
     };
-    Reading {
+    Gauges {
         receivers: receivers.unwrap_or_default(),
         connections: state.connections.now(),
         connections_refused: state.connections.refused(),

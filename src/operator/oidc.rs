@@ -72,7 +72,7 @@ impl SignInSecret {
 }
 
 /// The client of the provider that the settings name.
-pub struct Oidc {
+pub struct SignInProvider {
     settings: config::Oidc,
     redirect_url: RedirectUrl,
     discovery: Discovery,
@@ -80,7 +80,7 @@ pub struct Oidc {
     exchanges: Bulkhead,
 }
 
-impl Oidc {
+impl SignInProvider {
     /// The client of the settings; `None` if they name no provider. It asks the provider nothing before the first
     /// sign-in.
     #[must_use]

@@ -2,7 +2,7 @@
 
 /// An operation.
 #[derive(Debug, Clone, Copy)]
-pub struct Operation {
+pub struct OperationRow {
     /// Its action in the operator's log (contract 8.5).
     pub action: &'static str,
     /// The command of the command line. `None`: what only a user of the console can do.
@@ -17,7 +17,7 @@ pub struct Operation {
 macro_rules! operations {
     ($($action:literal: $command:tt, $admin:tt, $console:tt;)+) => {
         /// Every operation.
-        pub const OPERATIONS: &[Operation] = &[$(Operation {
+        pub const OPERATIONS: &[OperationRow] = &[$(OperationRow {
             action: $action,
             command: operations!(@face $command),
             admin: operations!(@face $admin),

@@ -13,7 +13,7 @@ use domain::period::{Period, TimeZone};
 use domain::text::Text;
 use futures_util::{Stream, TryStreamExt as _};
 use store::secrets::random_token;
-use store::{BillColumn, Compared};
+use store::{BillColumn, ComparisonQuery};
 use tokio::io::AsyncWriteExt as _;
 
 use crate::http::body::{BoxedError, PACE_BYTES, paced};
@@ -50,8 +50,8 @@ pub(super) fn compared(
     zone: &TimeZone,
     map: Vec<(String, BillColumn)>,
     members_max: u16,
-) -> Compared {
-    Compared { app_id, span: period.map(|period| period.span(zone)), map, members_max }
+) -> ComparisonQuery {
+    ComparisonQuery { app_id, span: period.map(|period| period.span(zone)), map, members_max }
 }
 
 /// The data of a body that announces so many bytes, as it comes, while it brings 1 MiB within `time`.

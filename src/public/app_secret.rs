@@ -1,16 +1,21 @@
 //! Parameters of the calls with an app secret, the token request and the login (contract 6.1 and 11.1):
 //! how they come, and how they are described.
 
+use std::sync::Arc;
+
 use axum::extract::Request;
-use axum::http::Method;
+use axum::http::{Method, Uri};
+use domain::app::App;
 use domain::fields::{Expected, FieldError};
 use domain::ids::AppId;
 use serde_json::json;
 
+use super::auth::authenticate_secret;
 use super::describe::{ANY_KIND, SomeText};
-use super::extract::{query_or_body, query_with};
+use super::extract::{query_fields, query_or_body, query_with};
+use crate::http::rate_limit::Limited;
 use crate::http::refusal::{Code, Refusal};
-use crate::openapi::{APP_ID, Asked, Example, Field, Input, Operation, Place};
+use crate::openapi::{APP_ID, Example, Field, FieldReader, Input, Operation, Place};
 use crate::state::AppState;
 
 /// The app secret of all examples.
@@ -22,18 +27,25 @@ pub(super) struct Credentials {
     pub(super) app_secret: String,
 }
 
-/// Reads parameters of these names: of a GET from the query, else from the query or the body.
+/// Reads parameters of these names, of a GET from the query, else from the query or the body, and checks the app
+/// secret. A secret in the query is checked before a body is read (contract 2.6.1).
 ///
 /// # Errors
-/// 100200100 for a parameter at fault and for a request that cannot be read; 408 and 413 keep 10000200.
-pub(super) async fn read<T>(
+/// 100200100 for a parameter at fault and for a request that cannot be read; 408 and 413 keep 10000200. Then those of
+/// [`authenticate_secret`].
+pub(super) async fn admit<T>(
     names: &[&str],
     state: &AppState,
+    limited: Limited,
     request: Request,
-    read: fn(&mut Input<'_>) -> Result<T, FieldError>,
-) -> Result<T, Refusal> {
+    read: fn(&mut Input<'_>) -> Result<(Credentials, T), FieldError>,
+) -> Result<(Arc<App>, T), Refusal> {
     let (parts, body) = request.into_parts();
     let limits = &state.config.http;
+    let proven = match (&parts.method, of_query(names, &parts.uri).map_err(of_parameters)?) {
+        (&Method::GET, _) | (_, None) => None,
+        (_, Some((app_id, secret))) => Some(authenticate_secret(state, &app_id, &secret, limited).await?),
+    };
     let fields = match parts.method {
         Method::GET => {
             query_with(names, limits, &parts, body).await.map(|(query, _)| query).map_err(Refusal::from)
@@ -41,12 +53,30 @@ pub(super) async fn read<T>(
         _ => query_or_body(names, limits, &parts, body).await,
     };
     let parameters = fields.and_then(|fields| read(&mut Input::of(&fields)).map_err(Refusal::from));
-    parameters.map_err(|refusal| match refusal.code {
+    let (Credentials { app_id, app_secret }, parameters) = parameters.map_err(of_parameters)?;
+    let app = match proven {
+        Some(app) => app,
+        None => authenticate_secret(state, &app_id, &app_secret, limited).await?,
+    };
+    Ok((app, parameters))
+}
+
+/// The app and its secret, where the query has both and the body has to bring something else.
+fn of_query(names: &[&str], uri: &Uri) -> Result<Option<(String, String)>, Refusal> {
+    let query = query_fields(uri)?;
+    let text = |name: &str| query.text(name).map(str::to_owned);
+    let is_whole = names.iter().all(|name| query.text(name).is_some());
+    Ok(text("app_id").zip(text("app_secret")).filter(|_| !is_whole))
+}
+
+/// A request that cannot be read has a code of its own here.
+fn of_parameters(refusal: Refusal) -> Refusal {
+    match refusal.code {
         Code::IllegalParameter if refusal.transport.is_none() => {
             Refusal { code: Code::TokenParameter, ..refusal }
         }
         _ => refusal,
-    })
+    }
 }
 
 /// The app's id and secret.
@@ -63,7 +93,7 @@ pub(super) fn text(text: &str) -> Result<String, Expected> {
 }
 
 /// The field `grant_type`, which has this value alone.
-pub(super) fn grant_type<'i, 'a>(input: &'i mut Input<'a>, only: &'static str) -> Asked<'i, 'a> {
+pub(super) fn grant_type<'i, 'a>(input: &'i mut Input<'a>, only: &'static str) -> FieldReader<'i, 'a> {
     input.field("grant_type", format!("Always `{only}`.")).demand("enum", json!([only]))
 }
 

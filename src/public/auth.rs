@@ -9,9 +9,10 @@ use domain::app::{App, Scope};
 use domain::caller::{
     Caller, NotSigned, Signed, TokenRefused, is_signed_by, proves_secret, verify_for_nobody,
 };
-use domain::fields::{FieldError, Fields};
+use domain::fields::{FieldError, Fields, shown};
 use domain::ids::AppId;
 use domain::signature::Mistake;
+use domain::strays;
 use domain::text;
 use domain::text::Language;
 use domain::wallet::{WalletCall, WalletForm};
@@ -29,7 +30,8 @@ refusals! { Refusal:
     /// No token came.
     access_token_missing() => absent(Code::Unauthorised, &Fields::default().absent("access_token"));
     /// There is no such app.
-    unknown_app() => Refusal::new(Code::Unauthorised, "app_id: unknown app");
+    unknown_app(app_id = "nobody") =>
+        Refusal::new(Code::Unauthorised, text!("app_id: unknown app {app_id}", app_id = shown(&app_id.to_string())));
     /// The token is not one of this app.
     access_token_unknown() => Refusal::new(Code::Unauthorised, "access_token: expected a token of this app");
     /// The token has expired.
@@ -47,6 +49,11 @@ refusals! { Refusal:
     token_credentials() => Refusal::new(Code::TokenCredentials, "app_id or app_secret is wrong");
 }
 
+/// The refusal of this credential, with what is around it (contract 2.11).
+pub(super) fn with_strays(refusal: Refusal, credential: &str) -> Refusal {
+    Refusal { message: strays::told(refusal.message, strays::around(credential)), ..refusal }
+}
+
 /// The refusal of a credential that is empty, in a wrong place or missing.
 fn absent(code: Code, error: &FieldError) -> Refusal {
     Refusal::new(code, error.text())
@@ -54,7 +61,7 @@ fn absent(code: Code, error: &FieldError) -> Refusal {
 
 /// What is known of the app of the request under way.
 #[derive(Default)]
-struct Known {
+struct KnownApp {
     /// The app, once its token or secret was right.
     proven: OnceCell<Arc<App>>,
     /// The language of its refusals, once it is named with a token or proven.
@@ -62,7 +69,7 @@ struct Known {
 }
 
 tokio::task_local! {
-    static KNOWN: Known;
+    static KNOWN: KnownApp;
 }
 
 /// Answers a request, and gives its app if its token or secret was right.
@@ -71,7 +78,7 @@ pub async fn with_proven_app<F: Future>(answering: F) -> (F::Output, Option<Arc<
         let answer = answering.await;
         (answer, KNOWN.with(|known| known.proven.get().cloned()))
     };
-    KNOWN.scope(Known::default(), both).await
+    KNOWN.scope(KnownApp::default(), both).await
 }
 
 /// Notes the app for log and metrics.
@@ -107,13 +114,13 @@ pub async fn authenticate(
     let (app_id, token) = (required("app_id")?, required("access_token")?);
     let hash = token_hash(token);
     // A text that cannot be an app id is an unknown app: the answer is the same.
-    let app_id = AppId::parse(app_id).map_err(|_| unknown_app())?;
-    let (app, token) =
+    let app_id = AppId::parse(app_id).map_err(|_| unknown_app(app_id))?;
+    let (app, token_state) =
         tokio::try_join!(state.store.find_app(&app_id), state.store.token_state(&app_id, hash))?;
-    let app = app.ok_or_else(unknown_app)?;
+    let app = app.ok_or_else(|| unknown_app(app_id.as_str()))?;
     note_language(&app);
-    let caller = Caller::new(Arc::clone(&app), token).map_err(|refused| match refused {
-        TokenRefused::Unknown => access_token_unknown(),
+    let caller = Caller::new(Arc::clone(&app), token_state).map_err(|refused| match refused {
+        TokenRefused::Unknown => with_strays(access_token_unknown(), token),
         TokenRefused::Expired => access_token_expired(),
     })?;
     note_proven(&app);
@@ -162,12 +169,15 @@ pub async fn authenticate_call(
             return Err(CallRefused { refusal, signed: signed_by.map(|app_id| (app_id, form)) });
         }
     };
-    let refusal = match caller.verify(form) {
+    let strays = form.fields.text("sign").and_then(strays::around);
+    let not_signed = match caller.verify(form) {
         Ok(signed) => return Ok(signed),
         Err(NotSigned::Missing(error)) => absent(Code::BadSignature, &error),
         Err(NotSigned::Mismatch(None)) => bad_signature(),
         Err(NotSigned::Mismatch(Some((app, form)))) => diagnosed(state, app, form).await,
     };
+    let strays = strays.filter(|_| not_signed.code == Code::BadSignature);
+    let refusal = Refusal { message: strays::told(not_signed.message, strays), ..not_signed };
     Err(CallRefused { refusal, signed: None })
 }
 
@@ -237,10 +247,26 @@ pub async fn authenticate_secret(
     app_secret: &str,
     limited: Limited,
 ) -> Result<Arc<App>, Refusal> {
-    let app_id = AppId::parse(app_id).map_err(|_| token_credentials())?;
+    let wrong = || {
+        let around = |name, value| strays::around(value).map(|strays| (name, strays));
+        match around("app_id", app_id).or_else(|| around("app_secret", app_secret)) {
+            Some((name, strays)) => {
+                let refusal = token_credentials();
+                let text = text!(
+                    "{refusal}; {name} has {strays} around it",
+                    refusal = refusal.message,
+                    name,
+                    strays
+                );
+                Refusal { message: text, ..refusal }
+            }
+            None => token_credentials(),
+        }
+    };
+    let app_id = AppId::parse(app_id).map_err(|_| wrong())?;
     let app = state.store.find_app(&app_id).await?;
     let is_proven = proves_secret(app.as_deref(), app_secret);
-    let app = app.filter(|_| is_proven).ok_or_else(token_credentials)?;
+    let app = app.filter(|_| is_proven).ok_or_else(wrong)?;
     note_proven(&app);
     admit(state, &app, limited)?;
     Ok(app)

@@ -7,7 +7,7 @@ use axum::response::{Redirect, Response};
 use axum::routing::get;
 
 use crate::http::refusal::{Refusal, json_response};
-use crate::openapi::viewer::{self, Page};
+use crate::openapi::viewer::{self, ViewerPage};
 use crate::state::AppState;
 
 /// The document and its page, with a link to the page of another API and its name. Without one the page
@@ -33,7 +33,7 @@ fn page(state: &AppState, other: Option<(&'static str, &'static str)>) -> Respon
          one (CORS). Copy a sample to a terminal instead.",
         state.config.public.base_url()
     );
-    viewer::response(&Page {
+    viewer::response(&ViewerPage {
         title: "Minitill: the public API",
         document: "openapi.json",
         files: "docs/",

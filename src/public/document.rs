@@ -16,16 +16,16 @@ use crate::config::Config;
 use crate::http::body::{BODY_BYTES_MAX, too_large, too_slow};
 use crate::http::rate_limit::{LimitExceeded, Limited};
 use crate::http::refusal::{Code, Envelope, ExchangeRefusal, OpenRefusal, Refusal};
-use crate::openapi::{self, Api, Call, Document, Example, Refused, schema};
+use crate::openapi::{self, Api, Document, DocumentedCall, Example, WireRefusal, schema};
 
 /// A row of the route table with its description.
-pub type Described = openapi::Described<Route, Refusal>;
+pub type DescribedCall = openapi::Described<Route, Refusal>;
 
 /// Every call of the public listener, in the order of the route table, as these settings make it.
 #[must_use]
-pub fn calls(config: &Config) -> Vec<Described> {
+pub fn calls(config: &Config) -> Vec<DescribedCall> {
     let describe = |route: &'static Route| (route.describe)(config).refuses(general(route, config));
-    ROUTES.iter().map(|route| Described { route, operation: describe(route) }).collect()
+    ROUTES.iter().map(|route| DescribedCall { route, operation: describe(route) }).collect()
 }
 
 /// The OpenAPI document of the public API, as these settings make it.
@@ -114,7 +114,7 @@ fn general(route: &Route, config: &Config) -> Vec<Example<Refusal>> {
     refusals
 }
 
-fn rendered(Described { route, operation }: Described) -> Call {
+fn rendered(DescribedCall { route, operation }: DescribedCall) -> DocumentedCall {
     let codes: BTreeSet<u32> =
         operation.refusals.iter().map(|example| example.refusal.code.number()).collect();
     let (mut refusal, code) = match route.envelope {
@@ -133,17 +133,24 @@ fn rendered(Described { route, operation }: Described) -> Call {
     }
     refusal.root["$ref"] = format!("#/components/schemas/{name}").into();
     refusal.named.insert(name, own);
-    let operation = operation.rendered(|refusal| Refused {
+    let operation = operation.rendered(|refusal| WireRefusal {
         status: refusal.status().as_u16(),
         code: refusal.code.number().to_string(),
         body: refusal.body(route.envelope),
         waits: refusal.retry_after.is_some(),
     });
-    Call { id: route.id, method: route.method, path: route.path, tag: route.tag, operation, refusal }
+    DocumentedCall {
+        id: route.id,
+        method: route.method,
+        path: route.path,
+        tag: route.tag,
+        operation,
+        refusal,
+    }
 }
 
 /// The codes of a status.
-fn refusals_in_words(refusals: &[&Example<Refused>]) -> String {
+fn refusals_in_words(refusals: &[&Example<WireRefusal>]) -> String {
     let codes: BTreeSet<&str> = refusals.iter().map(|example| example.refusal.code.as_str()).collect();
     format!("Refused: {}.", codes.into_iter().collect::<Vec<_>>().join(", "))
 }

@@ -4,13 +4,15 @@ use axum::body::{Body, Bytes};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::Response;
-use domain::fields::{Fields, Place, UnreadableFields};
+use domain::body::{BodyKind, without_mark};
+use domain::fields::{Fields, Misplacement, UnreadableFields};
 use domain::text;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::config::Http;
 use crate::http::body::{read_body, read_start};
+use crate::http::multipart::{self, PartHead};
 use crate::http::refusal::{Code, Refusal, json_response};
 
 /// The fields of a query.
@@ -40,7 +42,29 @@ pub(super) async fn query_with(
     let start = read_start(limits, body).await;
     // A picture may follow what is looked for, so the start is not a whole body.
     let _ = read_any_kind(&mut found, &parts.headers, start).await;
-    Ok((query.beside(&found, Place { expected: "query", got: "body" }), Body::empty()))
+    let found = query.beside(&found, Misplacement { expected: "query", got: "body" });
+    Ok((
+        found.beside(&header_credentials(&parts.headers), Misplacement { expected: "query", got: "header" }),
+        Body::empty(),
+    ))
+}
+
+/// The credentials that other services read from a header, and this one does not (contract 2.6.4). Only their names.
+pub(super) fn header_credentials(headers: &HeaderMap) -> Fields {
+    let mut found = Fields::default();
+    let authorization = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let names: &[&str] = match authorization.and_then(|value| value.split(' ').next()) {
+        Some(scheme) if scheme.eq_ignore_ascii_case("basic") => &["app_id", "app_secret"],
+        Some(_) => &["access_token"],
+        None if ["access-token", "x-access-token"].iter().any(|name| headers.contains_key(*name)) => {
+            &["access_token"]
+        }
+        None => &[],
+    };
+    for name in names {
+        let _ = found.add_text((*name).to_owned(), "in the header".to_owned());
+    }
+    found
 }
 
 /// Each of these names from the query, else from a small body of any kind. The body is read only for a
@@ -58,6 +82,8 @@ pub(super) async fn query_or_body(
     if names.iter().any(|name| fields.text(name).is_none()) {
         let body = read_body(limits, body).await?;
         fields.complete(names, &fields_of_any_kind(&parts.headers, body).await?);
+        let place = Misplacement { expected: "query or body", got: "header" };
+        fields = fields.beside(&header_credentials(&parts.headers), place);
     }
     Ok(fields)
 }
@@ -75,33 +101,35 @@ pub async fn fields_of_any_kind(headers: &HeaderMap, body: Bytes) -> Result<Fiel
 
 /// Fills `fields` with what the body has, and with what was read before a fault.
 async fn read_any_kind(fields: &mut Fields, headers: &HeaderMap, body: Bytes) -> Result<(), Refusal> {
-    if let Some(boundary) = multipart_boundary(headers) {
+    if let Some(boundary) = multipart::boundary_of(headers, &body)? {
         return read_multipart(fields, boundary, body).await;
     }
-    let trimmed = body.trim_ascii();
+    let trimmed = without_mark(&body).trim_ascii();
     let is_empty_array = trimmed.strip_prefix(b"[").is_some_and(|rest| rest.trim_ascii() == b"]");
-    if trimmed.is_empty() || is_empty_array {
-        return Ok(());
-    }
-    let is_json = matches!(trimmed[0], b'{' | b'[');
-    *fields = if is_json { Fields::from_json(trimmed)? } else { Fields::from_urlencoded(trimmed)? };
+    *fields = match BodyKind::of(trimmed) {
+        BodyKind::Nothing => return Ok(()),
+        BodyKind::Json if is_empty_array => return Ok(()),
+        BodyKind::Json => Fields::from_json(trimmed)?,
+        BodyKind::Form => Fields::from_urlencoded(trimmed)?,
+        BodyKind::Multipart => return Err(multipart::no_boundary()),
+        got => {
+            return Err(
+                UnreadableFields::WrongKind { expected: text!("a form, JSON or multipart"), got }.into()
+            );
+        }
+    };
     Ok(())
 }
 
-/// The boundary of a multipart body, when the content type says that it is one.
-#[must_use]
-pub fn multipart_boundary(headers: &HeaderMap) -> Option<String> {
-    let content_type = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
-    multer::parse_boundary(content_type).ok()
-}
-
 async fn read_multipart(fields: &mut Fields, boundary: String, body: Bytes) -> Result<(), Refusal> {
-    let unreadable =
-        |error: multer::Error| Refusal::new(Code::IllegalParameter, text!("body: {fault}", fault = error));
+    let unreadable = |error: multer::Error| {
+        Refusal::new(Code::IllegalParameter, text!("body: {fault}", fault = multipart::fault(&error)))
+    };
     let stream = futures_util::stream::iter([Ok::<_, std::convert::Infallible>(body)]);
     let mut multipart = multer::Multipart::new(stream, boundary);
     while let Some(part) = multipart.next_field().await.map_err(unreadable)? {
-        let name = part.name().unwrap_or_default().to_owned();
+        multipart::check_transfer_coding(part.headers(), "body")?;
+        let name = PartHead::of(part.headers()).name.unwrap_or_default();
         let bytes = part.bytes().await.map_err(unreadable)?;
         let value = String::from_utf8(bytes.to_vec())
             .map_err(|_| Refusal::new(Code::IllegalParameter, "body: expected UTF-8 text"))?;

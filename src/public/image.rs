@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use domain::ids::ImgId;
 use domain::text;
@@ -35,6 +35,18 @@ const SMALL_PIECE_BYTES: u64 = 8 * 1024;
 /// A reader that takes a piece within this time may get a large one next.
 const QUICK: Duration = Duration::from_millis(250);
 
+/// What every answer of `/img/` has, refusals too: without it, a game in a browser cannot make a texture of a picture
+/// of another origin (contract 5.7.11).
+pub(super) const OF_ANY_ORIGIN: (HeaderName, HeaderValue) =
+    (header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+
+/// What a browser is told that asks before it sends headers of its own, such as `Range` of several parts.
+const PREFLIGHT: [(HeaderName, HeaderValue); 3] = [
+    (header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, HEAD")),
+    (header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("*")),
+    (header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400")),
+];
+
 /// What every picture is sent with.
 const HEADERS: [(HeaderName, HeaderValue); 4] = [
     // A picture is shown and nothing else, wherever it is opened.
@@ -59,7 +71,7 @@ pub async fn image(State(state): State<AppState>, request: Request) -> Result<Re
     let Ok(img_id) = ImgId::parse(name) else { return Err(no_such_image()) };
     let image = state.store.image(&img_id).await?.filter(|image| !image.is_blocked);
     let image = image.ok_or_else(no_such_image)?;
-    let asked = Asked::new(&request, &img_id, width, state.config.image.cache_max_age);
+    let asked = ImageRequest::new(&request, &img_id, width, state.config.image.cache_max_age);
     if asked.has_it {
         return Ok(answer(StatusCode::NOT_MODIFIED, &asked, Body::empty()));
     }
@@ -93,6 +105,18 @@ pub async fn image(State(state): State<AppState>, request: Request) -> Result<Re
     }
 }
 
+/// The answer to the preflight of a browser, an `OPTIONS` that says which method it is about (contract 5.7.11). It tells
+/// nothing of the image.
+pub(super) fn preflight(asked: &HeaderMap) -> Option<Response> {
+    if !asked.contains_key(header::ORIGIN) || !asked.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD) {
+        return None;
+    }
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response.headers_mut().extend(PREFLIGHT);
+    Some(response)
+}
+
 fn thumbnail_width(text: &str) -> Result<u32, Refusal> {
     let width = text.parse().ok().filter(|width| THUMBNAIL_WIDTHS.contains(width));
     width.ok_or_else(|| {
@@ -115,7 +139,7 @@ refusals! { Refusal:
 }
 
 /// What the headers of a request ask for (RFC 9110, 13 and 14).
-struct Asked {
+struct ImageRequest {
     etag: HeaderValue,
     /// The caller has these very bytes.
     has_it: bool,
@@ -125,7 +149,7 @@ struct Asked {
     caching: String,
 }
 
-impl Asked {
+impl ImageRequest {
     fn new(request: &Request, img_id: &ImgId, width: Option<u32>, max_age: Duration) -> Self {
         let headers = request.headers();
         let small = width.map(|width| format!("-{width}")).unwrap_or_default();
@@ -146,10 +170,10 @@ impl Asked {
 
     /// What to send of `length` bytes. A header that makes no sense, or asks for several ranges, is
     /// as none.
-    fn part(&self, length: u64) -> Part {
+    fn part(&self, length: u64) -> SentRange {
         let range = self.range.as_ref().and_then(|range| range.to_str().ok());
         if range.is_some_and(is_of_no_bytes) {
-            return Part { status: StatusCode::RANGE_NOT_SATISFIABLE, range: None, length };
+            return SentRange { status: StatusCode::RANGE_NOT_SATISFIABLE, range: None, length };
         }
         let ranges = range.and_then(|text| http_range_header::parse_range_header(text).ok());
         let last = length.saturating_sub(1);
@@ -162,7 +186,7 @@ impl Asked {
             Some((first, _)) if first > last => (StatusCode::RANGE_NOT_SATISFIABLE, None),
             Some((first, last)) => (StatusCode::PARTIAL_CONTENT, Some(first..=last)),
         };
-        Part { status, range, length }
+        SentRange { status, range, length }
     }
 }
 
@@ -185,7 +209,7 @@ fn first_and_last(start: StartPosition, end: EndPosition, last: u64) -> Option<(
 }
 
 /// Which bytes of a picture are sent.
-struct Part {
+struct SentRange {
     status: StatusCode,
     /// None of them, where a range was asked for that is not there.
     range: Option<RangeInclusive<u64>>,
@@ -193,7 +217,7 @@ struct Part {
     length: u64,
 }
 
-fn partial(asked: &Asked, format: Format, part: &Part, body: Body) -> Response {
+fn partial(asked: &ImageRequest, format: Format, part: &SentRange, body: Body) -> Response {
     let mut response = answer(part.status, asked, body);
     let Some(range) = &part.range else {
         set(&mut response, header::CONTENT_RANGE, &format!("bytes */{}", part.length));
@@ -211,7 +235,7 @@ fn partial(asked: &Asked, format: Format, part: &Part, body: Body) -> Response {
     response
 }
 
-fn answer(status: StatusCode, asked: &Asked, body: Body) -> Response {
+fn answer(status: StatusCode, asked: &ImageRequest, body: Body) -> Response {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     response.headers_mut().insert(header::ETAG, asked.etag.clone());

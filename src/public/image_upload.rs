@@ -16,10 +16,11 @@ use pictures::{self, Unacceptable};
 use telemetry::traces::{self, SpanKind};
 use tokio::time::{Instant, timeout};
 
-use super::extract::{fields_of_any_kind, multipart_boundary, query_with};
+use super::extract::{fields_of_any_kind, query_with};
 use crate::http::body::{
     BoxedError, PACE_BYTES, TooSlow, announced_bytes, paced, read_body, too_large, too_slow,
 };
+use crate::http::multipart::{self, PartHead};
 use crate::http::rate_limit::Limited;
 use crate::http::refusal::{Advice, Code, FetchAdvice, Refusal};
 use crate::openapi::refusals;
@@ -51,8 +52,7 @@ pub async fn upload_with_file(State(state): State<AppState>, request: Request) -
     let (query, body) = query_with(&CREDENTIALS, &state.config.http, &parts, body).await?;
     let caller = authenticate(&state, &query, Limited::Uploads).await?;
     state.disk_space.admit(state.clock.monotonic()).await?;
-    let boundary = multipart_boundary(&parts.headers)
-        .ok_or_else(|| illegal("content type: expected multipart/form-data with a boundary"))?;
+    let boundary = multipart::boundary(&parts.headers)?;
     let announced = announced_bytes(&body);
     if announced.is_some_and(|bytes| bytes > UPLOAD_BODY_BYTES_MAX) {
         return Err(too_large(UPLOAD_BODY_BYTES_MAX));
@@ -130,14 +130,14 @@ fn cause_for_sandbox(error: FetchError) -> &'static str {
         FetchError::TooLarge | FetchError::HeaderTooLarge => "too_large",
         FetchError::Busy | FetchError::TimedOut => "too_slow",
         FetchError::TooManyRedirects => "too_many_redirects",
+        FetchError::Encoded => "encoded",
         FetchError::NameNotFound
         | FetchError::AddressNotPublic
         | FetchError::ConnectFailed
         | FetchError::ConnectTimedOut
         | FetchError::NoCertificateStore
         | FetchError::Tls
-        | FetchError::Broken
-        | FetchError::Encoded => "not_reachable",
+        | FetchError::Broken => "not_reachable",
     }
 }
 
@@ -211,14 +211,17 @@ pub async fn read_file_part(
     let mut file = None;
     let mut others = Vec::new();
     while let Some(mut part) = multipart.next_field().await.map_err(|error| unreadable(&error))? {
-        if part.name() != Some("file") {
-            others.extend((others.len() < PARTS_NAMED_MAX).then(|| shown(part.name().unwrap_or_default())));
+        let PartHead { name, file_name } = PartHead::of(part.headers());
+        if name.as_deref() != Some("file") {
+            others
+                .extend((others.len() < PARTS_NAMED_MAX).then(|| shown(name.as_deref().unwrap_or_default())));
             continue;
         }
         if file.is_some() {
             return Err(illegal("file: expected once, given twice"));
         }
-        check_file_name(part.file_name())?;
+        check_file_name(file_name.as_deref())?;
+        multipart::check_transfer_coding(part.headers(), "file")?;
         // All at once: growing would copy, and take up to twice as much. The kernel gives memory
         // only for what is written.
         let mut bytes = BytesMut::with_capacity(expected.min(pictures::BYTES_MAX));
@@ -246,6 +249,9 @@ fn unacceptable(field: &str, reason: &Unacceptable) -> Refusal {
             bytes,
             max = pictures::BYTES_MAX
         ),
+        Unacceptable::OtherFormat { kind } => {
+            text!("{field}: it is {kind}; a PNG or JPEG is expected", field, kind = Text::new(kind))
+        }
         Unacceptable::UnknownFormat { first_bytes } => text!(
             "{field}: the picture is neither a PNG nor a JPEG: its first bytes are {first_bytes}",
             field,
@@ -294,11 +300,14 @@ fn unreadable(error: &multer::Error) -> Refusal {
     }
     match error {
         multer::Error::StreamSizeExceeded { .. } => too_large(UPLOAD_BODY_BYTES_MAX),
-        other => illegal(text!("body: expected a complete multipart body ({fault})", fault = other)),
+        other => illegal(text!(
+            "body: expected a complete multipart body ({fault})",
+            fault = multipart::fault(other)
+        )),
     }
 }
 
-/// A name without a dot, as `blob`, says nothing: then the bytes decide.
+/// A name without a dot, as `blob`, says nothing, and so does one that cannot be decoded: then the bytes decide.
 fn check_file_name(file_name: Option<&str>) -> Result<(), Refusal> {
     let Some(name) = file_name else { return Ok(()) };
     let Some((_, extension)) = name.rsplit_once('.') else { return Ok(()) };

@@ -41,10 +41,9 @@ refusals! { Refusal:
 /// # Errors
 /// 100200100, 100200101, 100200102 for a suspended app, 10000305, 100200103.
 pub async fn login(State(state): State<AppState>, request: Request) -> Result<Response, Refusal> {
-    let (Credentials { app_id, app_secret }, js_code) =
-        app_secret::read(&PARAMETERS, &state, request, parameters).await?;
-    let app = auth::authenticate_secret(&state, &app_id, &app_secret, Limited::Logins).await?;
-    let player = state.store.log_in(&app, &js_code).await?.ok_or_else(js_code_invalid)?;
+    let (app, js_code) = app_secret::admit(&PARAMETERS, &state, Limited::Logins, request, parameters).await?;
+    let player = state.store.log_in(&app, &js_code).await?;
+    let player = player.ok_or_else(|| auth::with_strays(js_code_invalid(), &js_code))?;
     Ok(success(LoggedIn::new(player, random_session_key())))
 }
 

@@ -16,7 +16,7 @@ pub mod sandbox;
 pub mod token;
 pub mod wallet;
 
-pub use document::{Described, calls, document};
+pub use document::{DescribedCall, calls, document};
 use store::StoreError;
 
 use crate::http::refusal::Refusal;

@@ -4,7 +4,7 @@
 use axum::extract::{Request, State};
 use axum::response::Response;
 use domain::app::{Category, Scope};
-use domain::fields::{Expected, FieldProblem, Fields, shown};
+use domain::fields::{Expected, FieldErrorKind, Fields, shown};
 use domain::ids::{
     ImgId, ORDER_PATH_BYTES_MAX, OpenId, OrderNo, PagePath, PoiId, ProductCity, ProductId, WebUrl,
 };
@@ -128,7 +128,7 @@ fn read(body: &mut Input<'_>, now_millis: i64) -> Result<OrderReport, Refusal> {
             .field("product_cover_img_id", "The cover image, from an upload of this app.")
             .required(IMG_ID, ImgId::parse)
             .map_err(|error| match error.problem {
-                FieldProblem::Malformed { got: Some(got), .. } => unknown_image(&got),
+                FieldErrorKind::Malformed { got: Some(got), .. } => unknown_image(&got),
                 _ => error.into(),
             })?,
         order_backup_url: body

@@ -19,7 +19,8 @@ use tower::util::MapRequest;
 use self::answering::Answering;
 use super::auth;
 use super::docs;
-use super::routes::{ROUTES, Route};
+use super::image;
+use super::routes::{Authentication, ROUTES, Route};
 use crate::http::refusal::{Code, Envelope, Refusal};
 use crate::state::AppState;
 
@@ -49,6 +50,15 @@ pub fn with_routes(state: AppState, table: &[Route]) -> Public {
         if of_path.iter().all(|route| route.method != "HEAD") {
             // A GET handler would take HEAD too, and a token would be issued that nobody sees.
             handler = handler.on(MethodFilter::HEAD, refuse.clone());
+        }
+        if first.authentication == Authentication::Path {
+            let refuse = refuse.clone();
+            handler = handler.on(MethodFilter::OPTIONS, move |request: Request| async move {
+                match image::preflight(request.headers()) {
+                    Some(response) => response,
+                    None => refuse().await,
+                }
+            });
         }
         handler = handler.fallback(refuse);
         if let Some(limit) = &of_clients {
@@ -80,7 +90,11 @@ async fn unknown_path(uri: Uri) -> Response {
     };
     // Nobody is known here, so it is always English.
     let text = Text::same(format_args!("path: no such endpoint: \"{}\"{documents}", path::shown(path)));
-    rendered(Refusal::transport(StatusCode::NOT_FOUND, text), envelope)
+    let mut refused = rendered(Refusal::transport(StatusCode::NOT_FOUND, text), envelope);
+    if path == "/img" || path.starts_with("/img/") {
+        refused.headers_mut().extend([image::OF_ANY_ORIGIN]);
+    }
+    refused
 }
 
 fn method_not_allowed(methods: &[&str]) -> Response {
@@ -94,13 +108,13 @@ fn method_not_allowed(methods: &[&str]) -> Response {
 /// The response of a refusal, with what the log is told of it.
 fn rendered(refusal: Refusal, envelope: Envelope) -> Response {
     let mut rendered = refusal.render(envelope, auth::language());
-    rendered.extensions_mut().insert(Refused { code: refusal.code, cause: refusal.cause });
+    rendered.extensions_mut().insert(LoggedRefusal { code: refusal.code, cause: refusal.cause });
     rendered
 }
 
 /// What the log is told of a refusal. Not the message: it repeats parts of the request.
 #[derive(Clone)]
-struct Refused {
+struct LoggedRefusal {
     code: Code,
     cause: Option<String>,
 }

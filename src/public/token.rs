@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::app_secret::{self, Credentials, by_body, by_query, exactly, grant_type};
-use super::auth::{authenticate_secret, example, token_credentials};
+use super::auth::{example, token_credentials};
 use super::extract::{succeeded, success};
 use crate::config::Config;
 use crate::http::rate_limit::Limited;
@@ -26,9 +26,7 @@ const PARAMETERS: [&str; 3] = ["app_id", "app_secret", "grant_type"];
 /// # Errors
 /// 100200100, 100200101, 100200102 for a suspended app, 10000305.
 pub async fn access_token(State(state): State<AppState>, request: Request) -> Result<Response, Refusal> {
-    let Credentials { app_id, app_secret } =
-        app_secret::read(&PARAMETERS, &state, request, parameters).await?;
-    let app = authenticate_secret(&state, &app_id, &app_secret, Limited::Tokens).await?;
+    let (app, ()) = app_secret::admit(&PARAMETERS, &state, Limited::Tokens, request, parameters).await?;
     let issued = state.store.issue_token(&app.id, TOKEN_LIFETIME).await?;
     let (access_token, _) = issued.ok_or_else(token_credentials)?;
     Ok(success(Issued::new(access_token)))
@@ -53,10 +51,10 @@ impl Issued {
     }
 }
 
-fn parameters(input: &mut Input<'_>) -> Result<Credentials, FieldError> {
+fn parameters(input: &mut Input<'_>) -> Result<(Credentials, ()), FieldError> {
     let credentials = app_secret::credentials(input)?;
     grant_type(input, GRANT_TYPE).required_as::<String, _>(GRANT_TYPE, exactly(GRANT_TYPE))?;
-    Ok(credentials)
+    Ok((credentials, ()))
 }
 
 /// What the API's document says of the request by query.

@@ -403,8 +403,9 @@ async fn the_access_token_is_checked_before_the_signature_and_the_signature_befo
     let unknown = broken.clone().with("access_token", "never issued");
     unknown.send(&till).await.assert_refused(100_200_102, "access_token: expected a token of this app");
     for unknown in ["nobody", "a&1"] {
+        let text = format!("app_id: unknown app \"{unknown}\"");
         let unknown = broken.clone().with("app_id", unknown);
-        unknown.send(&till).await.assert_refused(100_200_102, "app_id: unknown app");
+        unknown.send(&till).await.assert_refused(100_200_102, &text);
     }
     broken.send(&till).await.assert_refused(100_200_114, "sign: the signature does not match");
     let (short, _) = till.store.issue_token(&app.id, Duration::from_secs(10)).await.unwrap().unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::health::{HealthMinute, Problem};
+use domain::health::{HealthMinute, HealthProblem};
 use minitill::health::{CELL, Health};
 use minitill::operator::take_sample;
 use time::OffsetDateTime;
@@ -84,7 +84,7 @@ async fn minutes_wait_for_the_database() {
     assert!(other.tell(&till.store, &samples, false).await.is_err());
     let at = OffsetDateTime::from_unix_timestamp(NOW / 1000 + 121).unwrap();
     let verdict = other.verdict(at);
-    assert_eq!((verdict.instances, verdict.problems[0].problem), (1, Problem::DatabaseAway));
+    assert_eq!((verdict.instances, verdict.problems[0].problem), (1, HealthProblem::DatabaseAway));
     let known = other.known();
     assert_eq!((known.minutes.len(), known.cells.len()), (2, 1), "the strip is as it was");
     till.execute("ALTER TABLE gone RENAME TO health_minutes").await;
@@ -115,7 +115,10 @@ async fn cells_count_what_was_wrong() {
     let cells = till.store.health_spans(begin, begin + Duration::from_hours(3), CELL).await.unwrap();
     let told: Vec<_> = cells.iter().map(|cell| (cell.at - begin, cell.told)).collect();
     assert_eq!(told, [(Duration::ZERO.try_into().unwrap(), 4), (CELL.try_into().unwrap(), 1)]);
-    assert_eq!(cells[0].problems, [(Problem::DatabaseAway, 2), (Problem::UploadsRefused, 2)].into());
+    assert_eq!(
+        cells[0].problems,
+        [(HealthProblem::DatabaseAway, 2), (HealthProblem::UploadsRefused, 2)].into()
+    );
     assert_eq!(cells[1].problems, [].into());
     let shift = "UPDATE health_minutes SET at = at + (now() - '2027-01-15 00:00Z') - make_interval(days => ";
     till.execute(&format!("{shift} CASE instance WHEN 'c' THEN 31 ELSE 2 END)")).await;

@@ -107,6 +107,53 @@ async fn a_picture_is_served_as_it_was_uploaded_to_whoever_knows_its_id() {
     }
 }
 
+/// Rule (contract 5.7.11): a game in a browser may read every answer of `/img/`, and no other.
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_of_any_origin_may_read_pictures() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    let id = uploaded(&till, &app, PICTURE).await;
+    let asked =
+        |method: &str, path: &str| Request::new(method, path).header("origin", "https://game.example");
+    let path = format!("/img/{id}");
+    let tag = format!("\"{id}\"");
+    for (request, status) in [
+        (asked("GET", &path), 200),
+        (asked("HEAD", &path), 200),
+        (asked("GET", &format!("{path}?w=120")), 200),
+        (asked("GET", &path).header("range", "bytes=0-9"), 206),
+        (asked("GET", &path).header("if-none-match", &tag), 304),
+        (asked("GET", &path).header("range", "bytes=9999999-"), 416),
+        (asked("GET", &format!("{path}?w=7")), 400),
+        (asked("GET", &format!("/img/{}", "0".repeat(48))), 404),
+        (asked("HEAD", &format!("/img/{}", "0".repeat(48))), 404),
+        (asked("GET", &format!("{path}/x")), 404),
+        (asked("GET", "/img/"), 404),
+        (asked("POST", &path), 405),
+        (asked("OPTIONS", &path), 405),
+    ] {
+        let answer = till.send(request).await;
+        assert_eq!(answer.status, status);
+        assert_eq!(answer.headers("access-control-allow-origin").collect::<Vec<_>>(), ["*"], "{status}");
+    }
+    let preflight = asked("OPTIONS", &path)
+        .header("access-control-request-method", "GET")
+        .header("access-control-request-headers", "range");
+    let answer = till.send(preflight).await;
+    assert_eq!((answer.status, answer.body.as_str()), (204, ""));
+    for (name, value) in [
+        ("access-control-allow-origin", "*"),
+        ("access-control-allow-methods", "GET, HEAD"),
+        ("access-control-allow-headers", "*"),
+    ] {
+        assert_eq!(answer.header(name), Some(value), "{name}");
+    }
+    for path in ["/oauth2/access_token", "/api/kpay/minigame/pay", "/images", "/x"] {
+        let other = till.send(asked("GET", path)).await;
+        assert_eq!(other.header("access-control-allow-origin"), None, "{path}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_id_that_was_never_given_out_is_not_there() {
     let till = TestTill::start().await;

@@ -95,6 +95,25 @@ async fn a_file_name_ends_in_png_jpg_or_jpeg_and_without_an_ending_the_bytes_dec
     }
     let nameless = "content-disposition: form-data; name=\"file\"";
     assert_eq!(till.send(by_file(&app).multipart(&[(nameless, JPEG)])).await.code(), 1);
+    // Encoded as mails do, with folders, and what says nothing.
+    for name in [
+        "=?UTF-8?Q?=E5=B0=81=E9=9D=A2.png?=",
+        "=?utf-8?B?5bCB6Z2iLnBuZw==?=",
+        "=?gb2312?B?t+LD5i5wbmc=?=",
+        "=?klingon?Q?a.gif?=",
+        "C:\\my.folder\\cover",
+        " a.png ",
+    ] {
+        let answer = till.send(by_file(&app).multipart(&[(&head(name), PICTURE)])).await;
+        assert_eq!(answer.code(), 1, "{name}");
+    }
+    for (name, shown) in [("=?utf-8?B?5bCB6Z2iLmdpZg==?=", "封面.gif"), ("/tmp/a.gif", "a.gif")] {
+        let answer = till.send(by_file(&app).multipart(&[(&head(name), PICTURE)])).await;
+        answer.assert_refused(
+            10_000_200,
+            &format!("file: expected a file name that ends in png, jpg or jpeg, got \"{shown}\""),
+        );
+    }
     for name in ["a.gif", "a.png.exe", "a."] {
         let answer = till.send(by_file(&app).multipart(&[(&head(name), PICTURE)])).await;
         answer.assert_refused(
@@ -102,6 +121,55 @@ async fn a_file_name_ends_in_png_jpg_or_jpeg_and_without_an_ending_the_bytes_dec
             &format!("file: expected a file name that ends in png, jpg or jpeg, got \"{name}\""),
         );
     }
+}
+
+/// Rule (contract 5.1.8 to 5.1.10): heads of parts and boundaries are read as their standards say, and a part in another
+/// form is named.
+#[tokio::test(flavor = "multi_thread")]
+async fn heads_of_parts_and_boundaries_are_read_as_people_write_them() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    for head in [
+        r#"Content-Disposition: form-data; Name="file"; FILENAME="a.png""#,
+        r#"Content-Disposition: form-data; x="; name=other; filename=b.gif"; filename="a.png"; name="file""#,
+        r#"Content-Disposition: form-data; filename="x\"; name=\"y.png"; name="file""#,
+        r#"Content-Disposition: form-data; name=file; filename="a.gif"; filename*=UTF-8''a.png"#,
+    ] {
+        let answer = till.send(by_file(&app).multipart(&[(head, PICTURE)])).await;
+        assert_eq!(answer.code(), 1, "{head}: {}", answer.body);
+    }
+    let refused = async |head: &str, text: &str| {
+        till.send(by_file(&app).multipart(&[(head, PICTURE)])).await.assert_refused(10_000_200, text);
+    };
+    let gif = "file: expected a file name that ends in png, jpg or jpeg, got \"a.gif\"";
+    refused("content-disposition: form-data; name=file; filename*=UTF-8''a.gif", gif).await;
+    let coded = format!("{FILE_PART}\r\ncontent-transfer-encoding: base64");
+    let text = "file: expected the bytes as they are, got base64 (Content-Transfer-Encoding)";
+    refused(&coded, text).await;
+    let with = |content_type: &str, boundary: &str| {
+        let start = format!("--{boundary}\r\n{FILE_PART}\r\n\r\n");
+        let body = [start.as_bytes(), PICTURE, format!("\r\n--{boundary}--\r\n").as_bytes()].concat();
+        by_file(&app).header("content-type", content_type).body(body)
+    };
+    for boundary in ["----=_Part_4_70.11", "b/QeE_T74S", "a:b?c,d'e(f)+g", "a b"] {
+        let answer = till.send(with(&format!("multipart/form-data; boundary={boundary}"), boundary)).await;
+        assert_eq!(answer.code(), 1, "{boundary}: {}", answer.body);
+    }
+    for content_type in ["multipart/form-data, boundary=b", "multipart/mixed; boundary=b"] {
+        assert_eq!(till.send(with(content_type, "b")).await.code(), 1, "{content_type}");
+    }
+    let open = with("multipart/form-data; boundary=\"b", "b");
+    let text = "content type: expected a quote behind the boundary too";
+    till.send(open).await.assert_refused(10_000_200, text);
+    // The small bodies have the same reader.
+    let body = "--=_P\r\ncontent-disposition: form-data; x=\"; name=b\"; name=\"app_id\"\r\n\r\nnobody\r\n--=_P--\r\n";
+    let token = |content_type: &str| {
+        Request::post("/oauth2/access_token").header("content-type", content_type).body(body)
+    };
+    let answer = till.send(token("multipart/form-data; boundary==_P")).await;
+    assert!(answer.message().starts_with("app_secret"), "{}", answer.body);
+    let text = "content type: expected multipart/form-data with a boundary";
+    till.send(token("multipart/form-data")).await.assert_refused(100_200_100, text);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -158,7 +226,11 @@ async fn a_picture_that_is_not_acceptable_is_refused_with_the_reason() {
     let arithmetic: &[u8] = include_bytes!("../pictures/arithmetic.jpg");
     for (bytes, reason) in [
         (&b""[..], "file: the picture is empty"),
-        (b"GIF89a", "file: the picture is neither a PNG nor a JPEG"),
+        (b"no picture", "file: the picture is neither a PNG nor a JPEG: its first bytes are 6e 6f 20"),
+        (b"GIF89a", "file: it is a GIF; a PNG or JPEG is expected"),
+        (b"RIFF\x24\0\0\0WEBPVP8 ", "file: it is a WebP; a PNG or JPEG is expected"),
+        (b"data:image/png;base64,iVBORw0KGgo=", "file: it is a data: URL; a PNG or JPEG is expected"),
+        (b"iVBORw0KGgoAAAANSUhEUg==", "file: it is base64 text; a PNG or JPEG is expected"),
         (&PICTURE[..PICTURE.len() / 2], "file: the PNG is cut"),
         (&JPEG[..JPEG.len() - 20], "file: the JPEG is cut"),
         (&corrupt, "file: the PNG is corrupt"),
@@ -274,6 +346,33 @@ async fn a_sandbox_app_is_told_the_cause_of_a_failed_fetch() {
         let refused = r#"{"result":10000419,"error_msg":"REFUSED""#.replace("REFUSED", REFUSED_URL);
         till.send(by(&app)).await.assert_body(&format!(r#"{refused},"data":{{"cause":"{cause}"}}}}"#));
         till.send(by(&live)).await.assert_body(&format!("{refused}}}"));
+    }
+}
+
+/// Rule (contract 5.3.9): a coding that changes nothing does not count, and one that compresses has its cause.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_origin_says_of_intact_bytes_does_not_count() {
+    for (coding, cause) in [("aws-chunked", None), ("utf-8", None), ("gzip", Some("encoded"))] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let _ = stream.read(&mut [0; 4096]).await;
+            let head = format!("content-encoding: {coding}\r\ncontent-length: {}", PICTURE.len());
+            let head = format!("HTTP/1.1 200 OK\r\n{head}\r\nconnection: close\r\n\r\n");
+            let _ = stream.write_all(&[head.as_bytes(), PICTURE].concat()).await;
+        });
+        let till = till_that_may_fetch(address).await;
+        let app = till.app_like("a1", AppKind { sandbox: true, ..AppKind::default() }).await;
+        let url = format!("app_id={}&access_token={}&url=http://{address}/a.png", app.id, app.token);
+        let answer = till.send(by_url(&url)).await;
+        match cause {
+            None => drop(img_id(&answer)),
+            Some(cause) => {
+                answer.assert_refused(10_000_419, REFUSED_URL);
+                assert_eq!(answer.json()["data"]["cause"], cause);
+            }
+        }
     }
 }
 

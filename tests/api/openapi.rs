@@ -8,7 +8,7 @@ use domain::event::EventType;
 use minitill::config::Config;
 use minitill::http::refusal::Refusal;
 use minitill::openapi::{Content, Example, Success, viewer};
-use minitill::public::{Described, calls, document};
+use minitill::public::{DescribedCall, calls, document};
 use scenario::{IN_TURN, Scenario, in_turn};
 use serde_json::Value;
 
@@ -23,18 +23,18 @@ fn documented() -> Value {
     serde_json::to_value(document(&defaults())).unwrap()
 }
 
-fn call(id: &str) -> Described {
+fn call(id: &str) -> DescribedCall {
     calls(&defaults()).into_iter().find(|call| call.route.id == id).unwrap()
 }
 
 /// What the document says of a status of a call.
-fn response(document: &Value, call: &Described, status: u16) -> Value {
+fn response(document: &Value, call: &DescribedCall, status: u16) -> Value {
     let operation = &document["paths"][call.route.path][call.route.method.to_ascii_lowercase()];
     operation["responses"][status.to_string()].clone()
 }
 
 /// The answer is one that the document describes: status, content type, headers and schema.
-fn assert_described(document: &Value, call: &Described, answer: &Answer, context: &str) {
+fn assert_described(document: &Value, call: &DescribedCall, answer: &Answer, context: &str) {
     let response = response(document, call, answer.status);
     assert!(response.is_object(), "{context}: status {} is not described", answer.status);
     for (name, header) in response["headers"].as_object().unwrap() {
@@ -105,7 +105,7 @@ async fn try_every_example(id: &str) {
 }
 
 /// The document has the example at this status.
-fn assert_shown(document: &Value, call: &Described, example: &Example<Refusal>, status: u16) {
+fn assert_shown(document: &Value, call: &DescribedCall, example: &Example<Refusal>, status: u16) {
     if call.route.method == "HEAD" {
         return;
     }
@@ -115,7 +115,7 @@ fn assert_shown(document: &Value, call: &Described, example: &Example<Refusal>, 
 }
 
 /// The documented success, for every kind of body that the call takes.
-async fn try_success(document: &Value, call: &Described, success: &Success) {
+async fn try_success(document: &Value, call: &DescribedCall, success: &Success) {
     for body in 0..call.operation.media_types.len().max(1) {
         let context = format!("{} {} with body {body}", call.route.id, success.name);
         let prepared = Scenario::prepare(call, success.name, body).await;
@@ -131,7 +131,12 @@ async fn try_success(document: &Value, call: &Described, success: &Success) {
     }
 }
 
-async fn try_refusal(document: &Value, call: &Described, example: &Example<Refusal>, scenario: &Scenario) {
+async fn try_refusal(
+    document: &Value,
+    call: &DescribedCall,
+    example: &Example<Refusal>,
+    scenario: &Scenario,
+) {
     let context = format!("{} {}", call.route.id, example.name);
     let answer = scenario.about(example.name).await.send().await;
     assert_described(document, call, &answer, &context);

@@ -92,7 +92,7 @@ async fn a_refusal_is_english_until_the_app_is_known() {
         let path = format!("/openapi/mp/developer/order/v1/report?app_id={app_id}&access_token={token}");
         till.send(Request::post(&path).body("{}"))
     };
-    with("a9", &app.token).await.assert_refused(100_200_102, "app_id: unknown app");
+    with("a9", &app.token).await.assert_refused(100_200_102, "app_id: unknown app \"a9\"");
     with("a1", "").await.assert_refused(100_200_102, "access_token is empty");
     with("a1", "wrong").await.assert_refused(100_200_102, "access_token：应为该应用的令牌");
     let secret = |app_id: &str, secret: &str, grant: &str| {

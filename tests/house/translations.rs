@@ -54,7 +54,8 @@ fn plain(string: &str) -> String {
 fn code(path: &Path) -> String {
     let text = read(path);
     let text = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
-    Regex::new(r"(?m)^\s*//.*$").unwrap().replace_all(text, "").into_owned()
+    // A quote as a character begins no string.
+    Regex::new(r"(?m)^\s*//.*$").unwrap().replace_all(text, "").replace("'\"'", "' '")
 }
 
 fn sources() -> Vec<PathBuf> {

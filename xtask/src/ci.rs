@@ -14,9 +14,9 @@ pub(crate) enum Tier {
     Full,
 }
 
-type Step = (&'static str, fn() -> Result<(), Failure>);
+type CiStep = (&'static str, fn() -> Result<(), Failure>);
 
-const QUICK: [Step; 7] = [
+const QUICK: [CiStep; 7] = [
     ("formatting", || cargo(&["fmt", "--all", "--check"])),
     ("migrations that were shipped are unchanged", migrations),
     ("dependencies: licences, banned crates, sources (deny.toml)", || {
@@ -30,7 +30,7 @@ const QUICK: [Step; 7] = [
     ("lints", super::clippy),
 ];
 
-const FULL: [Step; 3] = [
+const FULL: [CiStep; 3] = [
     ("SQL checks are fresh", || super::prepare(&["--check"])),
     ("documentation", super::docs),
     ("build of the tests", || cargo(&["test", "--locked", "--no-run", "--quiet"])),
@@ -106,19 +106,19 @@ fn advisories() -> Result<(), Failure> {
 
 /// What all test programs counted together.
 #[derive(Debug, Default)]
-struct Counts {
+struct TestCounts {
     passed: usize,
     failed: usize,
     ignored: usize,
 }
 
-impl fmt::Display for Counts {
+impl fmt::Display for TestCounts {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{} passed, {} failed, {} ignored", self.passed, self.failed, self.ignored)
     }
 }
 
-impl Counts {
+impl TestCounts {
     /// Adds the last line of one test program: `test result: ok. 3 passed; 0 failed; 1 ignored; ...`.
     fn add(&mut self, line: &str) {
         let Some((_, counts)) = line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". "))
@@ -139,7 +139,7 @@ impl Counts {
 }
 
 /// The command that README gives, as it stands there.
-fn tests() -> Result<Counts, Failure> {
+fn tests() -> Result<TestCounts, Failure> {
     let failed = |error: std::io::Error| Failure::new(error.to_string());
     let readme = std::fs::read_to_string("README.md").map_err(failed)?;
     let (_, rest) = readme.split_once("<!-- test command -->").unwrap_or_default();
@@ -148,7 +148,7 @@ fn tests() -> Result<Counts, Failure> {
     println!("{line}");
     let words: Vec<&str> = line.split_whitespace().collect();
     let mut child = command::new(words[0], &words[1..]).stdout(Stdio::piped()).spawn().map_err(failed)?;
-    let mut counts = Counts::default();
+    let mut counts = TestCounts::default();
     for line in BufReader::new(child.stdout.take().expect("it is piped")).lines() {
         let line = line.map_err(failed)?;
         counts.add(&line);

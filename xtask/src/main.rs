@@ -23,7 +23,7 @@ const TASKS: [Task; 10] = [
     ("prepare", "[--check]", "write .sqlx again from the queries and the migrations", prepare),
     ("docs", "", "the documentation of the code; a warning is an error", |_| docs()),
     ("generate", "[--check]", "write the OpenAPI documents, docs/cli.md and .sqlx again", generate),
-    ("bench", "[NAME] [-- ARGUMENTS]", "the benchmarks: exchange, images, audit", bench),
+    ("bench", "[NAME] [-- ARGUMENTS]", "the benchmarks: exchange, allocations, images, audit", bench),
     ("proofs", "[--short] [NAME... | all]", "the slow proofs; without a name, list them", proofs),
     ("release", "[--program PROGRAM]", "the files of a release, in target/packages", release),
     ("ci", "[quick]", "all that must hold before a change lands, or the quick part of it", ci),
@@ -147,7 +147,7 @@ fn generate(arguments: &[&str]) -> Result<(), Failure> {
 fn bench(arguments: &[&str]) -> Result<(), Failure> {
     let (names, others) = arguments
         .split_at(arguments.iter().position(|argument| *argument == "--").unwrap_or(arguments.len()));
-    let names = if names.is_empty() { &["exchange", "images", "audit"] } else { names };
+    let names = if names.is_empty() { &["exchange", "allocations", "images", "audit"] } else { names };
     for name in names {
         cargo(&[&["bench", "--locked", "--bench", name], others].concat())?;
     }

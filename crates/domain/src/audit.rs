@@ -85,7 +85,7 @@ impl KindSums {
 
 /// The state of a wallet after one of its entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
+pub struct WalletAfterEntry {
     /// Sequence number of the entry. 0 before the first.
     pub seq: i64,
     /// Gifted currency after it.
@@ -96,7 +96,7 @@ pub struct Standing {
     pub chain_hash: ChainHash,
 }
 
-impl Standing {
+impl WalletAfterEntry {
     /// The state before the first entry.
     pub const EMPTY: Self = Self { seq: 0, free_balance: 0, charge_balance: 0, chain_hash: CHAIN_START };
 }
@@ -132,7 +132,7 @@ pub struct WalletCheck {
     numbers: (i32, i64),
     wallet: Option<WalletRow>,
     /// The stored state after the last entry.
-    last: Standing,
+    last: WalletAfterEntry,
     /// Sums of all changes.
     free_sum: i128,
     charge_sum: i128,
@@ -144,7 +144,12 @@ impl WalletCheck {
     /// Starts after the entry of `from`. `names` are app id and open id, for findings. `numbers` are
     /// those of app and wallet. `wallet` is the wallet's row, if it exists.
     #[must_use]
-    pub fn new(names: (&str, &str), numbers: (i32, i64), from: Standing, wallet: Option<WalletRow>) -> Self {
+    pub fn new(
+        names: (&str, &str),
+        numbers: (i32, i64),
+        from: WalletAfterEntry,
+        wallet: Option<WalletRow>,
+    ) -> Self {
         Self {
             app_id: names.0.to_owned(),
             open_id: names.1.to_owned(),
@@ -215,7 +220,7 @@ impl WalletCheck {
         if stored != Some(computed) {
             found(Check::Chain, &|| format!("its hash does not follow from it and entry {}", before.seq));
         }
-        self.last = Standing {
+        self.last = WalletAfterEntry {
             seq: entry.seq,
             free_balance: entry.free_balance,
             charge_balance: entry.charge_balance,

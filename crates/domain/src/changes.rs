@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 /// One field that changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
+pub struct FieldChange {
     /// Its name.
     pub field: String,
     /// What it was; `None` where there was nothing.
@@ -15,14 +15,14 @@ pub struct Change {
 
 /// The fields that differ. Anything but an object has no fields.
 #[must_use]
-pub fn changes(before: Option<&Value>, after: Option<&Value>) -> Vec<Change> {
+pub fn changes(before: Option<&Value>, after: Option<&Value>) -> Vec<FieldChange> {
     let none = Map::new();
     let before = before.and_then(Value::as_object).unwrap_or(&none);
     let after = after.and_then(Value::as_object).unwrap_or(&none);
     let names = after.keys().chain(before.keys().filter(|name| !after.contains_key(*name)));
     names
         .filter(|name| before.get(*name) != after.get(*name))
-        .map(|name| Change {
+        .map(|name| FieldChange {
             field: name.clone(),
             before: before.get(name).map(words),
             after: after.get(name).map(words),
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn only_the_fields_that_differ_are_listed() {
-        let change = |field: &str, before: Option<&str>, after: Option<&str>| Change {
+        let change = |field: &str, before: Option<&str>, after: Option<&str>| FieldChange {
             field: field.to_owned(),
             before: before.map(str::to_owned),
             after: after.map(str::to_owned),

@@ -33,7 +33,7 @@ macro_rules! codes {
         impl Code {
             /// Every row, in the order of the table.
             pub const ALL: [Self; [$(Self::$variant),+].len()] = [$(Self::$variant),+];
-            const ROWS: [Row; Self::ALL.len()] = [$(Row {
+            const ROWS: [CodeRow; Self::ALL.len()] = [$(CodeRow {
                 number: $number,
                 transport_statuses: &$transport,
                 biz_no: BizNoState::$biz_no,
@@ -46,7 +46,7 @@ macro_rules! codes {
 
 /// What a code stands for.
 #[derive(Debug)]
-pub struct Row {
+pub struct CodeRow {
     /// The number on the wire.
     pub number: u32,
     /// The statuses of the transport that the code comes with (contract 2.2 and 5.7).
@@ -135,7 +135,7 @@ codes! {
 impl Code {
     /// Its row of the table.
     #[must_use]
-    pub const fn row(self) -> &'static Row {
+    pub const fn row(self) -> &'static CodeRow {
         &Self::ROWS[self as usize]
     }
 

@@ -4,12 +4,13 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use percent_encoding::percent_decode;
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::body::{BodyKind, without_mark};
+use crate::redaction::redacted;
 use crate::text;
 use crate::text::Text;
 
@@ -65,18 +66,28 @@ pub struct FieldError {
     /// Name of the field.
     pub field: String,
     /// What is wrong with it.
-    pub problem: FieldProblem,
+    pub problem: FieldErrorKind,
 }
 
 /// What is wrong with a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FieldProblem {
+pub enum FieldErrorKind {
     /// Required, and absent.
     Missing,
+    /// Required, and absent; this name came, which differs from it by what is no letter, or by case.
+    Misspelt {
+        /// What came.
+        came: String,
+    },
+    /// Required, and absent; its name stands in the value of another field, behind what is no `&`.
+    Swallowed {
+        /// The other field.
+        by: String,
+    },
     /// Required, and empty.
     Empty,
     /// Required, and sent in another place of the request.
-    Misplaced(Place),
+    Misplaced(Misplacement),
     /// Not a field of this request.
     Unknown {
         /// What was expected, as a sentence.
@@ -110,25 +121,28 @@ impl FieldError {
     pub fn text(&self) -> Text {
         let (field, problem) = (&self.field, self.problem.text());
         match &self.problem {
-            FieldProblem::Missing | FieldProblem::Empty => text!("{field} {problem}", field, problem),
-            FieldProblem::Misplaced(_)
-            | FieldProblem::Unknown { .. }
-            | FieldProblem::WrongType { .. }
-            | FieldProblem::Malformed { .. } => text!("{field}: {problem}", field, problem),
+            FieldErrorKind::Missing
+            | FieldErrorKind::Misspelt { .. }
+            | FieldErrorKind::Swallowed { .. }
+            | FieldErrorKind::Empty => text!("{field} {problem}", field, problem),
+            FieldErrorKind::Misplaced(_)
+            | FieldErrorKind::Unknown { .. }
+            | FieldErrorKind::WrongType { .. }
+            | FieldErrorKind::Malformed { .. } => text!("{field}: {problem}", field, problem),
         }
     }
 
     /// Whether text came that does not parse.
     #[must_use]
     pub fn is_malformed(&self) -> bool {
-        matches!(self.problem, FieldProblem::Malformed { .. })
+        matches!(self.problem, FieldErrorKind::Malformed { .. })
     }
 
     fn wrong_type(name: &str, Expected(expected): Expected, got: &FieldValue) -> Self {
         let problem = if is_secret(name) {
-            FieldProblem::Malformed { expected, got: None }
+            FieldErrorKind::Malformed { expected, got: None }
         } else {
-            FieldProblem::WrongType { expected, got: got.shown() }
+            FieldErrorKind::WrongType { expected, got: got.shown() }
         };
         Self { field: name.to_owned(), problem }
     }
@@ -137,18 +151,25 @@ impl FieldError {
     #[must_use]
     pub fn malformed(name: &str, expected: impl Into<Text>, value: &str) -> Self {
         let got = (!is_secret(name)).then(|| Text::same(shown(value)));
-        Self { field: name.to_owned(), problem: FieldProblem::Malformed { expected: expected.into(), got } }
+        Self { field: name.to_owned(), problem: FieldErrorKind::Malformed { expected: expected.into(), got } }
     }
 }
 
-impl FieldProblem {
+impl FieldErrorKind {
     /// The problem as a text, without the field.
     #[must_use]
     pub fn text(&self) -> Text {
         match self {
             Self::Missing => text!("is missing"),
+            Self::Misspelt { came } => text!("is missing; {came} came", came = shown(came)),
+            Self::Swallowed { by } => {
+                text!(
+                    "is missing; it came in the value of {by}: join fields with \"&\"",
+                    by = shown_plain(by)
+                )
+            }
             Self::Empty => text!("is empty"),
-            Self::Misplaced(Place { expected, got }) => {
+            Self::Misplaced(Misplacement { expected, got }) => {
                 let (expected, got) = (Text::new(expected), Text::new(got));
                 text!("expected in the {expected}, it came in the {got}", expected, got)
             }
@@ -163,7 +184,7 @@ impl FieldProblem {
 
 /// The place of a request where fields were expected, and the other place where some came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct Misplacement {
     /// Where they are read: `query`, `form`.
     pub expected: &'static str,
     /// Where they came: `query`, `body`.
@@ -181,6 +202,13 @@ pub enum UnreadableFields {
     Twice(Text),
     /// More than a request may have.
     TooMany,
+    /// A body of another kind.
+    WrongKind {
+        /// What was expected.
+        expected: Text,
+        /// What came.
+        got: BodyKind,
+    },
     /// Not one JSON object whose values have types.
     NotJson(String),
     /// Not a JSON object.
@@ -196,6 +224,9 @@ impl UnreadableFields {
             Self::Nul(what) => text!("{what}: expected text without NUL characters", what),
             Self::Twice(what) => text!("{what}: expected once, given twice", what),
             Self::TooMany => text!("expected at most {max} fields", max = FIELDS_MAX),
+            Self::WrongKind { expected, got } => {
+                text!("body: expected {expected}, got {got}", expected, got = got.name())
+            }
             Self::NotJson(fault) => text!("body: expected one JSON object: {fault}", fault),
             Self::NotAnObject(got) => text!("body: expected a JSON object, got {got}", got),
         }
@@ -285,7 +316,7 @@ pub struct Fields {
     values: Vec<(String, FieldValue)>,
     typing: Typing,
     /// Names that came in a place where they are not read. Most requests have none.
-    misplaced: Vec<(String, Place)>,
+    misplaced: Vec<(String, Misplacement)>,
 }
 
 impl Fields {
@@ -295,7 +326,7 @@ impl Fields {
     /// Bytes that are not UTF-8, NUL, a name given twice, too many fields.
     pub fn from_urlencoded(encoded: &[u8]) -> Result<Self, UnreadableFields> {
         let mut fields = Self::default();
-        for pair in encoded.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()) {
+        for pair in without_mark(encoded).split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()) {
             let mut halves = pair.splitn(2, |byte| *byte == b'=');
             let (name, value) = (halves.next().unwrap_or_default(), halves.next().unwrap_or_default());
             let name = decode(name).ok_or_else(|| UnreadableFields::NotUtf8(text!("a field name")))?;
@@ -304,6 +335,18 @@ impl Fields {
             fields.add_text(name, value)?;
         }
         Ok(fields)
+    }
+
+    /// Reads the body of a call that takes a form alone, whatever its content type says. A line end behind it does not
+    /// count: it comes from the file that the body was made of.
+    ///
+    /// # Errors
+    /// As [`Fields::from_urlencoded`], and a body of another kind.
+    pub fn from_form_body(body: &[u8]) -> Result<Self, UnreadableFields> {
+        match BodyKind::of(body) {
+            BodyKind::Form | BodyKind::Nothing => Self::from_urlencoded(without_line_end(body)),
+            got => Err(no_form(got)),
+        }
     }
 
     /// Reads a form of the console, or the query of a page.
@@ -319,6 +362,12 @@ impl Fields {
     /// # Errors
     /// As [`Fields::from_urlencoded`], and anything that is not one JSON object.
     pub fn from_json(body: &[u8]) -> Result<Self, UnreadableFields> {
+        let body = without_mark(body);
+        match BodyKind::of(body) {
+            // What it is instead of an object is told by the parser.
+            BodyKind::Json | BodyKind::Nothing | BodyKind::JsonText | BodyKind::PlainText => {}
+            got => return Err(UnreadableFields::WrongKind { expected: text!("a JSON object"), got }),
+        }
         let text = std::str::from_utf8(body).map_err(|_| UnreadableFields::NotUtf8(Text::same("body")))?;
         if text.contains('\0') {
             return Err(UnreadableFields::Nul(Text::same("body")));
@@ -391,19 +440,22 @@ impl Fields {
         Ok(())
     }
 
-    /// Takes each of these names that has no value here from `others`, where it came.
+    /// Takes each of these names that has no value here from `others`, where it came. What came in its stead comes along,
+    /// so that [`Fields::absent`] can tell it.
     pub fn complete(&mut self, names: &[&str], others: &Self) {
         for name in names.iter().filter(|name| self.text(name).is_none()).collect::<Vec<_>>() {
-            if let Some(value) = others.get(name) {
-                self.values.retain(|(known, _)| known != name);
-                self.values.push(((*name).to_owned(), value.clone()));
+            let instead = || others.mistaken_for(name).map(|(came, _)| came);
+            let came = if others.get(name).is_some() { Some(*name) } else { instead() };
+            if let Some((came, value)) = came.and_then(|came| Some((came, others.get(came)?))) {
+                self.values.retain(|(known, _)| known != came);
+                self.values.push((came.to_owned(), value.clone()));
             }
         }
     }
 
     /// Notes what came in a place where it is not read, so that [`Fields::absent`] can tell it.
     #[must_use]
-    pub fn beside(mut self, others: &Self, place: Place) -> Self {
+    pub fn beside(mut self, others: &Self, place: Misplacement) -> Self {
         let others = others.texts().filter(|(_, value)| !value.is_empty());
         self.misplaced.extend(others.map(|(name, _)| (name.to_owned(), place)));
         self
@@ -415,7 +467,7 @@ impl Fields {
         if self.misplaced.is_empty() {
             return None;
         }
-        let is_misplaced = |error: &FieldError| matches!(error.problem, FieldProblem::Misplaced(_));
+        let is_misplaced = |error: &FieldError| matches!(error.problem, FieldErrorKind::Misplaced(_));
         names.find_map(|name| Some(self.absent(name)).filter(is_misplaced))
     }
 
@@ -424,11 +476,23 @@ impl Fields {
     pub fn absent(&self, name: &str) -> FieldError {
         let place = self.misplaced.iter().find(|(known, _)| known == name);
         let problem = match (self.get(name), place) {
-            (Some(FieldValue::Text(_)), _) => FieldProblem::Empty,
-            (None, Some((_, place))) => FieldProblem::Misplaced(*place),
-            (_, _) => FieldProblem::Missing,
+            (Some(FieldValue::Text(_)), _) => FieldErrorKind::Empty,
+            (None, Some((_, place))) => FieldErrorKind::Misplaced(*place),
+            (_, _) => self.mistaken_for(name).map_or(FieldErrorKind::Missing, |(_, problem)| problem),
         };
         FieldError { field: name.to_owned(), problem }
+    }
+
+    /// How a field that is absent came after all: under a name that is nearly right, or in the value of another field.
+    /// Neither is a credential, because both are told.
+    fn mistaken_for(&self, name: &str) -> Option<(&str, FieldErrorKind)> {
+        let wanted = bare(name);
+        let came = || self.texts().filter(|(came, _)| *came != name);
+        let misspelt = came().find(|(came, _)| bare(came) == wanted);
+        misspelt.map(|(came, _)| (came, FieldErrorKind::Misspelt { came: came.to_owned() })).or_else(|| {
+            let swallows = |(_, value): &(&str, &str)| holds_pair(value, name);
+            came().find(swallows).map(|(by, _)| (by, FieldErrorKind::Swallowed { by: by.to_owned() }))
+        })
     }
 
     /// Refuses every other field. Otherwise a wrong name of an optional field would be a change that
@@ -446,7 +510,7 @@ impl Fields {
         let errors: Vec<_> = unknown
             .map(|(name, _)| FieldError {
                 field: shown_plain(name),
-                problem: FieldProblem::Unknown { expected: expected.clone() },
+                problem: FieldErrorKind::Unknown { expected: expected.clone() },
             })
             .collect();
         if errors.is_empty() { Ok(self) } else { Err(errors) }
@@ -711,7 +775,7 @@ fn lines<T>(
         let got = Some(text!("\"{count} lines\"", count = lines.len()));
         return Err(FieldError {
             field: name.to_owned(),
-            problem: FieldProblem::Malformed { expected, got },
+            problem: FieldErrorKind::Malformed { expected, got },
         });
     }
     let parsed = lines.into_iter().map(|line| {
@@ -749,9 +813,39 @@ pub fn parse_integer(text: &str, min: i64, max: i64, expected: &'static str) -> 
     value.filter(|value| (min..=max).contains(value)).ok_or(Expected::new(expected))
 }
 
-/// A value as an error repeats it: quoted, escaped, cut.
+/// The reason of a body that is no form.
+#[must_use]
+pub fn no_form(got: BodyKind) -> UnreadableFields {
+    UnreadableFields::WrongKind { expected: text!("a form (application/x-www-form-urlencoded)"), got }
+}
+
+/// A body without the line ends behind it.
+fn without_line_end(body: &[u8]) -> &[u8] {
+    let end = body.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n')).map_or(0, |last| last + 1);
+    &body[..end]
+}
+
+/// The letters and digits of a name, without what a separator left in front of it.
+fn bare(name: &str) -> String {
+    let name = name.trim_start_matches("amp;");
+    name.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect()
+}
+
+/// Whether a value goes on with `name=`, behind a separator that is none.
+fn holds_pair(value: &str, name: &str) -> bool {
+    value.match_indices(name).any(|(at, _)| {
+        let before = value[..at].chars().next_back();
+        let is_behind_separator =
+            before.is_some_and(|before| !before.is_ascii_alphanumeric() && before != '_');
+        let after = value[at + name.len()..].trim_start_matches(['"', '\'', '\\', ' ']);
+        is_behind_separator && after.starts_with(['=', ':'])
+    })
+}
+
+/// A value as an error repeats it: quoted, escaped, cut, and without what looks like a credential.
 #[must_use]
 pub fn shown(value: &str) -> String {
+    let value = redacted(value);
     let mut chars = value.chars();
     let head: String = chars.by_ref().take(SHOWN_CHARS_MAX).collect();
     let more = if chars.next().is_some() { "..." } else { "" };
@@ -779,9 +873,24 @@ fn decode(encoded: &[u8]) -> Option<String> {
         if index > 0 {
             bytes.push(b' ');
         }
-        bytes.extend(percent_decode(word));
+        // Every request is decoded, so what stands between two escapes is copied at once.
+        let mut pieces = word.split(|byte| *byte == b'%');
+        bytes.extend_from_slice(pieces.next().unwrap_or_default());
+        for piece in pieces {
+            let (byte, rest) = escaped(piece).unwrap_or((b'%', piece));
+            bytes.push(byte);
+            bytes.extend_from_slice(rest);
+        }
     }
     String::from_utf8(bytes).ok()
+}
+
+/// The byte of an escape, and what follows it. `None`: what stands behind the percent sign is no escape.
+fn escaped(piece: &[u8]) -> Option<(u8, &[u8])> {
+    let (digits, rest) = piece.split_first_chunk::<2>()?;
+    let mut byte = [0];
+    hex::decode_to_slice(digits, &mut byte).ok()?;
+    Some((byte[0], rest))
 }
 
 fn json_value(name: &str, raw: &str) -> Result<FieldValue, UnreadableFields> {

@@ -51,7 +51,7 @@ pub struct HealthMinute {
 
 crate::word_enum! {
     /// What can be wrong.
-    pub enum Problem {
+    pub enum HealthProblem {
         /// The database did not answer.
         DatabaseAway = "database_away",
         /// Exchanges ended without a decision: 10000500, a hundredth or more.
@@ -72,7 +72,7 @@ crate::word_enum! {
 impl HealthMinute {
     /// What was wrong in this minute.
     #[must_use]
-    pub fn problems(&self) -> BTreeSet<Problem> {
+    pub fn problems(&self) -> BTreeSet<HealthProblem> {
         let answers = self.succeeded + self.refused.values().sum::<i64>();
         let failed = self.refused.get(&10_000_500).copied().unwrap_or_default();
         let mut problems = BTreeSet::new();
@@ -81,12 +81,12 @@ impl HealthMinute {
                 problems.insert(problem);
             }
         };
-        note(Problem::DatabaseAway, !self.database_up);
-        note(Problem::Failing, failed > 0 && failed * 100 >= answers);
-        note(Problem::Overloaded, self.queue_max > 0 && self.queue * 2 >= self.queue_max);
-        note(Problem::Slow, answers >= ANSWERS_MIN && self.p99_ms.is_some_and(|p99| p99 > SLOW_MS));
-        note(Problem::UploadsRefused, !self.takes_uploads);
-        note(Problem::ReceiversFailing, self.receivers_failing > 0);
+        note(HealthProblem::DatabaseAway, !self.database_up);
+        note(HealthProblem::Failing, failed > 0 && failed * 100 >= answers);
+        note(HealthProblem::Overloaded, self.queue_max > 0 && self.queue * 2 >= self.queue_max);
+        note(HealthProblem::Slow, answers >= ANSWERS_MIN && self.p99_ms.is_some_and(|p99| p99 > SLOW_MS));
+        note(HealthProblem::UploadsRefused, !self.takes_uploads);
+        note(HealthProblem::ReceiversFailing, self.receivers_failing > 0);
         problems
     }
 }
@@ -95,7 +95,7 @@ impl HealthMinute {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PresentProblem {
     /// What is wrong.
-    pub problem: Problem,
+    pub problem: HealthProblem,
     /// The beginning of the first minute of it, without a minute between that was well.
     #[serde(with = "time::serde::rfc3339")]
     #[schemars(with = "String", extend("format" = "date-time"))]
@@ -122,12 +122,12 @@ impl Verdict {
             by_instance.entry(&minute.instance).or_default().insert(minute.at, minute);
         }
         by_instance.retain(|_, told| told.values().next_back().is_some_and(|last| !last.stopped));
-        let mut present: BTreeMap<Problem, (OffsetDateTime, usize)> = BTreeMap::new();
+        let mut present: BTreeMap<HealthProblem, (OffsetDateTime, usize)> = BTreeMap::new();
         for told in by_instance.values() {
             let Some(last) = told.values().next_back() else { continue };
             // A minute is told when it is over.
             if last.at + Duration::from_mins(1) + SILENT_AFTER < now {
-                note(&mut present, Problem::Silent, last.at + Duration::from_mins(1));
+                note(&mut present, HealthProblem::Silent, last.at + Duration::from_mins(1));
                 continue;
             }
             for problem in last.problems() {
@@ -144,7 +144,11 @@ impl Verdict {
     }
 }
 
-fn note(present: &mut BTreeMap<Problem, (OffsetDateTime, usize)>, problem: Problem, since: OffsetDateTime) {
+fn note(
+    present: &mut BTreeMap<HealthProblem, (OffsetDateTime, usize)>,
+    problem: HealthProblem,
+    since: OffsetDateTime,
+) {
     let known = present.entry(problem).or_insert((since, 0));
     known.0 = known.0.min(since);
     known.1 += 1;
@@ -160,7 +164,7 @@ pub struct HealthSpan {
     /// Minutes that instances told of.
     pub told: i64,
     /// What was wrong, in how many of them.
-    pub problems: BTreeMap<Problem, i64>,
+    pub problems: BTreeMap<HealthProblem, i64>,
 }
 
 #[cfg(test)]
@@ -198,10 +202,10 @@ mod tests {
             minute.problems().into_iter().collect::<Vec<_>>()
         };
         assert_eq!(problems(|_| {}), []);
-        assert_eq!(problems(|minute| minute.database_up = false), [Problem::DatabaseAway]);
-        assert_eq!(problems(|minute| minute.queue = 5000), [Problem::Overloaded]);
+        assert_eq!(problems(|minute| minute.database_up = false), [HealthProblem::DatabaseAway]);
+        assert_eq!(problems(|minute| minute.queue = 5000), [HealthProblem::Overloaded]);
         assert_eq!(problems(|minute| minute.queue = 4999), []);
-        assert_eq!(problems(|minute| minute.p99_ms = Some(1000.1)), [Problem::Slow]);
+        assert_eq!(problems(|minute| minute.p99_ms = Some(1000.1)), [HealthProblem::Slow]);
         assert_eq!(
             problems(|minute| {
                 minute.succeeded = 19;
@@ -210,10 +214,10 @@ mod tests {
             [],
             "a few slow ones"
         );
-        assert_eq!(problems(|minute| minute.takes_uploads = false), [Problem::UploadsRefused]);
-        assert_eq!(problems(|minute| minute.receivers_failing = 1), [Problem::ReceiversFailing]);
+        assert_eq!(problems(|minute| minute.takes_uploads = false), [HealthProblem::UploadsRefused]);
+        assert_eq!(problems(|minute| minute.receivers_failing = 1), [HealthProblem::ReceiversFailing]);
         let failed = |minute: &mut HealthMinute| minute.refused = [(10_000_500, 2)].into();
-        assert_eq!(problems(failed), [Problem::Failing], "2 of 102");
+        assert_eq!(problems(failed), [HealthProblem::Failing], "2 of 102");
         assert_eq!(
             problems(|minute| minute.refused = [(10_000_601, 50)].into()),
             [],
@@ -233,7 +237,7 @@ mod tests {
         }
         let verdict = Verdict::of(&minutes, NOW);
         let problem = PresentProblem {
-            problem: Problem::DatabaseAway,
+            problem: HealthProblem::DatabaseAway,
             since: datetime!(2026-11-24 03:02 UTC),
             instances: 2,
         };
@@ -245,7 +249,7 @@ mod tests {
         let silent: Vec<_> = (6..9).map(|ago| minute("a", ago)).chain([minute("b", 1)]).collect();
         let verdict = Verdict::of(&silent, NOW);
         assert_eq!((verdict.instances, verdict.problems.len()), (2, 1));
-        assert_eq!(verdict.problems[0].problem, Problem::Silent);
+        assert_eq!(verdict.problems[0].problem, HealthProblem::Silent);
         assert_eq!(verdict.problems[0].since, datetime!(2026-11-24 03:05 UTC));
         let mut stopped = silent.clone();
         stopped[0].stopped = true;

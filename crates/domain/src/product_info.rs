@@ -22,11 +22,12 @@ const TIME_LIMITED: i64 = 1;
 pub struct ProductInfo(String);
 
 impl ProductInfo {
-    /// Accepts the JSON text of an array of items. Other keys in an item are ignored.
+    /// Accepts the JSON text of an array of items. Other keys in an item are ignored, and so is a byte-order mark.
     ///
     /// # Errors
     /// The first thing wrong with it, naming the item and its field.
     pub fn parse(text: &str) -> Result<Self, Expected> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         items(text)?;
         Ok(Self(text.to_owned()))
     }

@@ -54,7 +54,7 @@ crate::word_enum! {
 
 /// A span of time. `since` is in, `until` is out.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct TimeSpan {
+pub struct TimeBounds {
     /// Its beginning, if it has one.
     pub since: Option<OffsetDateTime>,
     /// Its end, if it has one.

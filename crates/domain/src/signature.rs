@@ -2,6 +2,8 @@
 //! explains one that does not match (contract 3.2 and 3.7).
 
 mod mistake;
+mod miswritten;
+mod other_rules;
 mod product_info_texts;
 
 use base64::Engine as _;
@@ -85,11 +87,15 @@ impl Sign {
 
     /// The same signature, read as base64.
     fn as_base64(&self) -> Option<Self> {
-        // A form decodes a plus sign to a space. Either alphabet, with padding or without.
-        let text = self.text.trim_end_matches('=').replace([' ', '-'], "+").replace('_', "/");
-        let bytes = STANDARD_NO_PAD.decode(text).ok()?;
+        let bytes = of_base64(&self.text)?;
         Some(Self { bytes: Some(bytes.try_into().ok()?), text: String::new() })
     }
+}
+
+/// Base64 in either alphabet, with padding or without. A form decodes a plus sign to a space.
+fn of_base64(text: &str) -> Option<Vec<u8>> {
+    let text = text.trim_end_matches('=').replace([' ', '-'], "+").replace('_', "/");
+    STANDARD_NO_PAD.decode(text).ok()
 }
 
 #[cfg(test)]

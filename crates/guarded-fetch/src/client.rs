@@ -23,7 +23,7 @@ use tower::service_fn;
 use tower::util::BoxCloneSyncService;
 
 use super::FetchSettings;
-use super::connection::{self, HEADER_LINES_MAX, READ_BUFFER_BYTES_MAX, Stream};
+use super::connection::{self, HEADER_LINES_MAX, OriginStream, READ_BUFFER_BYTES_MAX};
 use super::error::FetchError;
 use super::guard;
 use super::resolve::Resolver;
@@ -100,7 +100,7 @@ pub struct ServiceClient(Client<Connector, ServiceBody>);
 /// Opens the connections of the pool.
 type Connector = BoxCloneSyncService<Uri, PooledStream, FetchError>;
 
-type PooledStream = TokioIo<Box<dyn Stream>>;
+type PooledStream = TokioIo<Box<dyn OriginStream>>;
 
 /// A client with an empty pool. It reads no file and opens no connection before the first request.
 impl Default for ServiceClient {
@@ -299,7 +299,7 @@ fn error_of(error: &legacy::Error) -> FetchError {
     own.copied().or_else(http).unwrap_or(FetchError::Broken)
 }
 
-impl Connection for Box<dyn Stream> {
+impl Connection for Box<dyn OriginStream> {
     fn connected(&self) -> Connected {
         Connected::new().extra(Used::default())
     }

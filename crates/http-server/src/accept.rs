@@ -40,10 +40,10 @@ const CUT_GRACE: Duration = Duration::from_millis(100);
 
 /// The counts of a listener's connections. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct OpenConnections(Arc<Counts>);
+pub struct OpenConnections(Arc<ConnectionCounts>);
 
 #[derive(Debug, Default)]
-struct Counts {
+struct ConnectionCounts {
     now: AtomicUsize,
     refused: AtomicU64,
     closed_for_room: AtomicU64,

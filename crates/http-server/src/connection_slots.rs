@@ -17,13 +17,13 @@ const IPV6_NETWORK_BITS: u32 = 64;
 /// The open connections of a listener. Only the accept loop uses it, so it needs no lock.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionSlots {
-    connections: HashMap<task::Id, Place>,
+    connections: HashMap<task::Id, ConnectionSlot>,
     by_address: AddressCounts,
 }
 
 /// One open connection.
 #[derive(Debug)]
-struct Place {
+struct ConnectionSlot {
     admission: Admission,
     progress: SharedProgress,
     close: Arc<Notify>,
@@ -55,7 +55,7 @@ impl ConnectionSlots {
         progress: SharedProgress,
         close: Arc<Notify>,
     ) {
-        self.connections.insert(task, Place { admission, progress, close });
+        self.connections.insert(task, ConnectionSlot { admission, progress, close });
     }
 
     /// The task of a connection has ended.

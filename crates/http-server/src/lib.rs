@@ -103,7 +103,7 @@ pub async fn serve(
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct ReadmeExample;
+struct HttpServerReadme;
 
 #[cfg(test)]
 mod tests;

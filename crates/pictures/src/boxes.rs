@@ -3,7 +3,7 @@
 /// Where a sample of the big picture lies in a row or column of the small one: in one box, or in two
 /// neighbours.
 #[derive(Clone, Copy)]
-struct Span {
+struct BoxSpan {
     first: usize,
     /// How much of it lies in the box `first`.
     in_first: u64,
@@ -14,7 +14,7 @@ struct Span {
 /// Sums of the pixels in each box of the small picture.
 pub(crate) struct Boxes {
     /// For each row of samples. The columns are the same, because pictures are square.
-    spans: Vec<Span>,
+    spans: Vec<BoxSpan>,
     /// Length of a sample that is not cut at the end.
     step: u64,
     side: usize,
@@ -37,7 +37,7 @@ impl Boxes {
             let first = start / source;
             let in_first = end.min((first + 1) * source) - start;
             let first = usize::try_from(first).expect("a box has a number of 32 bits");
-            Span { first, in_first, in_next: end - start - in_first }
+            BoxSpan { first, in_first, in_next: end - start - in_first }
         });
         let spans = spans.collect();
         let step = step * side;

@@ -13,6 +13,7 @@ mod boxes;
 mod exif;
 mod jpeg;
 mod kept;
+mod other_formats;
 mod perceptual_hash;
 mod png;
 mod process;

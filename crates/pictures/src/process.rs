@@ -38,7 +38,7 @@ pub fn process(bytes: &[u8], side_max: u32) -> Result<Processed, Unacceptable> {
     } else if bytes.starts_with(&jpeg::FIRST_BYTES) {
         jpeg::process(bytes, side_max)
     } else {
-        Err(Unacceptable::unknown_format(bytes))
+        Err(Unacceptable::of_format(bytes))
     }
 }
 

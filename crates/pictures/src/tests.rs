@@ -63,17 +63,22 @@ fn the_length_limit_counts_every_byte_that_came() {
 #[test]
 fn the_first_bytes_decide_the_format() {
     assert_eq!(inspect(b""), Err(Unacceptable::Empty));
-    for other in [&b"GIF89a\x01\0\x01\0"[..], b"RIFF....WEBP", b"\x89PN", b"\xff\xd8", b"{}", &[0]] {
+    for other in [&b"RIFF....WAVE"[..], b"\x89PN", b"\xff\xd8", b"no picture", &[0]] {
         assert!(matches!(inspect(other), Err(Unacceptable::UnknownFormat { .. })), "{other:?}");
+    }
+    for (other, kind) in [(&b"GIF89a\x01\0\x01\0"[..], "a GIF"), (b"RIFF....WEBP", "a WebP"), (b"{}", "JSON")]
+    {
+        assert_eq!(inspect(other), Err(Unacceptable::OtherFormat { kind }));
     }
 }
 
 #[test]
 fn reasons_say_what_came_and_what_is_expected() {
     let reason = |bytes: &[u8]| inspect(bytes).map_err(|error| error.to_string()).unwrap_err();
+    assert_eq!(reason(b"GIF89a\x01\0\x01"), "it is a GIF; a PNG or JPEG is expected");
     assert_eq!(
-        reason(b"GIF89a\x01\0\x01"),
-        "the picture is neither a PNG nor a JPEG: its first bytes are 47 49 46 38 39 61 01 00"
+        reason(b"no picture"),
+        "the picture is neither a PNG nor a JPEG: its first bytes are 6e 6f 20 70 69 63 74 75"
     );
     assert_eq!(
         Unacceptable::NotSquare { width: 640, height: 480 }.to_string(),

@@ -3,6 +3,8 @@
 use serde::Serialize;
 use thiserror::Error;
 
+use crate::other_formats;
+
 /// The longest file that is accepted, in bytes. Bytes after the end of the picture count too.
 pub const BYTES_MAX: usize = 10_485_760;
 /// The most pixels that a picture may have: width times height.
@@ -76,7 +78,13 @@ pub enum Unacceptable {
         /// Length of the file in bytes.
         bytes: usize,
     },
-    /// The first bytes are those of neither format.
+    /// It is another format that has a name.
+    #[error("it is {kind}; a PNG or JPEG is expected")]
+    OtherFormat {
+        /// The format, in words that follow "it is".
+        kind: &'static str,
+    },
+    /// The first bytes are those of neither format, and of no other that is known.
     #[error("the picture is neither a PNG nor a JPEG: its first bytes are {first_bytes}")]
     UnknownFormat {
         /// The first bytes of the file, in hexadecimal.
@@ -141,7 +149,7 @@ impl Unacceptable {
         match self {
             Self::Empty => "empty",
             Self::TooLong { .. } => "too_long",
-            Self::UnknownFormat { .. } => "unknown_format",
+            Self::OtherFormat { .. } | Self::UnknownFormat { .. } => "unknown_format",
             Self::NoPixels { .. } => "no_pixels",
             Self::NotSquare { .. } => "not_square",
             Self::TooManyPixels { .. } => "too_many_pixels",
@@ -152,7 +160,11 @@ impl Unacceptable {
         }
     }
 
-    pub(crate) fn unknown_format(bytes: &[u8]) -> Self {
+    /// Of bytes that are neither a PNG nor a JPEG.
+    pub(crate) fn of_format(bytes: &[u8]) -> Self {
+        if let Some(kind) = other_formats::name(bytes) {
+            return Self::OtherFormat { kind };
+        }
         let first_bytes: Vec<_> =
             bytes.iter().take(FIRST_BYTES_SHOWN).map(|byte| format!("{byte:02x}")).collect();
         Self::UnknownFormat { first_bytes: first_bytes.join(" ") }

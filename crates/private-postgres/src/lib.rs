@@ -137,4 +137,4 @@ impl PrivateCluster {
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct ReadmeExample;
+struct PrivatePostgresReadme;

@@ -12,7 +12,7 @@ use time::OffsetDateTime;
 
 use crate::console_user::{rights_shown, stored_rights_shown};
 use crate::error::{OperationError, Result, StoreError};
-use crate::operator_log::{Action, LogLine};
+use crate::operator_log::{LogLine, OperatorAction};
 use crate::secrets::{random_api_key, token_hash};
 use crate::store::Store;
 
@@ -123,7 +123,7 @@ async fn create(
     if made.execute(&mut *connection).await?.rows_affected() == 0 {
         return Err(key_taken(name).into());
     }
-    let line = LogLine::new(operator, Action::ApiKeyCreate, name.as_str());
+    let line = LogLine::new(operator, OperatorAction::ApiKeyCreate, name.as_str());
     line.after(rights_shown(rights)).record(connection).await?;
     Ok(ApiKeyReport { api_key: Some(Secret::new(key)) })
 }
@@ -143,7 +143,7 @@ async fn revoke(
         let known = known.fetch_optional(connection).await?;
         return Err(known.map_or_else(|| unknown_key(name), |_| already_revoked(name)).into());
     };
-    let line = LogLine::new(operator, Action::ApiKeyRevoke, name.as_str());
+    let line = LogLine::new(operator, OperatorAction::ApiKeyRevoke, name.as_str());
     line.before(stored_rights_shown(&revoked.role, &revoked.apps)).record(connection).await?;
     Ok(ApiKeyReport { api_key: None })
 }

@@ -8,14 +8,14 @@ use domain::operation::unknown_app;
 use domain::operation::wallet::{WalletCommand, own_request, ref_used, unknown_request};
 use domain::operator::Operator;
 use domain::rights::Apps;
-use row::{Row, requests};
+use row::{ChangeRequestRow, requests};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
 use crate::app::app_exists;
 use crate::error::{OperationError, Result, StoreError};
-use crate::operator_log::{Action, LogLine};
+use crate::operator_log::{LogLine, OperatorAction};
 use crate::paging::LISTED_MAX;
 use crate::store::Store;
 use crate::wallet::{GiveBackLimit, write_change};
@@ -93,7 +93,7 @@ impl Store {
         reference: &CreditRef,
     ) -> Result<Option<ChangeRequest>> {
         let row = requests!("WHERE app_id = $2 AND ref = $3", app_id.as_str(), reference.as_str());
-        row.fetch_optional(&self.pool).await?.map(Row::request).transpose()
+        row.fetch_optional(&self.pool).await?.map(ChangeRequestRow::request).transpose()
     }
 
     /// The requests of these apps that wait, newest first, at most 1,000.
@@ -105,7 +105,7 @@ impl Store {
             LISTED_MAX,
             apps.ids()
         );
-        rows.fetch_all(&self.pool).await?.into_iter().map(Row::request).collect()
+        rows.fetch_all(&self.pool).await?.into_iter().map(ChangeRequestRow::request).collect()
     }
 
     /// The newest requests of these apps that have ended, at most `limit`: by the time when they were asked.
@@ -117,7 +117,7 @@ impl Store {
             i64::from(limit),
             apps.ids()
         );
-        rows.fetch_all(&self.pool).await?.into_iter().map(Row::request).collect()
+        rows.fetch_all(&self.pool).await?.into_iter().map(ChangeRequestRow::request).collect()
     }
 
     /// Makes the change that somebody else asked for, and ends the request: both or nothing. `false` when the request had
@@ -168,9 +168,9 @@ impl Store {
                 let action = if end == RequestState::Confirmed {
                     let player = (app_id, &open_id);
                     write_change(connection, engine, (operator, limit), player, &command).await?;
-                    Action::ChangeRequestConfirm
+                    OperatorAction::ChangeRequestConfirm
                 } else {
-                    Action::ChangeRequestRefuse
+                    OperatorAction::ChangeRequestRefuse
                 };
                 let before = state_of(&command, RequestState::Waiting, &asked_by);
                 let after = state_of(&command, end, &asked_by);
@@ -225,7 +225,7 @@ async fn ask(
     if asked.execute(&mut *connection).await?.rows_affected() == 0 {
         return Ok(());
     }
-    let line = LogLine::new(operator, Action::ChangeRequestAsk, open_id.as_str()).of_app(app_id);
+    let line = LogLine::new(operator, OperatorAction::ChangeRequestAsk, open_id.as_str()).of_app(app_id);
     let after = state_of(command, RequestState::Waiting, operator.name());
     line.after(after).note(command.note()).record(connection).await
 }

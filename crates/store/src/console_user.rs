@@ -18,7 +18,7 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 
 use crate::error::{OperationError, Result};
-use crate::operator_log::{Action, LogLine};
+use crate::operator_log::{LogLine, OperatorAction};
 use crate::store::Store;
 
 pub use session::{ConsoleSession, NewSession, SessionUser, SignInAttempt};
@@ -116,7 +116,7 @@ async fn add(
     if made.execute(&mut *connection).await?.rows_affected() == 0 {
         return Err(user_taken(name).into());
     }
-    let line = LogLine::new(operator, Action::ConsoleUserAdd, name.as_str());
+    let line = LogLine::new(operator, OperatorAction::ConsoleUserAdd, name.as_str());
     Ok(line.after(rights_shown(rights)).record(connection).await?)
 }
 
@@ -164,7 +164,7 @@ async fn change_user(
             session::forget_attempts(connection, name).await?;
             session::end_all(connection, name, None).await?;
             set_password(connection, name, password).await?;
-            line(Action::ConsoleUserSetPassword)
+            line(OperatorAction::ConsoleUserSetPassword)
         }
         UserCommand::OwnPassword { present, .. } if user.password != present.as_str() => {
             return Err(password_changed(name).into());
@@ -172,43 +172,43 @@ async fn change_user(
         UserCommand::OwnPassword { new, session, .. } => {
             session::end_all(connection, name, Some(session)).await?;
             set_password(connection, name, new).await?;
-            line(Action::ConsoleUserSetPassword)
+            line(OperatorAction::ConsoleUserSetPassword)
         }
         UserCommand::SecondFactor(_) if user.has_second_factor => {
             return Err(has_second_factor(name).into());
         }
         UserCommand::SecondFactor(new) => {
             second_factor::set(store, connection, name, new).await?;
-            line(Action::ConsoleUserSetSecondFactor)
+            line(OperatorAction::ConsoleUserSetSecondFactor)
         }
         UserCommand::ResetSecondFactor if !user.has_second_factor => return Ok(()),
         UserCommand::ResetSecondFactor => {
             second_factor::forget(connection, name).await?;
             session::end_all(connection, name, None).await?;
-            line(Action::ConsoleUserResetSecondFactor)
+            line(OperatorAction::ConsoleUserResetSecondFactor)
         }
         UserCommand::EndSession(id) => {
             if !session::end_one(connection, name, id).await? {
                 return Err(unknown_session(name).into());
             }
-            line(Action::ConsoleUserEndSession).after(json!({ "session": id }))
+            line(OperatorAction::ConsoleUserEndSession).after(json!({ "session": id }))
         }
         UserCommand::Rights(rights) if rights_before == rights_shown(rights) => return Ok(()),
         UserCommand::Rights(rights) => {
             set_rights(connection, name, rights).await?;
-            line(Action::ConsoleUserSetRole).before(rights_before).after(rights_shown(rights))
+            line(OperatorAction::ConsoleUserSetRole).before(rights_before).after(rights_shown(rights))
         }
         UserCommand::Unlock => {
             let failed = session::forget_attempts(connection, name).await?;
             if failed == 0 {
                 return Ok(());
             }
-            let line = line(Action::ConsoleUserUnlock).before(json!({ "failed_attempts": failed }));
+            let line = line(OperatorAction::ConsoleUserUnlock).before(json!({ "failed_attempts": failed }));
             line.after(json!({ "failed_attempts": 0 }))
         }
         UserCommand::Remove => {
             remove(connection, name).await?;
-            line(Action::ConsoleUserRemove).before(rights_before)
+            line(OperatorAction::ConsoleUserRemove).before(rights_before)
         }
     };
     Ok(line.record(connection).await?)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use domain::health::{HealthMinute, HealthSpan, Problem};
+use domain::health::{HealthMinute, HealthProblem, HealthSpan};
 use sqlx::types::Json;
 use time::OffsetDateTime;
 
@@ -18,7 +18,9 @@ impl Store {
     pub async fn write_health(&self, minutes: &[HealthMinute]) -> Result<()> {
         let problems: Vec<String> = minutes
             .iter()
-            .map(|minute| minute.problems().into_iter().map(Problem::as_str).collect::<Vec<_>>().join(" "))
+            .map(|minute| {
+                minute.problems().into_iter().map(HealthProblem::as_str).collect::<Vec<_>>().join(" ")
+            })
             .collect();
         sqlx::query!(
             "INSERT INTO health_minutes (at, instance, problems, seen)
@@ -66,7 +68,8 @@ impl Store {
             let span = spans.entry(row.at).or_insert_with(new);
             span.told += row.minutes;
             for problem in &row.problems {
-                let problem = Problem::parse(problem).map_err(|_| StoreError::damaged("health_minutes"))?;
+                let problem =
+                    HealthProblem::parse(problem).map_err(|_| StoreError::damaged("health_minutes"))?;
                 *span.problems.entry(problem).or_default() += row.minutes;
             }
         }

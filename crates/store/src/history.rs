@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::exchange_lookup::RefusalRecord;
 use crate::operator_log::OperatorLogLine;
 use crate::order::{OrderCursor, OrderFilter, StoredOrder};
-use crate::paging::Page;
+use crate::paging::ListPage;
 use crate::store::Store;
 use crate::wallet::{EntryKind, LedgerFilter, LedgerRow};
 
@@ -187,7 +187,7 @@ fn end() -> OffsetDateTime {
 
 /// A page of lines, newest first. A page that has examined 100,000 ledger entries may be shorter than others, and has a
 /// `next`.
-pub type HistoryPage = Page<HistoryLine, HistoryCursor>;
+pub type HistoryPage = ListPage<HistoryLine, HistoryCursor>;
 
 /// A line with the moment by which it is sorted.
 type Placed = (OffsetDateTime, Source, HistoryLine);
@@ -378,7 +378,7 @@ fn cut(lines: Vec<Placed>, limit: u32, below: i64, horizon: Option<(OffsetDateTi
         }
         None => None,
     };
-    Page { items, next }
+    ListPage { items, next }
 }
 
 #[cfg(test)]

@@ -77,12 +77,12 @@ impl DatabaseAddress {
 #[derive(Debug, Clone)]
 pub(crate) struct Hosts {
     all: Arc<[PgConnectOptions]>,
-    used: Arc<watch::Sender<Used>>,
+    used: Arc<watch::Sender<HostInUse>>,
     url_around: Option<Arc<(Secret, String)>>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Used {
+struct HostInUse {
     host: usize,
     since: Instant,
 }
@@ -102,7 +102,7 @@ impl Hosts {
         let all: Arc<[PgConnectOptions]> = options.map(|host| named(host, &name)).collect();
         let host = first_that_serves(&all, must_write, patience).await?;
         let url_around = address.url_around.clone().map(Arc::new);
-        Ok(Self { all, used: Arc::new(watch::Sender::new(Used::now(host))), url_around })
+        Ok(Self { all, used: Arc::new(watch::Sender::new(HostInUse::now(host))), url_around })
     }
 
     /// Another host with the same user and database. `None` when this database is reached by a Unix socket.
@@ -113,7 +113,7 @@ impl Hosts {
         let host = PgConnectOptions::from_str(&format!("{}{host}:{port}{after}", before.expose())).ok()?;
         let name = self.address().get_application_name().unwrap_or("minitill");
         let all: Arc<[PgConnectOptions]> = [named(host, name)].into();
-        Some(Self { all, used: Arc::new(watch::Sender::new(Used::now(0))), url_around: None })
+        Some(Self { all, used: Arc::new(watch::Sender::new(HostInUse::now(0))), url_around: None })
     }
 
     /// The address of the host that is used.
@@ -160,7 +160,7 @@ impl Hosts {
         if self.used.borrow().host == host {
             return;
         }
-        self.used.send_replace(Used::now(host));
+        self.used.send_replace(HostInUse::now(host));
         let address = self.address();
         tracing::warn!(
             host = address.get_host(),
@@ -173,7 +173,7 @@ impl Hosts {
     }
 }
 
-impl Used {
+impl HostInUse {
     fn now(host: usize) -> Self {
         Self { host, since: Instant::now() }
     }

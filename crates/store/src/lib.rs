@@ -68,8 +68,8 @@ pub use app::{AppDetail, AppKey, AppWithKeys, COUNTED_MAX, Package};
 pub use archive::{Archive, ArchiveError, ArchiveProgress, VerifiedArchive};
 pub use audit::{AppTotals, AuditError, AuditOptions, AuditProgress, AuditReport};
 pub use books::{
-    Bill, BillColumn, BillPiece, BillSums, Compared, Comparison, ComparisonPermit, Credits, Difference,
-    FileFault, FileRefusal, Flows, OneSided, ReconcileError, Reconciled, Statement, TheirFile,
+    Bill, BillColumn, BillPiece, BillSums, Comparison, ComparisonPermit, ComparisonQuery, Credits,
+    Difference, FileFault, FileRefusal, Flows, OneSided, ReconcileError, Reconciled, Statement, TheirFile,
 };
 pub use change_request::{ChangeRequest, RequestState};
 pub use console_user::{ConsoleSession, ConsoleUser, NewSession, SessionUser, SignInAttempt};
@@ -92,7 +92,7 @@ pub use master_key::{MasterKeyRefused, MasterKeyState};
 pub use operator_log::{OPERATOR_ACTIONS, OperatorLogCursor, OperatorLogFilter, OperatorLogLine};
 pub use order::{OrderChange, OrderCursor, OrderEvent, OrderFilter, OrderPayment, StoredOrder};
 pub use order_writer::ReportOutcome;
-pub use paging::{CursorKey, Page, TimeCursor};
+pub use paging::{CursorKey, ListPage, TimeCursor};
 pub use player_export::{ExportError, ExportedCounts, ExportedRows};
 pub use readiness_session::Readiness;
 pub use receiver::{
@@ -103,7 +103,7 @@ pub use sales::{
     ListedKind, REVENUE_ROWS_MAX, RevenueGroup, RevenueQuery, RevenueReport, RevenueRow, RevenueSums,
     RollUpCheck, RollUpDifference, SaleCursor, SaleFilter, SaleKey, SaleRow, SalesOfHours, SalesPage, Zone,
 };
-pub use sandbox::{DueFault, Purchase};
+pub use sandbox::{DueFault, SandboxPurchase};
 pub use search_period::SEARCH_PERIOD_DAYS_MAX;
 pub use session::is_between_transactions;
 pub use settings::StoreSettings;

@@ -12,7 +12,7 @@ use sqlx::PgConnection;
 
 use crate::app::AppUpdate;
 use crate::error::{OperationError, Result, StoreError};
-use crate::operator_log::Action;
+use crate::operator_log::OperatorAction;
 use crate::secrets::{random_token, token_hash};
 use crate::store::Store;
 use crate::wallet::make_known;
@@ -88,7 +88,7 @@ impl AppUpdate {
         let after = json!({ "union_id": union_id });
         let app_id = self.app_id.clone();
         let report = AppReport::LoginCode(IssuedLoginCode { app_id, js_code, expires_at });
-        let line = self.line(Action::LoginCodeIssue).on(open_id.as_str()).after(after);
+        let line = self.line(OperatorAction::LoginCodeIssue).on(open_id.as_str()).after(after);
         line.answer(&report).record(connection).await?;
         Ok(report)
     }

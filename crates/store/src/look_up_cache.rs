@@ -33,10 +33,10 @@ pub(super) enum KeyIs {
 
 /// Values by their keys. It is cheap to clone, and all clones share the entries.
 #[derive(Debug)]
-pub(super) struct LookUpCache<K, V>(Arc<Mutex<State<K, V>>>);
+pub(super) struct LookUpCache<K, V>(Arc<Mutex<CacheState<K, V>>>);
 
 #[derive(Debug)]
-struct State<K, V> {
+struct CacheState<K, V> {
     /// How long an entry is cached, and how long it may be stale.
     lasts: Duration,
     stale_for: Duration,
@@ -63,7 +63,7 @@ impl<K, V> LookUpCache<K, V> {
     fn new(lasts: Duration, stale_for: Duration) -> Self {
         let runtime = Handle::try_current().ok();
         let (known, sought) = (HashMap::new(), HashMap::new());
-        Self(Arc::new(Mutex::new(State { lasts, stale_for, known, runtime, sought })))
+        Self(Arc::new(Mutex::new(CacheState { lasts, stale_for, known, runtime, sought })))
     }
 }
 
@@ -140,7 +140,7 @@ where
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<K, V>> {
+    fn lock(&self) -> MutexGuard<'_, CacheState<K, V>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -23,7 +23,7 @@ use crate::store::Store;
 
 domain::word_enum! {
     /// The actions of operators. The word is the command, with points.
-    pub(super) enum Action {
+    pub(super) enum OperatorAction {
         AppCreate = "app.create",
         AppChange = "app.change",
         AppSuspend = "app.suspend",
@@ -80,9 +80,9 @@ domain::word_enum! {
 }
 
 /// The words of all actions.
-pub const OPERATOR_ACTIONS: &[&str] = &Action::WORDS;
+pub const OPERATOR_ACTIONS: &[&str] = &OperatorAction::WORDS;
 
-impl Action {
+impl OperatorAction {
     /// The actions whose lines tell of one ledger entry each.
     pub(super) const OF_ENTRIES: [Self; 3] = [Self::WalletCredit, Self::WalletDebit, Self::WalletCancel];
 }
@@ -90,7 +90,7 @@ impl Action {
 /// A new line. It never holds a secret.
 pub(super) struct LogLine<'a> {
     operator: &'a Operator,
-    action: Action,
+    action: OperatorAction,
     /// `None` for a change that concerns all apps.
     app_id: Option<&'a AppId>,
     subject: &'a str,
@@ -114,7 +114,7 @@ pub(super) struct ListedCredit<'a>(
 
 impl<'a> LogLine<'a> {
     /// A line that concerns all apps, without states and note.
-    pub(super) fn new(operator: &'a Operator, action: Action, subject: &'a str) -> Self {
+    pub(super) fn new(operator: &'a Operator, action: OperatorAction, subject: &'a str) -> Self {
         // Without a note of its own, the line gets the reason that the operator gave for the request.
         let note = operator.reason();
         Self {

@@ -13,14 +13,14 @@ pub(crate) const LISTED_MAX: i64 = 1_000;
 
 /// A page of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Page<T, C> {
+pub struct ListPage<T, C> {
     /// Its rows, in the order of the list.
     pub items: Vec<T>,
     /// The cursor of the next page, or `None`.
     pub next: Option<C>,
 }
 
-impl<T, C> Page<T, C> {
+impl<T, C> ListPage<T, C> {
     /// Cuts the rows to the page. The cursor of the next page is that of the last row.
     pub(crate) fn cut(mut items: Vec<T>, limit: u32, cursor: impl FnOnce(&T) -> C) -> Self {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);

@@ -10,7 +10,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use crate::error::{Result, StoreError};
-use crate::operator_log::{Action, LogLine};
+use crate::operator_log::{LogLine, OperatorAction};
 use crate::store::Store;
 
 /// How long faults and shipments are kept.
@@ -29,7 +29,7 @@ pub struct DueFault {
 
 /// An exchange of a game under test.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Purchase {
+pub struct SandboxPurchase {
     /// Its number.
     pub biz_no: String,
     /// How often it was repeated, as written within the last second or before.
@@ -65,7 +65,7 @@ impl Store {
                 .await?;
                 if let Some(operator) = operator {
                     let after = json!({ "fault": fault.kind, "times": fault.times, "delay_ms": delay_ms });
-                    let line = LogLine::new(operator, Action::SandboxFault, fault.target.as_str());
+                    let line = LogLine::new(operator, OperatorAction::SandboxFault, fault.target.as_str());
                     line.of_app(app.id()).after(after).record(&mut *connection).await?;
                 }
                 read_faults(connection, app.id()).await
@@ -134,9 +134,9 @@ impl Store {
     }
 
     /// The exchanges of a player in their order, with their replays and shipments.
-    pub async fn purchases(&self, app: &SandboxApp, open_id: &OpenId) -> Result<Vec<Purchase>> {
+    pub async fn purchases(&self, app: &SandboxApp, open_id: &OpenId) -> Result<Vec<SandboxPurchase>> {
         Ok(sqlx::query_as!(
-            Purchase,
+            SandboxPurchase,
             r#"SELECT l.reference AS "biz_no!", coalesce(r.replays, 0) AS "replays!", coalesce(s.shipments, 0) AS "shipments!"
                FROM ledger l
                LEFT JOIN exchange_replays r ON r.app_id = l.app_id AND r.biz_no = l.reference

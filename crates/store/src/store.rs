@@ -28,7 +28,7 @@ use crate::permits::Permits;
 use crate::readiness_session::{Readiness, ReadinessSession};
 use crate::session::{is_between_transactions, prepare_session};
 use crate::settings::StoreSettings;
-use crate::transaction::{self, Work};
+use crate::transaction::{self, AttemptFuture};
 use crate::wallet_writer::NodeWriters;
 use crate::writer::Opening;
 
@@ -230,7 +230,7 @@ impl Store {
         C: Send + Sync + 'static,
         T: Send + 'static,
         E: From<StoreError> + AsStoreError + Send + 'static,
-        F: for<'c> Fn(&'c mut PgConnection, &'c C) -> Work<'c, T, E> + Send + Sync + 'static,
+        F: for<'c> Fn(&'c mut PgConnection, &'c C) -> AttemptFuture<'c, T, E> + Send + Sync + 'static,
     {
         transaction::run(&self.runtime, self.pool.clone(), context, work).await
     }

@@ -14,7 +14,7 @@ use time::OffsetDateTime;
 
 use crate::app::{AppUpdate, app_exists};
 use crate::error::{OperationError, Result};
-use crate::operator_log::Action;
+use crate::operator_log::OperatorAction;
 use crate::paging::LISTED_MAX;
 use crate::secrets::{random_token, token_hash};
 use crate::store::Store;
@@ -121,7 +121,12 @@ impl AppUpdate {
         let (app_id, expires_at) = (self.app_id.clone(), rfc3339_of_millis(expires_at));
         let report = AppReport::Token(IssuedToken { app_id, access_token, expires_at });
         let after = json!({ "lifetime": humantime::format_duration(lifetime).to_string() });
-        self.line(Action::TokenIssue).on(&subject).after(after).answer(&report).record(connection).await?;
+        self.line(OperatorAction::TokenIssue)
+            .on(&subject)
+            .after(after)
+            .answer(&report)
+            .record(connection)
+            .await?;
         Ok(report)
     }
 
@@ -152,7 +157,8 @@ impl AppUpdate {
         let report = AppReport::Revoked(RevokedTokens { app_id: self.app_id.clone(), revoked });
         if revoked > 0 {
             let subject = only.as_ref().map_or_else(|| self.app_id.to_string(), |hash| fingerprint(hash));
-            let line = self.line(Action::TokenRevoke).on(&subject).after(json!({ "revoked": revoked }));
+            let line =
+                self.line(OperatorAction::TokenRevoke).on(&subject).after(json!({ "revoked": revoked }));
             line.answer(&report).record(connection).await?;
         }
         Ok(report)

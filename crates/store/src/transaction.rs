@@ -12,7 +12,7 @@ use crate::error::{AsStoreError, Result, StoreError};
 pub(crate) const ATTEMPTS_MAX: u32 = 12;
 
 /// The future of one attempt at a transaction.
-pub(crate) type Work<'c, T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'c>>;
+pub(crate) type AttemptFuture<'c, T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'c>>;
 
 /// Runs `work` as [`Store::transaction`](crate::Store) says.
 pub(crate) async fn run<C, T, E, F>(runtime: &Handle, pool: PgPool, context: C, work: F) -> Result<T, E>
@@ -20,7 +20,7 @@ where
     C: Send + Sync + 'static,
     T: Send + 'static,
     E: From<StoreError> + AsStoreError + Send + 'static,
-    F: for<'c> Fn(&'c mut PgConnection, &'c C) -> Work<'c, T, E> + Send + Sync + 'static,
+    F: for<'c> Fn(&'c mut PgConnection, &'c C) -> AttemptFuture<'c, T, E> + Send + Sync + 'static,
 {
     let task = runtime.spawn(async move {
         let mut attempt = 1;
@@ -41,7 +41,7 @@ where
 async fn attempt_transaction<C, T, E, F>(pool: &PgPool, context: &C, work: &F) -> Result<T, E>
 where
     E: From<StoreError>,
-    F: for<'c> Fn(&'c mut PgConnection, &'c C) -> Work<'c, T, E>,
+    F: for<'c> Fn(&'c mut PgConnection, &'c C) -> AttemptFuture<'c, T, E>,
 {
     #[expect(clippy::disallowed_methods, reason = "this is the one place that may, inside a task of its own")]
     let mut transaction = pool.begin().await.map_err(StoreError::from)?;

@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use crate::metrics::TraceMetrics;
 
 pub use context::TraceParent;
-use exporter::{Exporter, Message};
+use exporter::{Exporter, ExporterMessage};
 pub use opentelemetry::Value;
 pub use opentelemetry::trace::SpanKind;
 
@@ -53,10 +53,10 @@ pub struct Collector<C> {
 
 /// The trace of a request under way. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Trace(Arc<Begun>);
+pub struct Trace(Arc<BegunTrace>);
 
 #[derive(Debug)]
-struct Begun {
+struct BegunTrace {
     trace_id: TraceId,
     id: SpanId,
     parent: Option<SpanId>,
@@ -163,7 +163,7 @@ pub struct Answered<'a> {
 /// Starts traces and hands their spans to the exporter.
 #[derive(Debug)]
 pub struct Tracer {
-    queue: mpsc::Sender<Message>,
+    queue: mpsc::Sender<ExporterMessage>,
     metrics: TraceMetrics,
 }
 
@@ -191,7 +191,7 @@ impl Tracer {
         }
         let ids = RandomIdGenerator::default();
         let since_epoch = Duration::from_millis(u64::try_from(now_millis).unwrap_or(0));
-        Some(Trace(Arc::new(Begun {
+        Some(Trace(Arc::new(BegunTrace {
             trace_id: caller
                 .map_or_else(|| ids.new_trace_id(), |caller| TraceId::from_bytes(caller.trace_id)),
             id: ids.new_span_id(),
@@ -221,7 +221,7 @@ impl Tracer {
         }
         let mut spans = std::mem::take(&mut *trace.0.within.lock().unwrap_or_else(PoisonError::into_inner));
         spans.push(request);
-        if self.queue.try_send(Message::Spans(spans)).is_err() {
+        if self.queue.try_send(ExporterMessage::Spans(spans)).is_err() {
             self.metrics.dropped(1);
         }
     }
@@ -230,7 +230,7 @@ impl Tracer {
     pub async fn flush(&self) {
         let (done, flushed) = oneshot::channel();
         let flushing = async {
-            if self.queue.send(Message::Flush(done)).await.is_ok() {
+            if self.queue.send(ExporterMessage::Flush(done)).await.is_ok() {
                 let _ = flushed.await;
             }
         };

@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use domain::ids::{AppId, OrderNo, PackageVersion, PagePath, PoiId};
 
-use super::settings::{ChangedSettings, Limits, NewSettings};
+use super::settings::{ChangedSettings, LimitArguments, NewSettings};
 
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum AppArguments {
@@ -64,7 +64,7 @@ pub(in crate::cli) enum AppArguments {
         /// Id of the app
         app_id: AppId,
         #[command(flatten)]
-        limits: Limits,
+        limits: LimitArguments,
     },
     /// Register points of interest and list them
     #[command(subcommand)]

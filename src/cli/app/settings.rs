@@ -19,7 +19,7 @@ pub(in crate::cli) struct ChangedSettings(pub(super) AppChange);
 
 /// All limits; one left out takes the setting of the server.
 #[derive(Debug, Clone)]
-pub(in crate::cli) struct Limits(pub(super) AppLimitsChange);
+pub(in crate::cli) struct LimitArguments(pub(super) AppLimitsChange);
 
 /// Implements the arguments of a type by the fields of its table.
 macro_rules! arguments {
@@ -53,7 +53,7 @@ arguments!(NewSettings, AppSettings::FIELDS, true, |fields| {
     Ok(Self(AppSettings::default().changed(&AppChange::read(fields)?)))
 });
 arguments!(ChangedSettings, AppSettings::FIELDS, false, |fields| AppChange::read(fields).map(Self));
-arguments!(Limits, AppLimits::FIELDS, false, |fields| {
+arguments!(LimitArguments, AppLimits::FIELDS, false, |fields| {
     Ok(Self(AppLimits::default().changed(&AppLimitsChange::read(fields)?).into()))
 });
 

@@ -23,7 +23,7 @@ pub(in crate::cli) struct RevenueArguments {
     until: Option<GivenMoment>,
     /// What each row is of: `day`, `product_name` and `zone`, with commas between them
     #[arg(long, value_name = "GROUPS", default_value = "day", value_parser = parse_group)]
-    group: Groups,
+    group: ParsedGroups,
     /// Time zone in which days begin, such as Asia/Shanghai
     #[arg(long, value_name = "NAME", default_value = "UTC", value_parser = parse_zone)]
     time_zone: TimeZone,
@@ -34,18 +34,18 @@ pub(in crate::cli) struct RevenueArguments {
 
 /// The groups of one argument.
 #[derive(Debug, Clone)]
-struct Groups(Vec<RevenueGroup>);
+struct ParsedGroups(Vec<RevenueGroup>);
 
 fn parse_moment(text: &str) -> Result<GivenMoment, String> {
     parse_given(text).map_err(|expected| expected.to_string())
 }
 
-fn parse_group(text: &str) -> Result<Groups, String> {
-    RevenueQuery::parse_groups(text).map(Groups).map_err(|expected| expected.to_string())
+fn parse_group(text: &str) -> Result<ParsedGroups, String> {
+    RevenueQuery::parse_groups(text).map(ParsedGroups).map_err(|expected| expected.to_string())
 }
 
 pub(super) async fn run(context: &Context, store: &Store, arguments: RevenueArguments) -> Result<()> {
-    let RevenueArguments { app_id, since, until, group: Groups(group), time_zone, csv } = arguments;
+    let RevenueArguments { app_id, since, until, group: ParsedGroups(group), time_zone, csv } = arguments;
     let query = RevenueQuery { app_id, since, until, group: group.clone(), time_zone };
     let report = store.revenue(query).await.map_err(not_done)?;
     if csv && !context.output.is_json {

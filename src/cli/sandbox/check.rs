@@ -15,14 +15,14 @@ use domain::sandbox::{Fault, FaultKind, FaultState, FaultTarget, SandboxApp};
 use indicatif::ProgressBar;
 use serde::Serialize;
 use store::secrets::random_bytes;
-use store::{LeasedReceiver, Purchase, Store};
+use store::{LeasedReceiver, SandboxPurchase, Store};
 use tokio::time::{Instant, sleep};
 
 use super::super::not_done;
 use super::super::output::{complain, progress_bar};
 use super::super::receiver::sender;
 use super::Context;
-use crate::notify::{Sender, Trial};
+use crate::notify::{NotificationSender, Trial};
 
 /// How often it looks at what the game did.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -125,7 +125,7 @@ struct Outcome {
     open_id: OpenId,
     /// The faults of the app when the purchase was done.
     faults: Vec<FaultState>,
-    purchases: Vec<Purchase>,
+    purchases: Vec<SandboxPurchase>,
 }
 
 impl Outcome {
@@ -184,7 +184,7 @@ pub(super) async fn run(
     patience: Duration,
 ) -> Result<ExitCode> {
     let receiver = find_receiver(store, &app, receiver).await?;
-    let trials = Check {
+    let trials = SandboxCheck {
         context,
         store,
         sender: sender(context),
@@ -231,10 +231,10 @@ async fn find_receiver(store: &Store, app: &SandboxApp, id: Option<ReceiverId>) 
     receiver.ok_or_else(|| anyhow!("the receiver {id} was removed meanwhile"))
 }
 
-struct Check<'a> {
+struct SandboxCheck<'a> {
     context: &'a Context,
     store: &'a Store,
-    sender: Sender,
+    sender: NotificationSender,
     app: SandboxApp,
     receiver: LeasedReceiver,
     patience: Duration,
@@ -243,7 +243,7 @@ struct Check<'a> {
     bar: ProgressBar,
 }
 
-impl Check<'_> {
+impl SandboxCheck<'_> {
     async fn try_all(&self) -> Result<Vec<CaseResult>> {
         let started = Instant::now();
         let mut outcomes = HashMap::new();

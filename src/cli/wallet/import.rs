@@ -160,8 +160,8 @@ fn read_rows(import: Import<'_>) -> Result<impl Iterator<Item = Result<(Position
 }
 
 fn credit_of(record: &csv::StringRecord, create: bool) -> Result<Credit, String> {
-    type Row = (String, i64, i64, String);
-    let row: Row = record.deserialize(None).map_err(|error| match error.kind() {
+    type ImportedRow = (String, i64, i64, String);
+    let row: ImportedRow = record.deserialize(None).map_err(|error| match error.kind() {
         // Without the position, which the caller adds.
         csv::ErrorKind::Deserialize { err, .. } => err.to_string(),
         _ => error.to_string(),

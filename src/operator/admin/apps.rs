@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use store::AppWithKeys;
 
 use super::call::Call;
-use super::describe::{MOMENT, Page, after, answers, ids, lists};
+use super::describe::{ListBody, MOMENT, after, answers, ids, lists};
 use super::messages::{example, no_app};
 use super::orders::PAYMENT_NO;
 use super::page;
@@ -28,7 +28,7 @@ routes! { "Apps":
     /// List apps
     ///
     /// All apps by their ids.
-    GET "/apps", "listApps", Read(Read, OwnApps): list -> Page<AppSummary> =>
+    GET "/apps", "listApps", Read(Read, OwnApps): list -> ListBody<AppSummary> =>
         lists("A page of apps.", &app_example(false))
             .query(place)
             .wrong("limit", "expected an integer from 1 to 200, got \"0\"");
@@ -113,7 +113,7 @@ routes! { "Apps":
             .wrong("out_order_nos[0]", "expected 6 to 32 of 0-9A-Za-z_-*, got \"12345\"");
 }
 
-async fn list(state: &AppState, call: &Call) -> Result<Page<AppSummary>, Problem> {
+async fn list(state: &AppState, call: &Call) -> Result<ListBody<AppSummary>, Problem> {
     let (after, limit) = (call.read(place)?, call.limit()?);
     let apps = state.store.apps_after(call.apps(), after.as_ref(), limit + 1).await?;
     Ok(page(apps, limit, |app| app.app_id.to_string()))

@@ -83,19 +83,22 @@ fn flows(credited: i64) -> serde_json::Value {
 }
 
 /// What a report is asked of: an app, a day or a month, and the time zone that gives it its limits.
-pub(super) struct Asked {
+pub(super) struct BooksQuery {
     pub(super) app_id: AppId,
     day: Option<Period>,
     month: Option<Period>,
     pub(super) zone: TimeZone,
 }
 
-fn asked(query: &mut Input<'_>) -> Result<Asked, FieldError> {
+fn asked(query: &mut Input<'_>) -> Result<BooksQuery, FieldError> {
     asked_with(query, Some(("2026-10", "Asia/Shanghai")))
 }
 
 /// Reads it. The example of the document has this month and this time zone.
-pub(super) fn asked_with(query: &mut Input<'_>, example: Option<(&str, &str)>) -> Result<Asked, FieldError> {
+pub(super) fn asked_with(
+    query: &mut Input<'_>,
+    example: Option<(&str, &str)>,
+) -> Result<BooksQuery, FieldError> {
     let app_id = query.field("app_id", "The app.").required(APP_ID, AppId::parse)?;
     let month = query.field("month", "Of this month, such as 2026-10.").demand("pattern", r"^\d{4}-\d{2}$");
     let month = if let Some((example, _)) = example { month.example(example) } else { month };
@@ -105,18 +108,18 @@ pub(super) fn asked_with(query: &mut Input<'_>, example: Option<(&str, &str)>) -
     let zone = query.field("time_zone", "Time zone of the day or month, by its IANA name; UTC without it.");
     let zone = if let Some((_, example)) = example { zone.example(example) } else { zone };
     let zone = zone.optional(TimeZone::parse)?;
-    Ok(Asked { app_id, day, month, zone: zone.unwrap_or_default() })
+    Ok(BooksQuery { app_id, day, month, zone: zone.unwrap_or_default() })
 }
 
 /// The same, and who reads the file.
-fn asked_for_bill(query: &mut Input<'_>) -> Result<(Asked, CsvReader), FieldError> {
+fn asked_for_bill(query: &mut Input<'_>) -> Result<(BooksQuery, CsvReader), FieldError> {
     let asked = asked(query)?;
     let about = "For a spreadsheet: with a byte-order mark, and times without zone, in UTC.";
     let excel = query.field("excel", about).demand("default", false).flag()?;
     Ok((asked, if excel == Some(true) { CsvReader::Spreadsheet } else { CsvReader::Program }))
 }
 
-impl Asked {
+impl BooksQuery {
     /// The one period.
     fn period(&self) -> Result<Period, Problem> {
         self.period_if_any()?.ok_or_else(|| Problem::field("month", "expected a month or a day, got none"))

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use axum::body::Body;
 use axum::extract::{FromRequestParts as _, RawPathParams, Request};
 use axum::http::{HeaderMap, HeaderName, header};
+use domain::body::without_mark;
 use domain::console_user::Role;
 use domain::fields::{Expected, FieldError, Fields, shown};
 use domain::idempotency::IdempotentRequest;
@@ -12,6 +13,8 @@ use domain::ids::{AppId, IdempotencyKey};
 use domain::moment;
 use domain::operator::{Operator, OperatorKind};
 use domain::rights::Apps;
+use domain::strays;
+use domain::text::Text;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use store::secrets::{answer_key, is_api_key, random_bytes, token_hash};
@@ -20,9 +23,9 @@ use time::OffsetDateTime;
 
 use super::super::authorization::{Denied, admit, names_own_app};
 use super::describe::limit;
-use super::problem::{Kind, Problem};
-use super::{Access, Route, messages};
-use crate::http::body::read_body_of;
+use super::problem::{Problem, ProblemKind};
+use super::{AdminRoute, RouteEffect, messages};
+use crate::http::body::{read_body_of, refuse_coding_as_type};
 use crate::http::operator_places::{AllTaken, Place};
 use crate::openapi::Input;
 use crate::state::AppState;
@@ -47,12 +50,18 @@ pub(super) struct Call {
 
 impl Call {
     /// Reads a request as its route wants it.
-    pub(super) async fn receive(route: &Route, state: &AppState, request: Request) -> Result<Self, Problem> {
+    pub(super) async fn receive(
+        route: &AdminRoute,
+        state: &AppState,
+        request: Request,
+    ) -> Result<Self, Problem> {
+        refuse_coding_as_type(&request)?;
         let (mut parts, body) = request.into_parts();
         let (key, key_text) = authenticate(state, &parts.headers).await?;
         let path = RawPathParams::from_request_parts(&mut parts, &()).await;
-        let path =
-            path.map_err(|_| Problem::new(Kind::BadRequest, "path: expected UTF-8 behind percent escapes"))?;
+        let path = path.map_err(|_| {
+            Problem::new(ProblemKind::BadRequest, "path: expected UTF-8 behind percent escapes")
+        })?;
         let give_back_max = state.config.console.support_give_back_max;
         let app_id = path.iter().find(|(name, _)| *name == "app_id").map(|(_, app_id)| app_id);
         admit(&key.rights, route.need, route.reach(), app_id).map_err(|denied| match denied {
@@ -61,7 +70,7 @@ impl Call {
             Denied::NoSuchApp => no_such_app(app_id.unwrap_or_default()),
         })?;
         let query = Fields::from_urlencoded(parts.uri.query().unwrap_or_default().as_bytes())?;
-        if route.access == Access::Read {
+        if route.access == RouteEffect::Read {
             let file = Mutex::default();
             return Self {
                 key,
@@ -74,7 +83,7 @@ impl Call {
             }
             .of_own_app();
         }
-        if route.access == Access::File {
+        if route.access == RouteEffect::File {
             let file = Mutex::new(Some(body));
             let call =
                 Self { key, path, fields: query, once: None, file, give_back_max, place: Mutex::default() }
@@ -83,16 +92,17 @@ impl Call {
         }
         let bytes_max = route.access.body_bytes_max();
         let body = read_body_of(&state.config.http, body, bytes_max).await?;
+        let body = without_mark(&body);
         if !body.is_empty() {
             has_type(&parts.headers, "application/json").then_some(()).ok_or_else(messages::not_json)?;
         }
-        let fields = Fields::from_strict_json(&body)?;
+        let fields = Fields::from_strict_json(body)?;
         let mut once = None;
-        if route.access == Access::Once {
+        if route.access == RouteEffect::Once {
             once = Some(IdempotentRequest {
                 api_key: key.name.clone(),
                 idempotency_key: idempotency_key(&parts.headers)?,
-                content: content(route, parts.uri.path(), &body),
+                content: content(route, parts.uri.path(), body),
                 attempt: random_bytes(),
                 answer_key: answer_key(&key_text),
             });
@@ -225,13 +235,20 @@ async fn authenticate(state: &AppState, headers: &HeaderMap) -> Result<(ApiKey, 
     let token = token.map(|(_, token)| token.trim()).ok_or_else(messages::key_missing)?;
     // What can be no key costs no look-up.
     if !is_api_key(token) {
-        return Err(messages::key_unknown());
+        return Err(unknown_key(token));
     }
-    let key = state.store.api_key(&token_hash(token)).await?.ok_or_else(messages::key_unknown)?;
+    let key = state.store.api_key(&token_hash(token)).await?.ok_or_else(|| unknown_key(token))?;
     if key.is_revoked {
         return Err(messages::key_revoked());
     }
     Ok((key, token.to_owned()))
+}
+
+/// The refusal of a text that is no key. It says what is around the text (contract 2.11).
+fn unknown_key(token: &str) -> Problem {
+    let unknown = messages::key_unknown();
+    let told = strays::told(Text::same(&unknown.detail), strays::around(token));
+    Problem { detail: told.english(), ..unknown }
 }
 
 /// The text of a header that came once.
@@ -254,7 +271,7 @@ fn idempotency_key(headers: &HeaderMap) -> Result<IdempotencyKey, Problem> {
 
 /// The hash of what a request asks for, whatever the order and spacing of its JSON: it tells a
 /// repeat from another request with the same key.
-fn content(route: &Route, path: &str, body: &[u8]) -> [u8; 32] {
+fn content(route: &AdminRoute, path: &str, body: &[u8]) -> [u8; 32] {
     let body: Value = serde_json::from_slice(body).unwrap_or_else(|_| json!({}));
     Sha256::digest(format!("{} {path}\n{body}", route.method)).into()
 }

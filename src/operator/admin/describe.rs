@@ -16,7 +16,7 @@ use super::problem::Problem;
 use super::receivers::RECEIVER_ID;
 use super::routes::Answers;
 use crate::openapi::{
-    APP_ID, Asked, Content, Example, Field, IMG_ID, Input, OPEN_ID, Operation, Place, Schema, Success,
+    APP_ID, Content, Example, Field, FieldReader, IMG_ID, Input, OPEN_ID, Operation, Place, Schema, Success,
 };
 
 /// The moment of all examples.
@@ -95,7 +95,7 @@ impl Operation<Problem> {
 /// A page of a list.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "{T}Page")]
-pub(super) struct Page<T> {
+pub(super) struct ListBody<T> {
     pub(super) items: Vec<T>,
     /// What to send as `after` for the next page. It is null on the last page.
     pub(super) next: Option<String>,
@@ -144,6 +144,6 @@ pub(super) fn after<T>(
 }
 
 /// Reads a moment.
-pub(super) fn moment(field: Asked<'_, '_>) -> Result<Option<OffsetDateTime>, FieldError> {
+pub(super) fn moment(field: FieldReader<'_, '_>) -> Result<Option<OffsetDateTime>, FieldError> {
     field.demand("format", "date-time").optional_as::<String, _>(moment::parse)
 }

@@ -11,11 +11,11 @@ use store::StoreError;
 
 use super::describe::{PAGE_ITEMS, PAGE_ITEMS_MAX, segment};
 use super::messages::example;
-use super::problem::{Kind, Problem, ProblemBody};
-use super::routes::{Access, ROUTES, Route};
+use super::problem::{Problem, ProblemBody, ProblemKind};
+use super::routes::{AdminRoute, ROUTES, RouteEffect};
 use crate::config::Config;
 use crate::http::body::{too_large, too_slow, too_slow_for_pace};
-use crate::openapi::{self, Api, Document, Example, Field, Operation, Place, Refused, schema};
+use crate::openapi::{self, Api, Document, Example, Field, Operation, Place, WireRefusal, schema};
 use crate::operator::Reach;
 
 /// The API key of all examples. It is not valid.
@@ -26,7 +26,7 @@ pub const EXAMPLE_REQUEST_ID: &str = "8d7b1d2e6a0f4c3b0000000000000001";
 pub(super) const EXAMPLE_IDEMPOTENCY_KEY: &str = "0b1f7c62-3f0e-4d0a-9a52-7a1f6a1c9e11";
 
 /// A row of the route table with its description.
-pub type DescribedRoute = openapi::Described<Route, Problem>;
+pub type DescribedRoute = openapi::Described<AdminRoute, Problem>;
 
 /// Every call of the admin API, in the order of the route table, as these settings make it.
 #[must_use]
@@ -35,7 +35,7 @@ pub fn calls(config: &Config) -> Vec<DescribedRoute> {
         let names = route.path.split('/').filter_map(|name| name.strip_prefix('{')?.strip_suffix('}'));
         let (segments, mut missing): (Vec<_>, Vec<_>) = names.map(segment).unzip();
         let mut operation = (route.describe)().with(Place::Path, segments);
-        if route.access == Access::Once {
+        if route.access == RouteEffect::Once {
             let words = "A new key for this write, and the same for its repeats.";
             let key = Field::required::<IdempotencyKey>("Idempotency-Key", EXAMPLE_IDEMPOTENCY_KEY, words);
             operation = operation.with(Place::Header, [key]);
@@ -77,29 +77,36 @@ const TAGS: [(&str, &str); 7] = [
     ("Operator log", "What operators did."),
 ];
 
-fn rendered(DescribedRoute { route, mut operation }: DescribedRoute) -> openapi::Call {
-    if route.access == Access::Once {
+fn rendered(DescribedRoute { route, mut operation }: DescribedRoute) -> openapi::DocumentedCall {
+    if route.access == RouteEffect::Once {
         for success in &mut operation.successes {
             let words = "`true` when another try has made the change.";
             success.headers.push(("Idempotent-Replayed", words, "true".to_owned()));
         }
     }
-    let operation = operation.rendered(|problem| Refused {
+    let operation = operation.rendered(|problem| WireRefusal {
         status: problem.kind.status().as_u16(),
         code: problem.kind.name().to_owned(),
         body: json!(problem.body(EXAMPLE_REQUEST_ID)),
-        waits: problem.kind == Kind::Unavailable,
+        waits: problem.kind == ProblemKind::Unavailable,
     });
     let refusal = schema::<ProblemBody<'static>>();
-    openapi::Call { id: route.id, method: route.method, path: route.path, tag: route.tag, operation, refusal }
+    openapi::DocumentedCall {
+        id: route.id,
+        method: route.method,
+        path: route.path,
+        tag: route.tag,
+        operation,
+        refusal,
+    }
 }
 
-fn refusals_in_words(refusals: &[&Example<Refused>]) -> String {
+fn refusals_in_words(refusals: &[&Example<WireRefusal>]) -> String {
     refusals.iter().map(|example| example.summary).collect::<Vec<_>>().join(" ")
 }
 
 /// What every call of such a route can answer.
-fn general(route: &Route, operation: &Operation<Problem>, config: &Config) -> Vec<Example<Problem>> {
+fn general(route: &AdminRoute, operation: &Operation<Problem>, config: &Config) -> Vec<Example<Problem>> {
     let mut problems = vec![example::key_missing(), example::key_unknown(), example::key_revoked()];
     if route.need != Need::Read {
         problems.push(example::not_for_role());
@@ -107,14 +114,14 @@ fn general(route: &Route, operation: &Operation<Problem>, config: &Config) -> Ve
     if route.reach() == Reach::AllApps {
         problems.push(example::all_apps_only());
     }
-    if route.access == Access::File {
+    if route.access == RouteEffect::File {
         let (bytes_max, timeout) = (route.access.body_bytes_max(), config.http.body_timeout);
         problems.extend([
             Example::new("body_too_slow", "The body comes too slowly.", too_slow_for_pace(timeout)),
             Example::new("body_too_large", "The body is larger than accepted.", too_large(bytes_max)),
             example::not_csv(),
         ]);
-    } else if route.access != Access::Read {
+    } else if route.access != RouteEffect::Read {
         let known = operation.fields_in(Place::Body).map(|field| field.name);
         let colour = Fields::typed([("colour", FieldValue::Text("red".to_owned()))]);
         let unknown = colour.only(&known.collect::<Vec<_>>()).expect_err("the example has an unknown field");
@@ -128,7 +135,7 @@ fn general(route: &Route, operation: &Operation<Problem>, config: &Config) -> Ve
             example::not_json(),
         ]);
     }
-    if route.access == Access::Once {
+    if route.access == RouteEffect::Once {
         problems.extend([example::idempotency_key_missing(), example::idempotency_key_reused()]);
     }
     problems.extend([
@@ -164,7 +171,7 @@ fn introduction() -> String {
         `detail`, `instance` (the id of the request in the log), and `errors` with the fields at fault.\n\n"
     );
     text.push_str("| type | status | what to do |\n|---|---|---|\n");
-    for kind in Kind::ALL {
+    for kind in ProblemKind::ALL {
         let _ = writeln!(text, "| `{}` | {} | {} |", kind.uri(), kind.status().as_u16(), kind.remedy());
     }
     text

@@ -12,7 +12,7 @@ use store::{Awaited, Event, EventCursor, EventFilter, EventPage};
 use tokio::time::Instant;
 
 use super::call::Call;
-use super::describe::{MOMENT, Page, after, answers};
+use super::describe::{ListBody, MOMENT, after, answers};
 use super::messages::{cursor_too_old, cursor_unknown, example};
 use super::problem::Problem;
 use super::receivers::EVENT_ID;
@@ -30,7 +30,7 @@ routes! { "Notifications":
     /// What happened in all apps, or in one, in an order in which nothing is ever added before what was read. `next`
     /// is always a cursor: with it as `after` the feed goes on. With `wait` the answer comes as soon as there is an
     /// event.
-    GET "/events", "listEvents", Read(Read, OwnApps): list -> Page<FeedItem> =>
+    GET "/events", "listEvents", Read(Read, OwnApps): list -> ListBody<FeedItem> =>
         answers("read", "Events in their order, and where to go on.", json!({
             "items": [{
                 "id": EVENT_ID, "type": "wallet.credited", "timestamp": MOMENT, "app_id": APP_ID,
@@ -71,14 +71,14 @@ impl From<Event> for FeedItem {
 }
 
 /// What a caller asks of the feed.
-struct Asked {
+struct FeedQuery {
     filter: EventFilter,
     wait: Duration,
     after: Option<EventCursor>,
 }
 
-async fn list(state: &AppState, call: &Call) -> Result<Page<FeedItem>, Problem> {
-    let (Asked { filter, wait, after }, limit) = (call.read(feed)?, call.limit()?);
+async fn list(state: &AppState, call: &Call) -> Result<ListBody<FeedItem>, Problem> {
+    let (FeedQuery { filter, wait, after }, limit) = (call.read(feed)?, call.limit()?);
     let filter = EventFilter { apps: call.apps().clone(), ..filter };
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut after = after.unwrap_or(EventCursor::START);
@@ -140,17 +140,17 @@ async fn hold(
     }
 }
 
-fn page(events: Vec<Event>, next: EventCursor) -> Page<FeedItem> {
-    Page { items: events.into_iter().map(FeedItem::from).collect(), next: Some(next.to_string()) }
+fn page(events: Vec<Event>, next: EventCursor) -> ListBody<FeedItem> {
+    ListBody { items: events.into_iter().map(FeedItem::from).collect(), next: Some(next.to_string()) }
 }
 
-fn feed(query: &mut Input<'_>) -> Result<Asked, FieldError> {
+fn feed(query: &mut Input<'_>) -> Result<FeedQuery, FieldError> {
     let app_id = query.field("app_id", "Of this app alone.").example(APP_ID).optional(AppId::parse)?;
     let of =
         query.field("type", "Of this type alone.").example("wallet.credited").optional(EventType::parse)?;
     let about = "How many seconds to wait for an event, if there is none.";
     let wait = query.field("wait", about).integer(0, WAIT_SECONDS_MAX)?;
-    Ok(Asked {
+    Ok(FeedQuery {
         filter: EventFilter { app_id, types: of.into_iter().collect(), ..EventFilter::default() },
         wait: Duration::from_secs(wait.and_then(|wait| u64::try_from(wait).ok()).unwrap_or(0)),
         after: after(query, EventCursor::parse)?,

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use store::{ListedKind, NumberRecord, SaleCursor, SaleFilter, SaleRow, Zone};
 
 use super::call::Call;
-use super::describe::{MOMENT, Page, after, answers, lists, moment};
+use super::describe::{ListBody, MOMENT, after, answers, lists, moment};
 use super::messages::{example, no_app, no_exchange};
 use super::problem::Problem;
 use super::routes::routes;
@@ -27,7 +27,7 @@ routes! { "Exchanges":
     ///
     /// Exchanges, presents and cancels of an app, or of all, newest first. A cancel has the zone and the product of its
     /// exchange. A page looks through 100,000 entries of an app at most: it may be empty and have a `next`.
-    GET "/exchanges", "listExchanges", Read(Read, OwnApps): list -> Page<SaleRow> =>
+    GET "/exchanges", "listExchanges", Read(Read, OwnApps): list -> ListBody<SaleRow> =>
         lists("A page of exchanges.", &json!({
             "app_id": APP_ID, "kind": "exchange", "biz_no": BIZ_NO, "ref": null, "pay_biz_no": null, "open_id": OPEN_ID,
             "zone_id": "z1_r1", "product_name": "Double-up card", "amount": 60, "free_change": 0, "charge_change": -60,
@@ -73,12 +73,12 @@ routes! { "Exchanges":
         .refuses([example::no_app()]);
 }
 
-async fn list(state: &AppState, call: &Call) -> Result<Page<SaleRow>, Problem> {
+async fn list(state: &AppState, call: &Call) -> Result<ListBody<SaleRow>, Problem> {
     let (filter, after) = call.read(filter_and_place)?;
     let filter = SaleFilter { apps: call.apps().clone(), ..filter };
     call.demand_period(filter.lacks_period(call.now(state)), "without app_id, zone, product_name and kind")?;
     let found = state.store.sales(&filter, after.as_ref(), call.limit()?).await?;
-    Ok(Page { items: found.items, next: found.next.map(|next| next.to_string()) })
+    Ok(ListBody { items: found.items, next: found.next.map(|next| next.to_string()) })
 }
 
 fn filter_and_place(query: &mut Input<'_>) -> Result<(SaleFilter, Option<SaleCursor>), FieldError> {

@@ -10,20 +10,24 @@ use store::EarlierAnswer;
 
 use super::call::Call;
 use super::problem::Problem;
-use super::routes::Answer;
-use super::{Route, messages};
+use super::routes::AdminAnswer;
+use super::{AdminRoute, messages};
 use crate::state::AppState;
 
 /// What a request is answered.
-pub(super) struct Answered {
-    pub(super) answer: Answer,
+pub(super) struct IdempotentAnswer {
+    pub(super) answer: AdminAnswer,
     /// Whether another try has made the change.
     pub(super) replayed: bool,
 }
 
 /// Carries out a request, unless it has taken effect before.
-pub(super) async fn carry_out(route: &Route, state: &AppState, call: &Call) -> Result<Answered, Problem> {
-    let now = |answer| Answered { answer, replayed: false };
+pub(super) async fn carry_out(
+    route: &AdminRoute,
+    state: &AppState,
+    call: &Call,
+) -> Result<IdempotentAnswer, Problem> {
+    let now = |answer| IdempotentAnswer { answer, replayed: false };
     let Some(request) = &call.once else { return (route.handler)(state, call).await.map(now) };
     if let Some(earlier) = earlier(state, request).await? {
         return Ok(earlier);
@@ -36,17 +40,17 @@ pub(super) async fn carry_out(route: &Route, state: &AppState, call: &Call) -> R
     }
     let answer = outcome?;
     // What takes effect once answers no file.
-    if let Answer::Json(body) = &answer {
+    if let AdminAnswer::Json(body) = &answer {
         state.store.store_answer_without_change(request, body).await?;
     }
     Ok(earlier(state, request).await?.unwrap_or_else(|| now(answer)))
 }
 
-async fn earlier(state: &AppState, request: &IdempotentRequest) -> Result<Option<Answered>, Problem> {
+async fn earlier(state: &AppState, request: &IdempotentRequest) -> Result<Option<IdempotentAnswer>, Problem> {
     match state.store.earlier_answer(request).await? {
         EarlierAnswer::None => Ok(None),
         EarlierAnswer::Answered { body, by_another_attempt } => {
-            Ok(Some(Answered { answer: Answer::Json(body), replayed: by_another_attempt }))
+            Ok(Some(IdempotentAnswer { answer: AdminAnswer::Json(body), replayed: by_another_attempt }))
         }
         EarlierAnswer::OtherContent => {
             Err(messages::idempotency_key_reused(request.idempotency_key.as_str()))

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use store::{BlobHash, Block, ImageCursor, ImageFilter, ImageKey, StoredImage};
 
 use super::call::Call;
-use super::describe::{MOMENT, Page, after, answers, lists, moment};
+use super::describe::{ListBody, MOMENT, after, answers, lists, moment};
 use super::messages::{example, no_block, no_image};
 use super::problem::Problem;
 use super::routes::routes;
@@ -21,7 +21,7 @@ routes! { "Images":
     /// List images
     ///
     /// Uploaded images of all apps, newest first.
-    GET "/images", "listImages", Read(Read, OwnApps): list -> Page<StoredImage> =>
+    GET "/images", "listImages", Read(Read, OwnApps): list -> ListBody<StoredImage> =>
         lists("A page of images.", &image_example())
             .query(filter)
             .wrong("blocked", "expected true or false, got \"yes\"");
@@ -55,10 +55,10 @@ async fn find(state: &AppState, call: &Call) -> Result<StoredImage, Problem> {
     image.ok_or_else(|| no_image(&img_id))
 }
 
-async fn list(state: &AppState, call: &Call) -> Result<Page<StoredImage>, Problem> {
+async fn list(state: &AppState, call: &Call) -> Result<ListBody<StoredImage>, Problem> {
     let filter = ImageFilter { apps: call.apps().clone(), ..call.read(filter)? };
     let found = state.store.images(&filter, call.limit()?).await?;
-    Ok(Page { items: found.items, next: found.next.map(|next| next.to_string()) })
+    Ok(ListBody { items: found.items, next: found.next.map(|next| next.to_string()) })
 }
 
 fn filter(query: &mut Input<'_>) -> Result<ImageFilter, FieldError> {

@@ -10,7 +10,7 @@ use domain::operation::{app, image, receiver, unknown_app, wallet};
 use super::document::EXAMPLE_IDEMPOTENCY_KEY;
 use super::exchanges::BIZ_NO;
 use super::orders::ORDER_NO;
-use super::problem::{Kind, Problem};
+use super::problem::{Problem, ProblemKind};
 use super::receivers::{EVENT_ID, RECEIVER_ID};
 use crate::openapi::{APP_ID, IMG_ID, OPEN_ID, refusals};
 
@@ -59,19 +59,19 @@ refusals! { Problem:
     key_revoked() => unauthorized("the API key was revoked", ", error=\"invalid_token\"");
     /// The role of the API key does not allow this call.
     not_for_role(name = "dashboard", role = "viewer") =>
-        Problem::new(Kind::Forbidden, format!("the API key {name} has the role {role}, which may not make this call"));
+        Problem::new(ProblemKind::Forbidden, format!("the API key {name} has the role {role}, which may not make this call"));
     /// The API key is for some apps, and this call is about all of them.
     all_apps_only(name = "of-one-app") =>
-        Problem::new(Kind::Forbidden, format!("the API key {name} is for some apps, and this call is about all apps"));
+        Problem::new(ProblemKind::Forbidden, format!("the API key {name} is for some apps, and this call is about all apps"));
     /// The role support gives back no more of an exchange. The text tells how much.
     above_limit(max = 10) => wallet::above_limit(max).into();
     /// The body is of another type.
-    not_json() => Problem::new(Kind::UnsupportedMediaType, "content-type: expected application/json");
+    not_json() => Problem::new(ProblemKind::UnsupportedMediaType, "content-type: expected application/json");
     /// The body is of another type.
-    not_csv() => Problem::new(Kind::UnsupportedMediaType, "content-type: expected text/csv");
+    not_csv() => Problem::new(ProblemKind::UnsupportedMediaType, "content-type: expected text/csv");
     /// There is no idempotency key, or it is not valid.
     idempotency_key_missing() => Problem::new(
-        Kind::BadRequest,
+        ProblemKind::BadRequest,
         format!(
             "expected one header Idempotency-Key of {}: a fresh one for each write, the same for its repeats",
             IdempotencyKey::EXPECTED
@@ -79,17 +79,17 @@ refusals! { Problem:
     );
     /// The idempotency key was used for another request within a day.
     idempotency_key_reused(key = EXAMPLE_IDEMPOTENCY_KEY) => Problem::new(
-        Kind::IdempotencyKeyReused,
+        ProblemKind::IdempotencyKeyReused,
         format!("the idempotency key {key} was used for another request within a day"),
     );
 }
 
 fn conflict(detail: impl Display) -> Problem {
-    Problem::new(Kind::Conflict, detail.to_string())
+    Problem::new(ProblemKind::Conflict, detail.to_string())
 }
 
 fn unauthorized(detail: &str, error: &str) -> Problem {
     let challenge = HeaderValue::from_str(&format!("Bearer realm=\"minitill admin\"{error}"));
     let challenge = challenge.unwrap_or(HeaderValue::from_static("Bearer"));
-    Problem::new(Kind::Unauthorized, detail).with_header(header::WWW_AUTHENTICATE, challenge)
+    Problem::new(ProblemKind::Unauthorized, detail).with_header(header::WWW_AUTHENTICATE, challenge)
 }

@@ -35,11 +35,11 @@ use serde_json::Value;
 use tracing::Instrument as _;
 
 use self::call::Call;
-use self::describe::Page;
-use self::idempotency::Answered;
-use self::problem::{Kind, Problem};
-use self::routes::Answer;
-use crate::http::client_address::Client;
+use self::describe::ListBody;
+use self::idempotency::IdempotentAnswer;
+use self::problem::{Problem, ProblemKind};
+use self::routes::AdminAnswer;
+use crate::http::client_address::ClientAddress;
 use crate::http::operator_places::Place;
 use crate::http::refusal::{json_response, panic_text};
 use crate::http::refusal_log::Unsuccessful;
@@ -48,7 +48,7 @@ use crate::state::AppState;
 
 pub use self::call::IDEMPOTENCY_KEY;
 pub use self::document::{API_KEY, DescribedRoute, EXAMPLE_REQUEST_ID, calls, document};
-pub use self::routes::{Access, ROUTES, Route};
+pub use self::routes::{AdminRoute, ROUTES, RouteEffect};
 pub use self::wallets::TEXT_BYTES_MAX;
 
 /// Tells that another try of the same request has made the change.
@@ -74,18 +74,19 @@ pub fn routes() -> Router<AppState> {
     router.route("/admin", any(unknown)).route("/admin/{*rest}", any(unknown))
 }
 
-fn method_not_allowed(of_path: &[Route]) -> Problem {
+fn method_not_allowed(of_path: &[AdminRoute]) -> Problem {
     let methods = of_path.iter().map(|route| if route.method == "GET" { "GET, HEAD" } else { route.method });
     let allowed = methods.collect::<Vec<_>>().join(", ");
     let value = HeaderValue::from_str(&allowed).unwrap_or(HeaderValue::from_static(""));
-    Problem::new(Kind::MethodNotAllowed, format!("expected {allowed}")).with_header(header::ALLOW, value)
+    Problem::new(ProblemKind::MethodNotAllowed, format!("expected {allowed}"))
+        .with_header(header::ALLOW, value)
 }
 
 /// Answers a request of a route.
-async fn answer(route: &'static Route, state: AppState, request: Request) -> Response {
+async fn answer(route: &'static AdminRoute, state: AppState, request: Request) -> Response {
     let (id, uri, method) = (request_id(&request), request.uri().clone(), request.method().clone());
-    let Client(client) =
-        Client::of(request.extensions(), request.headers(), &state.config.ops.trusted_proxies);
+    let ClientAddress(client) =
+        ClientAddress::of(request.extensions(), request.headers(), &state.config.ops.trusted_proxies);
     let span = tracing::info_span!("admin", request_id = id.to_str().unwrap_or_default(), client = %client);
     let started = tokio::time::Instant::now();
     let outcome = guarded(serve(route, &state, request)).instrument(span.clone()).await;
@@ -123,16 +124,16 @@ async fn answer(route: &'static Route, state: AppState, request: Request) -> Res
     response
 }
 
-async fn serve(route: &Route, state: &AppState, request: Request) -> Result<Answered, Problem> {
+async fn serve(route: &AdminRoute, state: &AppState, request: Request) -> Result<IdempotentAnswer, Problem> {
     let call = Call::receive(route, state, request).await?;
     call.take_place(state).await?;
     let outcome = idempotency::carry_out(route, state, &call).await;
     let place = call.leave_place();
     match outcome {
         // A file may be made while it is sent.
-        Ok(Answered { answer: Answer::File(file), replayed }) => {
+        Ok(IdempotentAnswer { answer: AdminAnswer::File(file), replayed }) => {
             let file = place.into_iter().fold(file, |file, place| place.with(file));
-            Ok(Answered { answer: Answer::File(file), replayed })
+            Ok(IdempotentAnswer { answer: AdminAnswer::File(file), replayed })
         }
         outcome => {
             place.map(Place::give_back);
@@ -159,14 +160,14 @@ async fn guarded<T>(serving: impl Future<Output = Result<T, Problem>>) -> Result
 /// The call that makes something which has an address.
 const CREATE_APP: &str = "createApp";
 
-fn status_of(route: &Route) -> StatusCode {
+fn status_of(route: &AdminRoute) -> StatusCode {
     if route.id == CREATE_APP { StatusCode::CREATED } else { StatusCode::OK }
 }
 
-fn success(route: &Route, uri: &axum::http::Uri, answered: Answered) -> Response {
+fn success(route: &AdminRoute, uri: &axum::http::Uri, answered: IdempotentAnswer) -> Response {
     let body = match answered.answer {
-        Answer::Json(body) => body,
-        Answer::File(file) => return file,
+        AdminAnswer::Json(body) => body,
+        AdminAnswer::File(file) => return file,
     };
     let mut response = json_response(status_of(route), &body);
     let headers = response.headers_mut();
@@ -197,12 +198,12 @@ fn page_after(uri: &axum::http::Uri, cursor: &str) -> String {
 
 /// A page: at most `limit` elements, and where the next one begins if there are more. The store was asked
 /// for one more than `limit`.
-fn page<T>(mut items: Vec<T>, limit: u32, cursor: impl Fn(&T) -> String) -> Page<T> {
+fn page<T>(mut items: Vec<T>, limit: u32, cursor: impl Fn(&T) -> String) -> ListBody<T> {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let more = items.len() > limit;
     items.truncate(limit);
     let next = items.last().filter(|_| more).map(cursor);
-    Page { items, next }
+    ListBody { items, next }
 }
 
 #[cfg(test)]
@@ -216,7 +217,7 @@ mod tests {
         let problem = guarded::<()>(async { panic!("a secret detail") }).await.unwrap_err();
         assert_eq!(
             (problem.kind, problem.cause.as_deref()),
-            (Kind::SystemError, Some("panic: a secret detail"))
+            (ProblemKind::SystemError, Some("panic: a secret detail"))
         );
         assert!(!format!("{:?}", problem.body("id")).contains("secret"));
     }

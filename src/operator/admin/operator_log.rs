@@ -6,11 +6,11 @@ use serde_json::json;
 use store::{OperatorLogCursor, OperatorLogFilter, OperatorLogLine};
 
 use super::call::Call;
-use super::describe::{MOMENT, Page, after, lists, moment};
+use super::describe::{ListBody, MOMENT, after, lists, moment};
 use super::page;
 use super::problem::Problem;
 use super::routes::routes;
-use crate::openapi::{APP_ID, Asked, Input, OPEN_ID};
+use crate::openapi::{APP_ID, FieldReader, Input, OPEN_ID};
 use crate::state::AppState;
 
 routes! { "Operator log":
@@ -18,7 +18,7 @@ routes! { "Operator log":
     ///
     /// Every change that an operator made, newest first: who, by which way, what, and how it was before and
     /// after. There is no secret in it.
-    GET "/operator-log", "listOperatorLog", Read(Read, OwnApps): list -> Page<OperatorLogLine> =>
+    GET "/operator-log", "listOperatorLog", Read(Read, OwnApps): list -> ListBody<OperatorLogLine> =>
         lists("A page of lines.", &json!({
             "seq": 4, "at": MOMENT, "operator_kind": "command_line", "operator": "tests", "action": "wallet.credit", "app_id": APP_ID,
             "subject": OPEN_ID, "before": { "free_balance": 0, "charge_balance": 0 },
@@ -34,7 +34,7 @@ const SINCE: &str =
 /// Longest text that is looked for, in bytes.
 const LOOKED_FOR_BYTES_MAX: usize = 512;
 
-async fn list(state: &AppState, call: &Call) -> Result<Page<OperatorLogLine>, Problem> {
+async fn list(state: &AppState, call: &Call) -> Result<ListBody<OperatorLogLine>, Problem> {
     let ((filter, after), limit) = (call.read(lines_and_place)?, call.limit()?);
     let filter = OperatorLogFilter { apps: call.apps().clone(), ..filter };
     call.demand_period(filter.lacks_period(call.now(state)), "subject and operator")?;
@@ -58,7 +58,7 @@ fn lines_and_place(
 }
 
 /// Reads a text that is looked for.
-fn looked_for(field: Asked<'_, '_>) -> Result<Option<String>, FieldError> {
+fn looked_for(field: FieldReader<'_, '_>) -> Result<Option<String>, FieldError> {
     let field = field.demand("minLength", 1).demand("maxLength", LOOKED_FOR_BYTES_MAX);
     field.optional(|text| {
         let fits = (1..=LOOKED_FOR_BYTES_MAX).contains(&text.len());

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use store::{OrderCursor, OrderEvent, OrderFilter, OrderPayment, StoredOrder};
 
 use super::call::Call;
-use super::describe::{MOMENT, Page, after, answers, lists};
+use super::describe::{ListBody, MOMENT, after, answers, lists};
 use super::messages::no_order;
 use super::problem::Problem;
 use super::routes::routes;
-use crate::openapi::{APP_ID, Asked, IMG_ID, Input, OPEN_ID};
+use crate::openapi::{APP_ID, FieldReader, IMG_ID, Input, OPEN_ID};
 use crate::state::AppState;
 
 routes! { "Orders":
@@ -25,7 +25,7 @@ routes! { "Orders":
     ///
     /// Orders of all apps as developers have reported them, by the time they were created, newest first.
     /// With `status=open`, `longer=1d` and `sort=oldest` it lists stuck orders.
-    GET "/orders", "listOrders", Read(Read, OwnApps): list -> Page<StoredOrder> =>
+    GET "/orders", "listOrders", Read(Read, OwnApps): list -> ListBody<StoredOrder> =>
         lists("A page of orders.", &order_example())
             .query(filter)
             .wrong("status", "expected open or a status code: 1 to 6 or 10 to 15, got \"7\"");
@@ -34,10 +34,10 @@ routes! { "Orders":
 /// Reports of an order that are shown with it, the newest. The description of the route says it too.
 const ORDER_EVENTS_MAX: u32 = 100;
 
-async fn list(state: &AppState, call: &Call) -> Result<Page<StoredOrder>, Problem> {
+async fn list(state: &AppState, call: &Call) -> Result<ListBody<StoredOrder>, Problem> {
     let filter = OrderFilter { apps: call.apps().clone(), ..call.read(filter)? };
     let found = state.store.orders(&filter, call.limit()?).await?;
-    Ok(Page { items: found.items, next: found.next.map(|next| next.to_string()) })
+    Ok(ListBody { items: found.items, next: found.next.map(|next| next.to_string()) })
 }
 
 fn filter(query: &mut Input<'_>) -> Result<OrderFilter, FieldError> {
@@ -72,7 +72,7 @@ fn filter(query: &mut Input<'_>) -> Result<OrderFilter, FieldError> {
     })
 }
 
-fn millis(field: Asked<'_, '_>) -> Result<Option<i64>, FieldError> {
+fn millis(field: FieldReader<'_, '_>) -> Result<Option<i64>, FieldError> {
     field.demand("minimum", 0).optional(|text| parse_integer(text, 0, i64::MAX, "milliseconds since 1970"))
 }
 

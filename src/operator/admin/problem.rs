@@ -1,11 +1,13 @@
 //! Problem details (RFC 9457): the error responses of the admin API.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use domain::fields::{FieldError, UnreadableFields};
 use domain::operation::{OperationRefusal, RefusalKind, Subject};
+use domain::redaction::redacted;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -23,11 +25,11 @@ macro_rules! kinds {
     ($(#[doc = $title:literal] $kind:ident = $name:literal, $status:ident, $remedy:literal;)+) => {
         /// The kinds of problems. Their names never change.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum Kind {
+        pub enum ProblemKind {
             $(#[doc = $title] $kind,)+
         }
 
-        impl Kind {
+        impl ProblemKind {
             /// Every kind, in the order of the enum.
             pub const ALL: [Self; [$(Self::$kind),+].len()] = [$(Self::$kind),+];
 
@@ -91,7 +93,7 @@ kinds! {
         "Repeat after `Retry-After`, a write with the same idempotency key.";
 }
 
-impl Kind {
+impl ProblemKind {
     /// Where it is told of, from the operator's listener.
     #[must_use]
     pub fn uri(self) -> String {
@@ -103,7 +105,7 @@ impl Kind {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Problem {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: ProblemKind,
     /// What is wrong here, for people; never a secret.
     pub detail: String,
     /// Fields at fault, each with what is wrong with it.
@@ -116,14 +118,18 @@ pub struct Problem {
 
 impl Problem {
     /// A problem without more.
-    pub(super) fn new(kind: Kind, detail: impl Into<String>) -> Self {
+    pub(super) fn new(kind: ProblemKind, detail: impl Into<String>) -> Self {
         Self { kind, detail: detail.into(), errors: Vec::new(), header: None, cause: None }
     }
 
     /// Fields that are wrong.
     pub(super) fn invalid(errors: Vec<FieldProblem>) -> Self {
         let named: Vec<&str> = errors.iter().map(|error| error.field.as_str()).collect();
-        Self { detail: format!("wrong: {}", named.join(", ")), errors, ..Self::new(Kind::InvalidField, "") }
+        Self {
+            detail: format!("wrong: {}", named.join(", ")),
+            errors,
+            ..Self::new(ProblemKind::InvalidField, "")
+        }
     }
 
     /// One field that is wrong.
@@ -133,23 +139,24 @@ impl Problem {
 
     /// There is no such thing, in words that follow "there is".
     pub(super) fn none(what: impl std::fmt::Display) -> Self {
-        Self::new(Kind::NotFound, format!("there is {what}"))
+        Self::new(ProblemKind::NotFound, format!("there is {what}"))
     }
 
     /// A fault of ours.
     pub(super) fn internal(cause: impl Into<String>) -> Self {
         let detail = "the cause stands in the service's log under this instance";
-        Self { cause: Some(cause.into()), ..Self::new(Kind::SystemError, detail) }
+        Self { cause: Some(cause.into()), ..Self::new(ProblemKind::SystemError, detail) }
     }
 
     /// Too much of the same is under way. It changes nothing to ask again.
     pub(super) fn busy(detail: impl Into<String>) -> Self {
-        Self::new(Kind::Unavailable, detail).with_header(header::RETRY_AFTER, RETRY_AFTER_SECONDS.into())
+        Self::new(ProblemKind::Unavailable, detail)
+            .with_header(header::RETRY_AFTER, RETRY_AFTER_SECONDS.into())
     }
 
     fn unavailable(cause: String) -> Self {
         let detail = "the database is away or too busy; nothing is known to be done";
-        let unavailable = Self { cause: Some(cause), ..Self::new(Kind::Unavailable, detail) };
+        let unavailable = Self { cause: Some(cause), ..Self::new(ProblemKind::Unavailable, detail) };
         unavailable.with_header(header::RETRY_AFTER, RETRY_AFTER_SECONDS.into())
     }
 
@@ -162,8 +169,8 @@ impl Problem {
     #[must_use]
     pub fn body(&self, request_id: &str) -> ProblemBody<'_> {
         ProblemBody {
-            detail: &self.detail,
-            errors: &self.errors,
+            detail: redacted(&self.detail),
+            errors: self.errors.iter().map(FieldProblem::redacted).collect(),
             instance: utf8_percent_encode(request_id, UNRESERVED).to_string(),
             status: self.kind.status().as_u16(),
             title: self.kind.title(),
@@ -187,10 +194,10 @@ impl Problem {
 #[schemars(rename = "Problem")]
 pub struct ProblemBody<'a> {
     /// What is wrong here.
-    detail: &'a str,
+    detail: Cow<'a, str>,
     /// The fields at fault.
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    errors: &'a [FieldProblem],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    errors: Vec<FieldProblem>,
     /// The request's id.
     #[schemars(extend("format" = "uri-reference"))]
     instance: String,
@@ -201,7 +208,7 @@ pub struct ProblemBody<'a> {
     title: &'static str,
     /// What kind of problem it is: an address that explains it.
     #[serde(rename = "type")]
-    #[schemars(extend("format" = "uri-reference", "enum" = Kind::ALL.map(Kind::uri)))]
+    #[schemars(extend("format" = "uri-reference", "enum" = ProblemKind::ALL.map(ProblemKind::uri)))]
     kind: String,
 }
 
@@ -214,8 +221,15 @@ pub struct FieldProblem {
     field: String,
 }
 
+impl FieldProblem {
+    /// The same without what looks like a credential (contract 2.8.5).
+    fn redacted(&self) -> Self {
+        Self { detail: redacted(&self.detail).into_owned(), field: redacted(&self.field).into_owned() }
+    }
+}
+
 fn statuses() -> BTreeSet<u16> {
-    Kind::ALL.map(|kind| kind.status().as_u16()).into_iter().collect()
+    ProblemKind::ALL.map(|kind| kind.status().as_u16()).into_iter().collect()
 }
 
 impl From<StoreError> for Problem {
@@ -252,11 +266,11 @@ impl From<OperationRefusal> for Problem {
                 let next = format!(
                     "a login makes a player known, and so do POST /apps/{app_id}/users and a credit with \"create\": true"
                 );
-                Self::new(Kind::NotFound, format!("{detail}; {next}"))
+                Self::new(ProblemKind::NotFound, format!("{detail}; {next}"))
             }
-            RefusalKind::Unknown(_) => Self::new(Kind::NotFound, detail),
-            RefusalKind::Conflict | RefusalKind::Limit => Self::new(Kind::Conflict, detail),
-            RefusalKind::NotAllowed => Self::new(Kind::Forbidden, detail),
+            RefusalKind::Unknown(_) => Self::new(ProblemKind::NotFound, detail),
+            RefusalKind::Conflict | RefusalKind::Limit => Self::new(ProblemKind::Conflict, detail),
+            RefusalKind::NotAllowed => Self::new(ProblemKind::Forbidden, detail),
             RefusalKind::Invalid(field) => Self::field(field, detail),
         }
     }
@@ -283,7 +297,7 @@ impl From<Vec<FieldError>> for Problem {
 /// A query that cannot be read.
 impl From<UnreadableFields> for Problem {
     fn from(error: UnreadableFields) -> Self {
-        Self::new(Kind::BadRequest, error.to_string())
+        Self::new(ProblemKind::BadRequest, error.to_string())
     }
 }
 
@@ -291,14 +305,15 @@ impl From<UnreadableFields> for Problem {
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
         let kind = match refusal.transport {
-            Some(StatusCode::REQUEST_TIMEOUT) => Kind::RequestTimeout,
-            Some(StatusCode::PAYLOAD_TOO_LARGE) => Kind::ContentTooLarge,
-            Some(StatusCode::SERVICE_UNAVAILABLE) => Kind::Unavailable,
-            Some(_) | None => Kind::BadRequest,
+            Some(StatusCode::REQUEST_TIMEOUT) => ProblemKind::RequestTimeout,
+            Some(StatusCode::PAYLOAD_TOO_LARGE) => ProblemKind::ContentTooLarge,
+            Some(StatusCode::UNSUPPORTED_MEDIA_TYPE) => ProblemKind::UnsupportedMediaType,
+            Some(StatusCode::SERVICE_UNAVAILABLE) => ProblemKind::Unavailable,
+            Some(_) | None => ProblemKind::BadRequest,
         };
         let problem = Self { cause: refusal.cause, ..Self::new(kind, refusal.message.english()) };
         match kind {
-            Kind::Unavailable => problem.with_header(header::RETRY_AFTER, RETRY_AFTER_SECONDS.into()),
+            ProblemKind::Unavailable => problem.with_header(header::RETRY_AFTER, RETRY_AFTER_SECONDS.into()),
             _ => problem,
         }
     }

@@ -7,14 +7,14 @@ use domain::operation::receiver::{
     AddedReceiver, NewReceiver, NewReceiverSecret, ReceiverCommand, ReceiverReport, RemovedReceiver, Resend,
     Resent,
 };
-use domain::receiver::{Receiver, ReceiverFormat, ReceiverId, TimeSpan};
+use domain::receiver::{Receiver, ReceiverFormat, ReceiverId, TimeBounds};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 use store::{FailedEvent, ReceiverDetail};
 
 use super::call::Call;
-use super::describe::{MOMENT, Page, after, answers, lists, moment};
+use super::describe::{ListBody, MOMENT, after, answers, lists, moment};
 use super::messages::{example, no_app, no_receiver};
 use super::page;
 use super::problem::Problem;
@@ -26,7 +26,7 @@ routes! { "Notifications":
     /// List an app's receivers
     ///
     /// All of them, oldest first: there are at most five.
-    GET "/apps/{app_id}/receivers", "listReceivers", Read(Read): list -> Page<Receiver> =>
+    GET "/apps/{app_id}/receivers", "listReceivers", Read(Read): list -> ListBody<Receiver> =>
         lists("The receivers.", &receiver_example("active"));
     /// Add a receiver
     ///
@@ -80,7 +80,7 @@ routes! { "Notifications":
     /// List failed events
     ///
     /// Events that the receiver did not take at any try, oldest first.
-    GET "/apps/{app_id}/receivers/{receiver_id}/failed", "listFailedEvents", Read(Read): failed -> Page<FailedEvent> =>
+    GET "/apps/{app_id}/receivers/{receiver_id}/failed", "listFailedEvents", Read(Read): failed -> ListBody<FailedEvent> =>
         lists("A page of events.", &json!({
             "event_id": EVENT_ID, "type": "exchange.succeeded", "tries": 11, "last_at": MOMENT, "status": 500,
             "error": "expected 2xx, got 500",
@@ -113,14 +113,14 @@ struct Tested {
     body: String,
 }
 
-async fn list(state: &AppState, call: &Call) -> Result<Page<Receiver>, Problem> {
+async fn list(state: &AppState, call: &Call) -> Result<ListBody<Receiver>, Problem> {
     call.fields.only(&[])?;
     let app_id = call.app_id()?;
     let items = state.store.receivers(&app_id).await?;
     if items.is_empty() {
         require_app(state, &app_id).await?;
     }
-    Ok(Page { items, next: None })
+    Ok(ListBody { items, next: None })
 }
 
 async fn add(state: &AppState, call: &Call) -> Result<AddedReceiver, Problem> {
@@ -184,7 +184,7 @@ async fn test(state: &AppState, call: &Call) -> Result<Tested, Problem> {
     Ok(Tested { event_id: tried.event_id, taken, status: tried.status, error: tried.error, body: tried.body })
 }
 
-async fn failed(state: &AppState, call: &Call) -> Result<Page<FailedEvent>, Problem> {
+async fn failed(state: &AppState, call: &Call) -> Result<ListBody<FailedEvent>, Problem> {
     let ((span, after), limit) = (call.read(span_and_place)?, call.limit()?);
     let (app_id, id) = (call.app_id()?, receiver_id(call)?);
     let events = state.store.failed_events(&app_id, &id, span, after.unwrap_or(0), limit + 1).await?;
@@ -201,7 +201,7 @@ async fn resend(state: &AppState, call: &Call) -> Result<Resent, Problem> {
     }
 }
 
-fn span_and_place(query: &mut Input<'_>) -> Result<(TimeSpan, Option<i64>), FieldError> {
+fn span_and_place(query: &mut Input<'_>) -> Result<(TimeBounds, Option<i64>), FieldError> {
     Ok((span(query)?, after(query, parse_no)?))
 }
 
@@ -209,8 +209,8 @@ fn parse_no(text: &str) -> Result<i64, domain::fields::Expected> {
     domain::fields::parse_integer(text, 0, i64::MAX, "a cursor that a page before gave")
 }
 
-fn span(input: &mut Input<'_>) -> Result<TimeSpan, FieldError> {
-    Ok(TimeSpan {
+fn span(input: &mut Input<'_>) -> Result<TimeBounds, FieldError> {
+    Ok(TimeBounds {
         since: moment(input.field("since", "Of changes at or after this moment."))?,
         until: moment(input.field("until", "Of changes before this moment."))?,
     })

@@ -6,7 +6,7 @@ use domain::fields::FieldError;
 use serde_json::json;
 use store::{BillColumn, Comparison, ReconcileError};
 
-use super::books::{Asked, asked_with};
+use super::books::{BooksQuery, asked_with};
 use super::call::Call;
 use super::describe::answers;
 use super::messages::{example, no_app};
@@ -48,7 +48,7 @@ routes! { "Reports":
 const FILE: &str = "order,coins,shop\norder1001,-6,north\norder1002,-60,north\n,0,sum\n";
 
 /// What a file is compared with, and what its columns are.
-fn asked(query: &mut Input<'_>) -> Result<(Asked, Vec<(String, BillColumn)>), FieldError> {
+fn asked(query: &mut Input<'_>) -> Result<(BooksQuery, Vec<(String, BillColumn)>), FieldError> {
     let asked = asked_with(query, None)?;
     let mut map = Vec::new();
     for (column, name) in COLUMN_FIELDS {

@@ -13,7 +13,7 @@ use super::describe::answers;
 use super::messages::example;
 use super::problem::Problem;
 use super::routes::routes;
-use crate::openapi::{APP_ID, Asked, Input};
+use crate::openapi::{APP_ID, FieldReader, Input};
 use crate::state::AppState;
 
 routes! { "Reports":
@@ -69,6 +69,6 @@ fn query(query: &mut Input<'_>) -> Result<RevenueQuery, FieldError> {
     })
 }
 
-fn given(field: Asked<'_, '_>) -> Result<Option<moment::GivenMoment>, FieldError> {
+fn given(field: FieldReader<'_, '_>) -> Result<Option<moment::GivenMoment>, FieldError> {
     field.optional_as::<String, _>(moment::parse_given)
 }

@@ -28,7 +28,7 @@ const MANY_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// How a route takes effect. What its caller must be allowed is its [`Need`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
+pub enum RouteEffect {
     /// Reads.
     Read,
     /// Changes nothing, but is no GET.
@@ -43,7 +43,7 @@ pub enum Access {
     Many,
 }
 
-impl Access {
+impl RouteEffect {
     /// The largest body of a request, in bytes.
     pub(super) fn body_bytes_max(self) -> usize {
         match self {
@@ -56,7 +56,7 @@ impl Access {
 
 /// What a route answers.
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(super) enum AdminAnswer {
     /// A JSON value.
     Json(Value),
     /// A file, with its headers.
@@ -67,7 +67,7 @@ pub(super) enum Answer {
 pub(super) trait Answers {
     /// The schema of its JSON.
     fn schema() -> Schema;
-    fn answer(self) -> Answer;
+    fn answer(self) -> AdminAnswer;
 }
 
 impl<T: JsonSchema + Serialize> Answers for T {
@@ -75,8 +75,8 @@ impl<T: JsonSchema + Serialize> Answers for T {
         schema::<T>()
     }
 
-    fn answer(self) -> Answer {
-        Answer::Json(json!(self))
+    fn answer(self) -> AdminAnswer {
+        AdminAnswer::Json(json!(self))
     }
 }
 
@@ -89,17 +89,17 @@ impl Answers for CsvFile {
         Schema::default()
     }
 
-    fn answer(self) -> Answer {
-        Answer::File(self.0)
+    fn answer(self) -> AdminAnswer {
+        AdminAnswer::File(self.0)
     }
 }
 
 /// What answers a route.
-type Handler = for<'a> fn(&'a AppState, &'a Call) -> BoxFuture<'a, Result<Answer, Problem>>;
+type AdminHandler = for<'a> fn(&'a AppState, &'a Call) -> BoxFuture<'a, Result<AdminAnswer, Problem>>;
 
 /// One route of the admin API: one method of one path.
 #[derive(Debug, Clone, Copy)]
-pub struct Route {
+pub struct AdminRoute {
     /// Its method.
     pub method: &'static str,
     /// Its path, with parameters in braces.
@@ -109,18 +109,18 @@ pub struct Route {
     /// Its group in the API's document.
     pub tag: &'static str,
     /// How it takes effect.
-    pub access: Access,
+    pub access: RouteEffect,
     /// What the role of its caller must allow.
     pub need: Need,
     /// Whose data it is about, where its path names no app.
     pub(super) said_reach: Reach,
     pub(super) filter: MethodFilter,
-    pub(super) handler: Handler,
+    pub(super) handler: AdminHandler,
     /// What the API's document says of it.
     pub describe: fn() -> Operation<Problem>,
 }
 
-impl Route {
+impl AdminRoute {
     /// Whose data it is about.
     #[must_use]
     pub fn reach(&self) -> Reach {
@@ -137,13 +137,13 @@ macro_rules! routes {
     ($tag:literal: $($(#[doc = $words:literal])+ $method:ident $path:literal, $id:literal, $access:ident($need:ident $(, $reach:ident)?):
         $handler:ident $([$action:ident])? -> $answer:ty => $described:expr;)+) => {
         /// The routes of this subject, those of a path together.
-        pub(super) const ROUTES: &[super::Route] = &[$(
-            super::Route {
+        pub(super) const ROUTES: &[super::AdminRoute] = &[$(
+            super::AdminRoute {
                 method: stringify!($method),
                 path: concat!("/admin/v1", $path),
                 id: $id,
                 tag: $tag,
-                access: super::Access::$access,
+                access: super::RouteEffect::$access,
                 need: domain::rights::Need::$need,
                 said_reach: [$(crate::operator::Reach::$reach,)? crate::operator::Reach::AllApps][0],
                 filter: axum::routing::MethodFilter::$method,
@@ -160,7 +160,7 @@ macro_rules! routes {
 pub(super) use routes;
 
 /// Every route of the admin API, those of a path together.
-pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
+pub static ROUTES: LazyLock<Vec<AdminRoute>> = LazyLock::new(|| {
     let subjects = [
         apps::ROUTES,
         tokens::ROUTES,

@@ -10,7 +10,7 @@ use store::{EntryKind, LedgerFilter, LedgerRow, PlayerCursor, PlayerFilter, Wall
 
 use super::apps::command;
 use super::call::Call;
-use super::describe::{MOMENT, Page, after, answers, ids, lists, moment};
+use super::describe::{ListBody, MOMENT, after, answers, ids, lists, moment};
 use super::messages::{example, no_app, no_player};
 use super::problem::Problem;
 use super::routes::routes;
@@ -28,7 +28,7 @@ routes! { "Players":
     /// List players
     ///
     /// The players of an app with both purses, by their open ids.
-    GET "/apps/{app_id}/wallets", "listWallets", Read(Read): list -> Page<Wallet> =>
+    GET "/apps/{app_id}/wallets", "listWallets", Read(Read): list -> ListBody<Wallet> =>
         lists("A page of wallets.", &json!(wallet_example()))
             .query(players_and_place)
             .wrong("open_id", "expected 1 to 64 of 0-9A-Za-z_-, got \"o.1\"");
@@ -44,7 +44,7 @@ routes! { "Players":
     /// What went into a wallet and out of it, newest first, each with both balances after it. `text` is
     /// what was bought, or the note of the credit. A page looks through 100,000 entries at most: it may be
     /// empty and have a `next`.
-    GET "/apps/{app_id}/wallets/{open_id}/entries", "listEntries", Read(Read): entries -> Page<LedgerRow> =>
+    GET "/apps/{app_id}/wallets/{open_id}/entries", "listEntries", Read(Read): entries -> ListBody<LedgerRow> =>
         lists("A page of entries.", &json!({
             "seq": 1, "kind": "credit", "biz_no": null, "ref": "start-player-1", "free_change": 40, "charge_change": 100,
             "free_balance": 40, "charge_balance": 100, "at": MOMENT, "text": "", "pay_biz_no": null,
@@ -89,7 +89,7 @@ pub(super) fn line(text: &str) -> Result<String, Expected> {
 }
 
 /// The players of an app, by the beginning of their open ids.
-async fn list(state: &AppState, call: &Call) -> Result<Page<Wallet>, Problem> {
+async fn list(state: &AppState, call: &Call) -> Result<ListBody<Wallet>, Problem> {
     let app_id = call.app_id()?;
     let (open_id, after) = call.read(players_and_place)?;
     let filter = PlayerFilter { app_id: Some(app_id.clone()), open_id, ..PlayerFilter::default() };
@@ -97,7 +97,7 @@ async fn list(state: &AppState, call: &Call) -> Result<Page<Wallet>, Problem> {
     if found.items.is_empty() && state.store.find_app(&app_id).await?.is_none() {
         return Err(no_app(&app_id));
     }
-    Ok(Page { items: found.items, next: found.next.map(|next| next.to_string()) })
+    Ok(ListBody { items: found.items, next: found.next.map(|next| next.to_string()) })
 }
 
 fn players_and_place(query: &mut Input<'_>) -> Result<(Option<OpenId>, Option<PlayerCursor>), FieldError> {
@@ -108,14 +108,14 @@ fn players_and_place(query: &mut Input<'_>) -> Result<(Option<OpenId>, Option<Pl
 }
 
 /// A wallet's ledger, newest first.
-async fn entries(state: &AppState, call: &Call) -> Result<Page<LedgerRow>, Problem> {
+async fn entries(state: &AppState, call: &Call) -> Result<ListBody<LedgerRow>, Problem> {
     let (app_id, open_id) = (call.app_id()?, call.segment("open_id", "player", OpenId::parse)?);
     let (filter, after) = call.read(entries_and_place)?;
     let found = state.store.ledger(&app_id, &open_id, &filter, after, call.limit()?).await?;
     if found.items.is_empty() && !state.store.is_known(&app_id, &open_id).await? {
         return Err(no_player(&app_id, &open_id));
     }
-    Ok(Page { items: found.items, next: found.next.map(|next| next.to_string()) })
+    Ok(ListBody { items: found.items, next: found.next.map(|next| next.to_string()) })
 }
 
 fn entries_and_place(query: &mut Input<'_>) -> Result<(LedgerFilter, Option<i64>), FieldError> {

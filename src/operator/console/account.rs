@@ -13,13 +13,13 @@ use super::i18n::Moment as _;
 use super::page::{Page, render};
 use super::password;
 use super::request::{Answer, ConsoleRequest};
-use super::route::Route;
+use super::route::ConsoleRoute;
 use super::session::SignedIn;
 
-pub(super) const ROUTES: &[Route] = &[
-    Route::page(PATH, || get(page)).of_own_apps(),
-    Route::own("/console/account/password", || post(change_password)),
-    Route::own("/console/account/sessions/end", || post(end_session)),
+pub(super) const ROUTES: &[ConsoleRoute] = &[
+    ConsoleRoute::page(PATH, || get(page)).of_own_apps(),
+    ConsoleRoute::own("/console/account/password", || post(change_password)),
+    ConsoleRoute::own("/console/account/sessions/end", || post(end_session)),
 ];
 
 pub(super) const PATH: &str = "/console/account";
@@ -40,18 +40,21 @@ struct AccountPage<'a> {
     own: &'a str,
 }
 
-async fn page(visit: ConsoleRequest) -> Answer {
-    let sessions = visit.state.store.console_sessions(&visit.user.name).await?;
-    let page =
-        Page { notice: visit.notice(NOTICES), user: Some(&visit.user), ..Page::of_nobody("Your account") };
-    let own = ConsoleSession::id_of(&visit.user.token_hash);
-    render(&AccountPage { page, user: &visit.user, sessions: &sessions, own: &own })
+async fn page(request: ConsoleRequest) -> Answer {
+    let sessions = request.state.store.console_sessions(&request.user.name).await?;
+    let page = Page {
+        notice: request.notice(NOTICES),
+        user: Some(&request.user),
+        ..Page::of_nobody("Your account")
+    };
+    let own = ConsoleSession::id_of(&request.user.token_hash);
+    render(&AccountPage { page, user: &request.user, sessions: &sessions, own: &own })
 }
 
-async fn change_password(visit: ConsoleRequest) -> Answer {
-    let (name, present) = (&visit.user.name, visit.fields.text("password").unwrap_or_default());
+async fn change_password(request: ConsoleRequest) -> Answer {
+    let (name, present) = (&request.user.name, request.fields.text("password").unwrap_or_default());
     // The error of a field would repeat what was typed.
-    let new = NewPassword::parse(visit.fields.text("new_password").unwrap_or_default(), name).map_err(
+    let new = NewPassword::parse(request.fields.text("new_password").unwrap_or_default(), name).map_err(
         |expected| {
             ConsoleError::bad_request(text!(
                 "New password: {expected}.",
@@ -59,19 +62,19 @@ async fn change_password(visit: ConsoleRequest) -> Answer {
             ))
         },
     )?;
-    if visit.fields.text("repeated_password") != Some(new.as_str()) {
+    if request.fields.text("repeated_password") != Some(new.as_str()) {
         return Err(ConsoleError::bad_request("The two new passwords are different."));
     }
-    let present = password::verify(&visit.state, visit.client, name, present, None).await?;
+    let present = password::verify(&request.state, request.client, name, present, None).await?;
     let present = present.ok_or(ConsoleError::WRONG_PASSWORD)?;
-    let new = password::hash(&visit.state, visit.client, new).await?;
-    let command = UserCommand::OwnPassword { present, new, session: visit.user.token_hash };
-    visit.state.store.change_console_user(&visit.oneself()?, name, command).await?;
+    let new = password::hash(&request.state, request.client, new).await?;
+    let command = UserCommand::OwnPassword { present, new, session: request.user.token_hash };
+    request.state.store.change_console_user(&request.oneself()?, name, command).await?;
     Ok(Redirect::to("/console/account?done=password").into_response())
 }
 
-async fn end_session(visit: ConsoleRequest) -> Answer {
-    let command = UserCommand::EndSession(visit.text("session").to_owned());
-    visit.state.store.change_console_user(&visit.oneself()?, &visit.user.name, command).await?;
+async fn end_session(request: ConsoleRequest) -> Answer {
+    let command = UserCommand::EndSession(request.text("session").to_owned());
+    request.state.store.change_console_user(&request.oneself()?, &request.user.name, command).await?;
     Ok(Redirect::to("/console/account?done=session").into_response())
 }

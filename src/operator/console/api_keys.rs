@@ -11,14 +11,14 @@ use store::ApiKeySummary;
 use super::i18n::Moment as _;
 use super::page::{Page, Section, Shown as _, render};
 use super::request::{Answer, ConsoleRequest};
-use super::route::Route;
+use super::route::ConsoleRoute;
 use super::shown_once::ShownOnce;
 use super::users::rights;
 
-pub(super) const ROUTES: &[Route] = &[
-    Route::page(PATH, || get(list)),
-    Route::proven(Need::Administer, PATH, || post(create)),
-    Route::proven(Need::Administer, "/console/api-keys/revoke", || post(revoke)),
+pub(super) const ROUTES: &[ConsoleRoute] = &[
+    ConsoleRoute::page(PATH, || get(list)),
+    ConsoleRoute::proven(Need::Administer, PATH, || post(create)),
+    ConsoleRoute::proven(Need::Administer, "/console/api-keys/revoke", || post(revoke)),
 ];
 
 const PATH: &str = Section::API_KEYS.path;
@@ -33,17 +33,17 @@ struct ApiKeysPage<'a> {
     keys: &'a [ApiKeySummary],
 }
 
-async fn list(visit: ConsoleRequest) -> Answer {
-    let keys = visit.state.store.api_keys().await?;
-    let page = Page { notice: visit.notice(NOTICES), ..visit.page(Section::API_KEYS, "API keys") };
+async fn list(request: ConsoleRequest) -> Answer {
+    let keys = request.state.store.api_keys().await?;
+    let page = Page { notice: request.notice(NOTICES), ..request.page(Section::API_KEYS, "API keys") };
     render(&ApiKeysPage { page, keys: &keys })
 }
 
-async fn create(visit: ConsoleRequest) -> Answer {
-    let name = visit.fields.required("name", ApiKeyName::parse)?;
-    let rights = rights(&visit).await?;
+async fn create(request: ConsoleRequest) -> Answer {
+    let name = request.fields.required("name", ApiKeyName::parse)?;
+    let rights = rights(&request).await?;
     let command = ApiKeyCommand::Create(name.clone(), rights);
-    let made = visit.state.store.change_api_keys(&visit.operator()?, command).await?;
+    let made = request.state.store.change_api_keys(&request.operator()?, command).await?;
     let key = made.api_key.map(|key| key.expose().to_owned()).unwrap_or_default();
     let what_next = [
         "Programs send it to the admin API, in the header Authorization: Bearer.",
@@ -55,11 +55,11 @@ async fn create(visit: ConsoleRequest) -> Answer {
         what_next: &what_next,
         rotation: None,
     };
-    shown.render(&visit, Section::API_KEYS, "API key")
+    shown.render(&request, Section::API_KEYS, "API key")
 }
 
-async fn revoke(visit: ConsoleRequest) -> Answer {
-    let name = visit.fields.required("name", ApiKeyName::parse)?;
-    visit.state.store.change_api_keys(&visit.operator()?, ApiKeyCommand::Revoke(name)).await?;
+async fn revoke(request: ConsoleRequest) -> Answer {
+    let name = request.fields.required("name", ApiKeyName::parse)?;
+    request.state.store.change_api_keys(&request.operator()?, ApiKeyCommand::Revoke(name)).await?;
     Ok(Redirect::to("/console/api-keys?done=revoked").into_response())
 }

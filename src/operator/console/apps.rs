@@ -18,7 +18,7 @@ use self::changes::kind_in_words;
 use super::error::ConsoleError;
 use super::page::{Page, Section, Shown, render};
 use super::request::{Answer, ConsoleRequest};
-use super::route::Route;
+use super::route::ConsoleRoute;
 use crate::state::AppState;
 
 /// Most apps that the list shows.
@@ -26,62 +26,70 @@ const APPS: usize = 500;
 
 /// A form whose fields are a command to the app of the path.
 fn command(action: AppAction) -> MethodRouter<AppState> {
-    post(move |path, visit| changes::carry_out(action, path, visit))
+    post(move |path, request| changes::carry_out(action, path, request))
 }
 
 /// The page before a command that affects players, or that cannot be undone.
 fn confirm(action: AppAction) -> MethodRouter<AppState> {
-    get(move |path, visit| changes::confirm(action, path, visit))
+    get(move |path, request| changes::confirm(action, path, request))
 }
 
-pub(super) const ROUTES: &[Route] = &[
-    Route::page("/console/apps", || get(list)).of_own_apps(),
+pub(super) const ROUTES: &[ConsoleRoute] = &[
+    ConsoleRoute::page("/console/apps", || get(list)).of_own_apps(),
     // Not below /console/apps: an app may be called anything.
-    Route::page_for(Need::Administer, "/console/new-app", || get(new_app)),
-    Route::proven(Need::Administer, "/console/new-app", || post(changes::create)),
-    Route::page("/console/apps/{app_id}", || get(app)),
-    Route::change(Need::Develop, "/console/apps/{app_id}/settings", || command(AppAction::Change)),
-    Route::change(Need::Administer, "/console/apps/{app_id}/limits", || command(AppAction::Limit)),
-    Route::page("/console/apps/{app_id}/tokens", || get(tokens)),
-    Route::proven(Need::Develop, "/console/apps/{app_id}/token-revocations", || {
+    ConsoleRoute::page_for(Need::Administer, "/console/new-app", || get(new_app)),
+    ConsoleRoute::proven(Need::Administer, "/console/new-app", || post(changes::create)),
+    ConsoleRoute::page("/console/apps/{app_id}", || get(app)),
+    ConsoleRoute::change(Need::Develop, "/console/apps/{app_id}/settings", || command(AppAction::Change)),
+    ConsoleRoute::change(Need::Administer, "/console/apps/{app_id}/limits", || command(AppAction::Limit)),
+    ConsoleRoute::page("/console/apps/{app_id}/tokens", || get(tokens)),
+    ConsoleRoute::proven(Need::Develop, "/console/apps/{app_id}/token-revocations", || {
         command(AppAction::RevokeTokens)
     }),
-    Route::change(Need::Develop, "/console/apps/{app_id}/packages", || command(AppAction::Publish)),
-    Route::change(Need::Develop, "/console/apps/{app_id}/pois", || command(AppAction::AddPois)),
-    Route::change(Need::Develop, "/console/apps/{app_id}/preorders", || command(AppAction::AddPreorders)),
-    Route::proven(Need::Develop, "/console/apps/{app_id}/login-codes", || command(AppAction::IssueLoginCode)),
-    Route::page_for(Need::Administer, "/console/apps/{app_id}/suspend", || confirm(AppAction::Suspend)),
-    Route::change(Need::Administer, "/console/apps/{app_id}/suspend", || command(AppAction::Suspend)),
-    Route::page_for(Need::Administer, "/console/apps/{app_id}/resume", || confirm(AppAction::Resume)),
-    Route::change(Need::Administer, "/console/apps/{app_id}/resume", || command(AppAction::Resume)),
-    Route::page_for(Need::Develop, "/console/apps/{app_id}/rotate-pay-key", || {
+    ConsoleRoute::change(Need::Develop, "/console/apps/{app_id}/packages", || command(AppAction::Publish)),
+    ConsoleRoute::change(Need::Develop, "/console/apps/{app_id}/pois", || command(AppAction::AddPois)),
+    ConsoleRoute::change(Need::Develop, "/console/apps/{app_id}/preorders", || {
+        command(AppAction::AddPreorders)
+    }),
+    ConsoleRoute::proven(Need::Develop, "/console/apps/{app_id}/login-codes", || {
+        command(AppAction::IssueLoginCode)
+    }),
+    ConsoleRoute::page_for(Need::Administer, "/console/apps/{app_id}/suspend", || {
+        confirm(AppAction::Suspend)
+    }),
+    ConsoleRoute::change(Need::Administer, "/console/apps/{app_id}/suspend", || command(AppAction::Suspend)),
+    ConsoleRoute::page_for(Need::Administer, "/console/apps/{app_id}/resume", || confirm(AppAction::Resume)),
+    ConsoleRoute::change(Need::Administer, "/console/apps/{app_id}/resume", || command(AppAction::Resume)),
+    ConsoleRoute::page_for(Need::Develop, "/console/apps/{app_id}/rotate-pay-key", || {
         confirm(AppAction::RotatePayKey)
     }),
-    Route::proven(Need::Develop, "/console/apps/{app_id}/rotate-pay-key", || {
+    ConsoleRoute::proven(Need::Develop, "/console/apps/{app_id}/rotate-pay-key", || {
         command(AppAction::RotatePayKey)
     }),
-    Route::page_for(Need::Develop, "/console/apps/{app_id}/rotate-secret", || {
+    ConsoleRoute::page_for(Need::Develop, "/console/apps/{app_id}/rotate-secret", || {
         confirm(AppAction::RotateSecret)
     }),
-    Route::proven(Need::Develop, "/console/apps/{app_id}/rotate-secret", || command(AppAction::RotateSecret)),
+    ConsoleRoute::proven(Need::Develop, "/console/apps/{app_id}/rotate-secret", || {
+        command(AppAction::RotateSecret)
+    }),
 ];
 
 #[derive(Template)]
 #[template(path = "apps.html")]
-struct ListPage<'a> {
+struct AppListPage<'a> {
     page: Page<'a>,
     apps: &'a [AppSummary],
     left_out: usize,
 }
 
-async fn list(visit: ConsoleRequest) -> Answer {
-    let search = visit.text("search").to_lowercase();
-    let mut apps = visit.state.store.apps(visit.apps()).await?;
+async fn list(request: ConsoleRequest) -> Answer {
+    let search = request.text("search").to_lowercase();
+    let mut apps = request.state.store.apps(request.apps()).await?;
     let holds = |text: &str| text.to_lowercase().contains(&search);
     apps.retain(|app| holds(app.app_id.as_str()) || holds(app.settings.name.as_str()));
     let left_out = apps.len().saturating_sub(APPS);
     apps.truncate(APPS);
-    render(&ListPage { page: visit.page(Section::APPS, "Apps"), apps: &apps, left_out })
+    render(&AppListPage { page: request.page(Section::APPS, "Apps"), apps: &apps, left_out })
 }
 
 /// Whether an app has a scope.
@@ -140,9 +148,9 @@ struct NewAppPage<'a> {
     settings: &'a AppSettings,
 }
 
-async fn new_app(visit: ConsoleRequest) -> Answer {
+async fn new_app(request: ConsoleRequest) -> Answer {
     let settings = &AppSettings { scopes: Scope::ALL.into(), ..AppSettings::default() };
-    render(&NewAppPage { page: visit.page(Section::APPS, "New app"), settings })
+    render(&NewAppPage { page: request.page(Section::APPS, "New app"), settings })
 }
 
 /// A number that was counted up to a bound.
@@ -161,13 +169,14 @@ async fn find(state: &AppState, name: &str) -> Result<AppDetail, ConsoleError> {
     state.store.app_detail(&app_id).await?.ok_or_else(none)
 }
 
-async fn app(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
-    let detail = find(&visit.state, &name).await?;
-    let (own, server) = (detail.summary.limits.values(), visit.state.config.limits.as_app_limits().values());
+async fn app(Path(name): Path<String>, request: ConsoleRequest) -> Answer {
+    let detail = find(&request.state, &name).await?;
+    let (own, server) =
+        (detail.summary.limits.values(), request.state.config.limits.as_app_limits().values());
     let limits = AppLimits::FIELDS.into_iter().zip(own.into_iter().zip(server));
-    let page = visit.page(Section::APPS, text!("App {name}", name));
+    let page = request.page(Section::APPS, text!("App {name}", name));
     render(&AppPage {
-        page: Page { notice: changes::notice(&visit), ..page },
+        page: Page { notice: changes::notice(&request), ..page },
         limits: limits.map(|(field, (own, server))| (field, own, server)).collect(),
         settings: &detail.summary.settings,
         detail: &detail,
@@ -182,12 +191,12 @@ struct TokensPage<'a> {
     tokens: &'a [TokenSummary],
 }
 
-async fn tokens(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
-    let app = find(&visit.state, &name).await?;
+async fn tokens(Path(name): Path<String>, request: ConsoleRequest) -> Answer {
+    let app = find(&request.state, &name).await?;
     let app_id = &app.summary.app_id;
     let page = Page {
-        notice: changes::notice(&visit),
-        ..visit.page(Section::APPS, text!("Access tokens of {app_id}", app_id))
+        notice: changes::notice(&request),
+        ..request.page(Section::APPS, text!("Access tokens of {app_id}", app_id))
     };
-    render(&TokensPage { page, app_id, tokens: &visit.state.store.tokens(app_id).await? })
+    render(&TokensPage { page, app_id, tokens: &request.state.store.tokens(app_id).await? })
 }

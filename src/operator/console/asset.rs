@@ -7,16 +7,16 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use sha2::{Digest as _, Sha256};
 
-use super::route::Route;
+use super::route::ConsoleRoute;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("keys.js");
 const ICON: &str = include_str!("icon.svg");
 
-pub(super) const ROUTES: &[Route] = &[
-    Route::anyone("GET", "/console/style.css", || get(style)),
-    Route::anyone("GET", "/console/keys.js", || get(script)),
-    Route::anyone("GET", "/console/icon.svg", || get(icon)),
+pub(super) const ROUTES: &[ConsoleRoute] = &[
+    ConsoleRoute::anyone("GET", "/console/style.css", || get(style)),
+    ConsoleRoute::anyone("GET", "/console/keys.js", || get(script)),
+    ConsoleRoute::anyone("GET", "/console/icon.svg", || get(icon)),
 ];
 
 async fn style(headers: HeaderMap) -> Response {

@@ -20,12 +20,12 @@ pub(super) fn address_after_change(path: &str, reference: &CreditRef, replayed: 
 /// The message that the address of a page requests. The change is looked up in the store, because anybody can
 /// write an address. `is_here` tells whether the page shows the change.
 pub(super) async fn change_notice(
-    visit: &ConsoleRequest,
+    request: &ConsoleRequest,
     app_id: &AppId,
     is_here: impl FnOnce(&ChangeRecord) -> bool,
 ) -> Result<Option<String>, ConsoleError> {
-    let Ok(reference) = CreditRef::parse(visit.text("changed")) else { return Ok(None) };
-    let record = visit.state.store.change_by_ref(app_id, &reference).await?;
+    let Ok(reference) = CreditRef::parse(request.text("changed")) else { return Ok(None) };
+    let record = request.state.store.change_by_ref(app_id, &reference).await?;
     let Some(ChangeRecord { line, .. }) = record.filter(is_here) else { return Ok(None) };
     let [free, charge] = [line.free_change, line.charge_change].map(|change| change.unsigned_abs().shown());
     let done = match ReferenceKind::parse(&line.kind) {
@@ -39,7 +39,7 @@ pub(super) async fn change_notice(
     };
     let (what, seq) =
         (text!("{done} {free} gifted and {charge} charged coins", done, free, charge), line.seq);
-    Ok(Some(said(&if visit.text("again").is_empty() {
+    Ok(Some(said(&if request.text("again").is_empty() {
         text!("{what} with the reference {reference} (entry {seq}).", what, reference, seq)
     } else {
         text!(

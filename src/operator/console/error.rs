@@ -4,7 +4,7 @@
 use askama::Template;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
-use domain::fields::{FieldError, FieldProblem, UnreadableFields};
+use domain::fields::{FieldError, FieldErrorKind, UnreadableFields};
 use domain::operation::{OperationRefusal, RefusalKind, Subject, unknown_app};
 use domain::rights::Need;
 use domain::text;
@@ -301,8 +301,8 @@ impl From<FieldError> for ConsoleError {
     fn from(error: FieldError) -> Self {
         let problem = match error.problem {
             // An empty field needs no repetition.
-            FieldProblem::Malformed { expected, got } => {
-                FieldProblem::Malformed { expected, got: got.filter(|got| *got != Text::same("\"\"")) }
+            FieldErrorKind::Malformed { expected, got } => {
+                FieldErrorKind::Malformed { expected, got: got.filter(|got| *got != Text::same("\"\"")) }
             }
             other => other,
         };

@@ -19,12 +19,12 @@ use super::page::{Page, Section, Shown, render};
 use super::player::player_path;
 use super::refused::{self, code_in_words};
 use super::request::{Answer, ConsoleRequest, address};
-use super::route::Route;
+use super::route::ConsoleRoute;
 use crate::public::wallet::exchange::BalancesAfter;
 use crate::state::AppState;
 
-pub(super) const ROUTES: &[Route] =
-    &[Route::page("/console/apps/{app_id}/exchanges/{biz_no}", || get(exchange))];
+pub(super) const ROUTES: &[ConsoleRoute] =
+    &[ConsoleRoute::page("/console/apps/{app_id}/exchanges/{biz_no}", || get(exchange))];
 
 /// Longest search text in bytes: the longest `ref`.
 const NUMBER_BYTES_MAX: usize = 128;
@@ -79,17 +79,17 @@ struct ExchangeTemplate<'a> {
     data: Option<String>,
 }
 
-async fn exchange(Path((app_id, biz_no)): Path<(String, String)>, visit: ConsoleRequest) -> Answer {
+async fn exchange(Path((app_id, biz_no)): Path<(String, String)>, request: ConsoleRequest) -> Answer {
     let none = || no_exchange(&app_id, &biz_no);
     let (Ok(app_id), Ok(number)) = (AppId::parse(&app_id), BizNo::parse(&biz_no)) else { return Err(none()) };
     // The IP address of the player is personal data, which only admins see.
-    let found = visit.state.store.number(&app_id, &number, visit.user.is_admin()).await?;
+    let found = request.state.store.number(&app_id, &number, request.user.is_admin()).await?;
     let record = match found.ok_or_else(none)? {
         NumberRecord::Exchange(record) => record,
-        NumberRecord::Refused(number) => return refused::page_of(&visit, &app_id, &number).await,
+        NumberRecord::Refused(number) => return refused::page_of(&request, &app_id, &number).await,
     };
     let is_here = |change: &ChangeRecord| change.of_biz_no.as_ref() == Some(&record.biz_no);
-    let notice = change_notice(&visit, &app_id, is_here).await?;
+    let notice = change_notice(&request, &app_id, is_here).await?;
     let balances = record.free_balance.zip(record.charge_balance);
     let balances_shown = balances.map(|(free, charge)| {
         [("Gifted", free, record.free_change), ("Charged", charge, record.charge_change)].map(
@@ -104,7 +104,7 @@ async fn exchange(Path((app_id, biz_no)): Path<(String, String)>, visit: Console
         free_balance,
         charge_balance,
     });
-    let page = visit.page(Section::EXCHANGES, text!("Exchange {biz_no}", biz_no = record.biz_no));
+    let page = request.page(Section::EXCHANGES, text!("Exchange {biz_no}", biz_no = record.biz_no));
     render(&ExchangeTemplate {
         page: Page { notice, ..page },
         balances: balances_shown,

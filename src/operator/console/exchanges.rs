@@ -19,13 +19,13 @@ use super::i18n::{Moment as _, local, zone};
 use super::page::{Page, Section, Shown as _, csv_file, render_search};
 use super::player::{player_path, signed};
 use super::request::{Answer, ConsoleRequest, Filters, address};
-use super::route::Route;
+use super::route::ConsoleRoute;
 use super::search::{self, Group};
 use super::times::Times;
 
-pub(super) const ROUTES: &[Route] = &[
-    Route::page("/console/exchanges", || get(search_page)).of_own_apps(),
-    Route::page("/console/exchanges.csv", || get(list_csv)).of_own_apps(),
+pub(super) const ROUTES: &[ConsoleRoute] = &[
+    ConsoleRoute::page("/console/exchanges", || get(search_page)).of_own_apps(),
+    ConsoleRoute::page("/console/exchanges.csv", || get(list_csv)).of_own_apps(),
 ];
 
 /// The search shows at most this many matches.
@@ -70,18 +70,18 @@ struct Sum {
 }
 
 /// What the list is asked for.
-struct Asked {
+struct SalesQuery {
     times: Times,
     filter: SaleFilter,
     size: u32,
     after: Option<SaleCursor>,
 }
 
-impl Asked {
-    fn read(visit: &ConsoleRequest, filters: &mut Filters<'_>) -> Result<Self, ConsoleError> {
-        let times = Times::read(visit, filters, None);
+impl SalesQuery {
+    fn read(request: &ConsoleRequest, filters: &mut Filters<'_>) -> Result<Self, ConsoleError> {
+        let times = Times::read(request, filters, None);
         let filter = SaleFilter {
-            apps: visit.apps().clone(),
+            apps: request.apps().clone(),
             app_id: filters.read("app_id", AppId::parse),
             since: times.since,
             until: times.until,
@@ -92,11 +92,11 @@ impl Asked {
         };
         filters.demand_period(filter.lacks_period(times.now));
         let size = filters.read("rows", parse_size).unwrap_or(SIZES[0]);
-        Ok(Self { times, filter, size, after: visit.fields.optional("after", SaleCursor::parse)? })
+        Ok(Self { times, filter, size, after: request.fields.optional("after", SaleCursor::parse)? })
     }
 
-    async fn sales(&self, visit: &ConsoleRequest) -> Result<SalesPage, ConsoleError> {
-        Ok(visit.state.store.sales(&self.filter, self.after.as_ref(), self.size).await?)
+    async fn sales(&self, request: &ConsoleRequest) -> Result<SalesPage, ConsoleError> {
+        Ok(request.state.store.sales(&self.filter, self.after.as_ref(), self.size).await?)
     }
 }
 
@@ -105,29 +105,29 @@ fn parse_size(text: &str) -> Result<u32, Expected> {
 }
 
 /// A single match of a number redirects to its page.
-async fn search_page(visit: ConsoleRequest) -> Answer {
-    let mut filters = visit.filters();
+async fn search_page(request: ConsoleRequest) -> Answer {
+    let mut filters = request.filters();
     let number = filters.read("number", parse_number);
-    let asked = Asked::read(&visit, &mut filters)?;
+    let asked = SalesQuery::read(&request, &mut filters)?;
     let wrong = filters.wrong;
-    let page = visit.search_page(Section::EXCHANGES).await?;
+    let page = request.search_page(Section::EXCHANGES).await?;
     let (mut found, mut elsewhere, mut list) = (None, Vec::new(), None);
     match (&number, wrong.as_slice()) {
         (Some(number), []) => {
-            let store = &visit.state.store;
+            let store = &request.state.store;
             let matches = store
-                .find_reference_among(visit.apps(), asked.filter.app_id.as_ref(), number, MATCHES_MAX)
+                .find_reference_among(request.apps(), asked.filter.app_id.as_ref(), number, MATCHES_MAX)
                 .await?;
             if let [only] = matches.as_slice() {
                 return Ok(Redirect::to(&path_of(only)).into_response());
             }
             if matches.is_empty() {
-                elsewhere = search::find(store, visit.apps(), number).await?;
+                elsewhere = search::find(store, request.apps(), number).await?;
             }
             found = Some(matches);
         }
         (None, []) if asked.filter.app_id.is_some() || page.apps.len() <= APPS_MAX => {
-            list = Some(list_of(&visit, &asked).await?);
+            list = Some(list_of(&request, &asked).await?);
         }
         _ => {}
     }
@@ -135,14 +135,14 @@ async fn search_page(visit: ConsoleRequest) -> Answer {
     render_search(&ExchangesTemplate { page, times, found, elsewhere, list, size }, &wrong)
 }
 
-async fn list_of(visit: &ConsoleRequest, asked: &Asked) -> Result<List, ConsoleError> {
-    let sales = asked.sales(visit).await?;
+async fn list_of(request: &ConsoleRequest, asked: &SalesQuery) -> Result<List, ConsoleError> {
+    let sales = asked.sales(request).await?;
     Ok(List {
         of_page: of_page(&sales.items),
-        of_all: of_all(visit, &asked.filter).await?,
-        newest: visit.next(asked.after.as_ref().map(|_| "")),
-        older: visit.next(sales.next.as_ref()),
-        csv: address("/console/exchanges.csv", &visit.fields, &[]),
+        of_all: of_all(request, &asked.filter).await?,
+        newest: request.next(asked.after.as_ref().map(|_| "")),
+        older: request.next(sales.next.as_ref()),
+        csv: address("/console/exchanges.csv", &request.fields, &[]),
         sales,
     })
 }
@@ -162,7 +162,7 @@ fn of_page(rows: &[SaleRow]) -> Vec<Sum> {
 
 /// The sums of all that match: those of the revenue report, which knows apps, times, products and zones, and has no
 /// presents.
-async fn of_all(visit: &ConsoleRequest, filter: &SaleFilter) -> Result<Vec<Sum>, ConsoleError> {
+async fn of_all(request: &ConsoleRequest, filter: &SaleFilter) -> Result<Vec<Sum>, ConsoleError> {
     let (Some(app), None) = (&filter.app_id, &filter.open_id) else { return Ok(Vec::new()) };
     if filter.kind == Some(ListedKind::Present) {
         return Ok(Vec::new());
@@ -178,7 +178,7 @@ async fn of_all(visit: &ConsoleRequest, filter: &SaleFilter) -> Result<Vec<Sum>,
         group,
         time_zone: zone(),
     };
-    let report = match visit.state.store.revenue(query).await {
+    let report = match request.state.store.revenue(query).await {
         Ok(report) => report,
         Err(Refusable::Store(error)) => return Err(error.into()),
         Err(Refusable::Refused(_)) => return Ok(Vec::new()),
@@ -216,13 +216,13 @@ async fn of_all(visit: &ConsoleRequest, filter: &SaleFilter) -> Result<Vec<Sum>,
 }
 
 /// The page of the list as CSV, with times in the zone of the page.
-async fn list_csv(visit: ConsoleRequest) -> Answer {
-    let mut filters = visit.filters();
-    let asked = Asked::read(&visit, &mut filters)?;
+async fn list_csv(request: ConsoleRequest) -> Answer {
+    let mut filters = request.filters();
+    let asked = SalesQuery::read(&request, &mut filters)?;
     if let Some(wrong) = filters.wrong.pop() {
         return Err(wrong.into());
     }
-    let sales = asked.sales(&visit).await?;
+    let sales = asked.sales(&request).await?;
     let csv = in_csv(&sales.items).map_err(|error| super::reports::unwritten(&error))?;
     Ok(csv_file("exchanges.csv", &csv))
 }

@@ -17,10 +17,10 @@ use super::error::ConsoleError;
 use super::i18n::View;
 use super::page::Section;
 use super::request::address;
-use super::route::{Access, Route};
+use super::route::{Access, ConsoleRoute};
 use super::session::{SessionMemory, SignedIn, signed_in};
 use super::{account, health, second_factor};
-use crate::http::client_address::Client;
+use crate::http::client_address::ClientAddress;
 use crate::http::operator_places::AllTaken;
 use crate::http::refusal_log::Unsuccessful;
 use crate::operator::authorization::{self, Denied};
@@ -36,7 +36,7 @@ const POLICY: HeaderValue = HeaderValue::from_static(
 /// Passes a request to its handler if the user has the role, and renders every error as a page. A request
 /// that can change something must come from a page of this console.
 pub(super) async fn guard(
-    State((state, memory, route)): State<(AppState, Arc<SessionMemory>, &'static Route)>,
+    State((state, memory, route)): State<(AppState, Arc<SessionMemory>, &'static ConsoleRoute)>,
     request: Request,
     next: Next,
 ) -> Response {
@@ -46,12 +46,12 @@ pub(super) async fn guard(
 async fn guarded(
     state: AppState,
     memory: &SessionMemory,
-    route: &'static Route,
+    route: &'static ConsoleRoute,
     request: Request,
     next: Next,
 ) -> Response {
     let (mut parts, body) = request.into_parts();
-    let client = Client::of(&parts.extensions, &parts.headers, &state.config.ops.trusted_proxies);
+    let client = ClientAddress::of(&parts.extensions, &parts.headers, &state.config.ops.trusted_proxies);
     parts.extensions.insert(client);
     parts.extensions.insert(route.access);
     let span = tracing::info_span!("console", client = %client.0);
@@ -107,7 +107,7 @@ async fn guarded(
 }
 
 /// Refuses what the user's role or apps do not allow. The overview is about all apps: others begin with their apps.
-async fn denied(route: &Route, user: Option<&SignedIn>, parts: &mut Parts) -> Option<Response> {
+async fn denied(route: &ConsoleRoute, user: Option<&SignedIn>, parts: &mut Parts) -> Option<Response> {
     let need = route.access.need()?;
     let Some(SignedIn { rights, .. }) = user else {
         return Some(ConsoleError::SIGN_IN_FIRST.into_response());
@@ -127,7 +127,7 @@ async fn denied(route: &Route, user: Option<&SignedIn>, parts: &mut Parts) -> Op
 }
 
 /// What a user needs to set up a second factor, or to leave.
-fn is_open_without_second_factor(route: &Route) -> bool {
+fn is_open_without_second_factor(route: &ConsoleRoute) -> bool {
     route.path == "/console/sign-out" || route.path.starts_with(account::PATH)
 }
 
@@ -135,7 +135,7 @@ fn is_open_without_second_factor(route: &Route) -> bool {
 async fn admit(
     state: &AppState,
     memory: &SessionMemory,
-    route: &Route,
+    route: &ConsoleRoute,
     request: &Parts,
 ) -> Result<Option<SignedIn>, Response> {
     let is_read = request.method.is_safe();
@@ -154,7 +154,7 @@ async fn admit(
 }
 
 /// Whether the page shows how the till is, also while the database is away.
-fn needs_no_database(route: &Route) -> bool {
+fn needs_no_database(route: &ConsoleRoute) -> bool {
     [Section::OVERVIEW.path, health::PATH].contains(&route.path)
 }
 

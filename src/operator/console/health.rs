@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use askama::Template;
 use axum::routing::get;
-use domain::health::{HealthMinute, HealthSpan, PresentProblem, Problem, Verdict};
+use domain::health::{HealthMinute, HealthProblem, HealthSpan, PresentProblem, Verdict};
 use domain::text;
 use domain::text::Text;
 use time::OffsetDateTime;
@@ -13,31 +13,31 @@ use time::OffsetDateTime;
 use super::i18n::{Moment as _, local, parse_moment, said};
 use super::page::{Page, Section, Shown as _, render_search};
 use super::request::{Answer, ConsoleRequest, address};
-use super::route::Route;
-use crate::health::{CELL, Known, STRIP, first_cell};
+use super::route::ConsoleRoute;
+use crate::health::{CELL, HealthHistory, STRIP, first_cell};
 
 pub(super) const PATH: &str = "/console/health";
 
-pub(super) const ROUTES: &[Route] = &[Route::page(PATH, || get(page))];
+pub(super) const ROUTES: &[ConsoleRoute] = &[ConsoleRoute::page(PATH, || get(page))];
 
 /// The size of a cell of the strip, and the height of the strip, in units of the drawing.
 const CELL_WIDTH: u32 = 6;
 const HEIGHT: u32 = 36;
 
 /// What a problem is called in a sentence and on a tag.
-fn called(problem: Problem) -> Text {
+fn called(problem: HealthProblem) -> Text {
     match problem {
-        Problem::DatabaseAway => text!("database away"),
-        Problem::Failing => text!("exchanges fail"),
-        Problem::Overloaded => text!("queue half full"),
-        Problem::Slow => text!("exchanges slow"),
-        Problem::UploadsRefused => text!("no room for pictures"),
-        Problem::ReceiversFailing => text!("receivers fail"),
-        Problem::Silent => text!("an instance is silent"),
+        HealthProblem::DatabaseAway => text!("database away"),
+        HealthProblem::Failing => text!("exchanges fail"),
+        HealthProblem::Overloaded => text!("queue half full"),
+        HealthProblem::Slow => text!("exchanges slow"),
+        HealthProblem::UploadsRefused => text!("no room for pictures"),
+        HealthProblem::ReceiversFailing => text!("receivers fail"),
+        HealthProblem::Silent => text!("an instance is silent"),
     }
 }
 
-fn called_on_page(problem: Problem) -> String {
+fn called_on_page(problem: HealthProblem) -> String {
     said(&called(problem))
 }
 
@@ -96,7 +96,7 @@ pub(super) struct Strip {
     pub(super) since: OffsetDateTime,
 }
 
-pub(super) fn strip(known: &Known, now: OffsetDateTime) -> Strip {
+pub(super) fn strip(known: &HealthHistory, now: OffsetDateTime) -> Strip {
     let told: BTreeMap<OffsetDateTime, &HealthSpan> =
         known.cells.iter().map(|cell| (cell.at, cell)).collect();
     let begin = first_cell(now);
@@ -129,7 +129,7 @@ pub(super) fn strip(known: &Known, now: OffsetDateTime) -> Strip {
 }
 
 /// What was wrong in a span, with the minutes of it.
-fn in_words(problems: &BTreeMap<Problem, i64>) -> String {
+fn in_words(problems: &BTreeMap<HealthProblem, i64>) -> String {
     let parts = problems.iter().map(|(problem, minutes)| {
         said(&text!("{problem}, {minutes} min", problem = called(*problem), minutes = minutes.to_string()))
     });
@@ -154,10 +154,10 @@ struct HealthPage<'a> {
 }
 
 /// The minutes of the hour that has the moment `at`, newest first. Without it the last hour.
-async fn page(visit: ConsoleRequest) -> Answer {
-    let state = &visit.state;
-    let now = visit.now();
-    let mut filters = visit.filters();
+async fn page(request: ConsoleRequest) -> Answer {
+    let state = &request.state;
+    let now = request.now();
+    let mut filters = request.filters();
     let at = filters.read("at", parse_moment);
     let begin = at.map_or(now - CELL, |at| {
         OffsetDateTime::from_unix_timestamp(at.unix_timestamp().div_euclid(3600) * 3600).unwrap_or(at)
@@ -177,7 +177,7 @@ async fn page(visit: ConsoleRequest) -> Answer {
     for problem in minutes.iter().flat_map(HealthMinute::problems) {
         *problems.entry(problem).or_default() += 1;
     }
-    let there = |at: OffsetDateTime| visit.address(&[("at", &domain::moment::rfc3339(at))]);
+    let there = |at: OffsetDateTime| request.address(&[("at", &domain::moment::rfc3339(at))]);
     let wrong = filters.wrong;
     render_search(
         &HealthPage {
@@ -189,7 +189,7 @@ async fn page(visit: ConsoleRequest) -> Answer {
             wrong: in_words(&problems),
             minutes,
             is_from_memory,
-            page: visit.page(Section::OVERVIEW, "Health").marking(&wrong),
+            page: request.page(Section::OVERVIEW, "Health").marking(&wrong),
         },
         &wrong,
     )

@@ -15,18 +15,18 @@ use super::error::ConsoleError;
 use super::i18n::{Moment as _, parse_moment};
 use super::page::{Page, Section, Shown, render, render_search};
 use super::request::{Answer, ConsoleRequest};
-use super::route::Route;
+use super::route::ConsoleRoute;
 use crate::images::small_copies::{THUMBNAIL_WIDTHS, block_command};
 use crate::state::AppState;
 
-pub(super) const ROUTES: &[Route] = &[
-    Route::page("/console/images", || get(search)).of_own_apps(),
-    Route::page("/console/images/{img_id}", || get(image)).of_own_apps(),
-    Route::page("/console/images/{img_id}/picture", || get(picture)).of_own_apps(),
-    Route::page_for(Need::Administer, "/console/images/{img_id}/block", || confirm(true)),
-    Route::change(Need::Administer, "/console/images/{img_id}/block", || post(block)),
-    Route::page_for(Need::Administer, "/console/images/{img_id}/unblock", || confirm(false)),
-    Route::change(Need::Administer, "/console/images/{img_id}/unblock", || post(unblock)),
+pub(super) const ROUTES: &[ConsoleRoute] = &[
+    ConsoleRoute::page("/console/images", || get(search)).of_own_apps(),
+    ConsoleRoute::page("/console/images/{img_id}", || get(image)).of_own_apps(),
+    ConsoleRoute::page("/console/images/{img_id}/picture", || get(picture)).of_own_apps(),
+    ConsoleRoute::page_for(Need::Administer, "/console/images/{img_id}/block", || confirm(true)),
+    ConsoleRoute::change(Need::Administer, "/console/images/{img_id}/block", || post(block)),
+    ConsoleRoute::page_for(Need::Administer, "/console/images/{img_id}/unblock", || confirm(false)),
+    ConsoleRoute::change(Need::Administer, "/console/images/{img_id}/unblock", || post(unblock)),
 ];
 
 /// Images on a page.
@@ -36,7 +36,7 @@ const PLACEHOLDER: &str = include_str!("blocked.svg");
 
 #[derive(Template)]
 #[template(path = "images.html")]
-struct SearchPage<'a> {
+struct ImageSearchPage<'a> {
     page: Page<'a>,
     images: Vec<StoredImage>,
     next: Option<String>,
@@ -51,25 +51,25 @@ fn parse_state(text: &str) -> Result<bool, Expected> {
     }
 }
 
-async fn search(visit: ConsoleRequest) -> Answer {
-    let mut filters = visit.filters();
+async fn search(request: ConsoleRequest) -> Answer {
+    let mut filters = request.filters();
     let filter = ImageFilter {
-        apps: visit.apps().clone(),
+        apps: request.apps().clone(),
         app_id: filters.read("app_id", AppId::parse),
         key: filters.read("picture", ImageKey::parse),
         blocked: filters.read("state", parse_state),
         uploaded_since: filters.read("from", parse_moment),
         uploaded_until: filters.read("to", parse_moment),
-        after: visit.fields.optional("after", ImageCursor::parse)?,
+        after: request.fields.optional("after", ImageCursor::parse)?,
     };
     let wrong = filters.wrong;
     let (mut images, mut next) = (Vec::new(), None);
     if wrong.is_empty() {
-        let found = visit.state.store.images(&filter, IMAGES).await?;
-        (images, next) = (found.items, visit.next(found.next));
+        let found = request.state.store.images(&filter, IMAGES).await?;
+        (images, next) = (found.items, request.next(found.next));
     }
-    let page = visit.search_page(Section::IMAGES).await?.marking(&wrong);
-    render_search(&SearchPage { page, images, next }, &wrong)
+    let page = request.search_page(Section::IMAGES).await?.marking(&wrong);
+    render_search(&ImageSearchPage { page, images, next }, &wrong)
 }
 
 #[derive(Template)]
@@ -92,15 +92,15 @@ fn img_id_of(name: &str) -> Result<ImgId, ConsoleError> {
 }
 
 /// The image in an address, of one of the user's apps.
-async fn find(visit: &ConsoleRequest, name: &str) -> Result<StoredImage, ConsoleError> {
-    let image = visit.state.store.image(&img_id_of(name)?).await?;
-    image.filter(|image| visit.apps().has(image.app_id.as_str())).ok_or_else(|| no_such_image(name))
+async fn find(request: &ConsoleRequest, name: &str) -> Result<StoredImage, ConsoleError> {
+    let image = request.state.store.image(&img_id_of(name)?).await?;
+    image.filter(|image| request.apps().has(image.app_id.as_str())).ok_or_else(|| no_such_image(name))
 }
 
 /// The same with all its details. Copies in other apps are left out.
-async fn find_detail(visit: &ConsoleRequest, name: &str) -> Result<ImageDetail, ConsoleError> {
-    let detail = visit.state.store.image_detail(&img_id_of(name)?).await?;
-    let is_own = |image: &StoredImage| visit.apps().has(image.app_id.as_str());
+async fn find_detail(request: &ConsoleRequest, name: &str) -> Result<ImageDetail, ConsoleError> {
+    let detail = request.state.store.image_detail(&img_id_of(name)?).await?;
+    let is_own = |image: &StoredImage| request.apps().has(image.app_id.as_str());
     let mut detail = detail.filter(|detail| is_own(&detail.image)).ok_or_else(|| no_such_image(name))?;
     detail.copies.retain(is_own);
     detail.near_copies.retain(is_own);
@@ -108,8 +108,8 @@ async fn find_detail(visit: &ConsoleRequest, name: &str) -> Result<ImageDetail, 
 }
 
 /// Whether the user may see a blocked picture, and asks for it.
-fn reveals(visit: &ConsoleRequest) -> bool {
-    visit.user.rights.is_everything() && visit.text("reveal") == "yes"
+fn reveals(request: &ConsoleRequest) -> bool {
+    request.user.rights.is_everything() && request.text("reveal") == "yes"
 }
 
 /// What the page of an image tells after a change.
@@ -118,10 +118,10 @@ const NOTICES: [(&str, &str); 2] = [
     ("unblock", "The picture is no longer blocked."),
 ];
 
-async fn image(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
-    let detail = find_detail(&visit, &name).await?;
-    let page = Page { notice: visit.notice(NOTICES), ..visit.page(Section::IMAGES, "Image") };
-    render(&ImagePage { page, image: &detail.image, detail: &detail, is_revealed: reveals(&visit) })
+async fn image(Path(name): Path<String>, request: ConsoleRequest) -> Answer {
+    let detail = find_detail(&request, &name).await?;
+    let page = Page { notice: request.notice(NOTICES), ..request.page(Section::IMAGES, "Image") };
+    render(&ImagePage { page, image: &detail.image, detail: &detail, is_revealed: reveals(&request) })
 }
 
 fn parse_width(text: &str) -> Result<u32, Expected> {
@@ -130,16 +130,16 @@ fn parse_width(text: &str) -> Result<u32, Expected> {
 }
 
 /// A small copy of a picture, for the pages of the console. Admins can request a blocked picture explicitly.
-async fn picture(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
-    let width = visit.fields.required("w", parse_width)?;
-    let image = find(&visit, &name).await?;
-    let (media_type, bytes) = if image.is_blocked && !reveals(&visit) {
+async fn picture(Path(name): Path<String>, request: ConsoleRequest) -> Answer {
+    let width = request.fields.required("w", parse_width)?;
+    let image = find(&request, &name).await?;
+    let (media_type, bytes) = if image.is_blocked && !reveals(&request) {
         ("image/svg+xml", PLACEHOLDER.as_bytes().to_vec())
     } else if width < image.side {
-        let small = visit.state.picture_work.small_copy(&image, width).await?;
+        let small = request.state.picture_work.small_copy(&image, width).await?;
         (small.format.media_type(), small.bytes)
     } else {
-        let bytes = visit.state.store.contents(&image.contents, image.byte_length).await?;
+        let bytes = request.state.store.contents(&image.contents, image.byte_length).await?;
         (image.format.media_type(), bytes)
     };
     // The guard adds `no-store`: a picture that is blocked meanwhile must not be shown again.
@@ -148,7 +148,7 @@ async fn picture(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
 
 #[derive(Template)]
 #[template(path = "image_block.html")]
-struct ConfirmPage<'a> {
+struct ImageBlockPage<'a> {
     page: Page<'a>,
     detail: &'a ImageDetail,
     /// True to block, false to unblock.
@@ -157,30 +157,30 @@ struct ConfirmPage<'a> {
 
 /// The page before a block, or before the end of one.
 fn confirm(blocks: bool) -> MethodRouter<AppState> {
-    get(async move |Path(name): Path<String>, visit: ConsoleRequest| {
-        let detail = find_detail(&visit, &name).await?;
+    get(async move |Path(name): Path<String>, request: ConsoleRequest| {
+        let detail = find_detail(&request, &name).await?;
         let title = if blocks { "Block this picture?" } else { "Unblock this picture?" };
-        render(&ConfirmPage { page: visit.page(Section::IMAGES, title), detail: &detail, blocks })
+        render(&ImageBlockPage { page: request.page(Section::IMAGES, title), detail: &detail, blocks })
     })
 }
 
-async fn block(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
-    let operator = visit.operator()?;
-    let reason = visit.fields.required("reason", Reason::parse)?;
-    let image = find(&visit, &name).await?;
-    let (contents, near_copies) = visit.state.picture_work.block_hashes(&image).await?;
+async fn block(Path(name): Path<String>, request: ConsoleRequest) -> Answer {
+    let operator = request.operator()?;
+    let reason = request.fields.required("reason", Reason::parse)?;
+    let image = find(&request, &name).await?;
+    let (contents, near_copies) = request.state.picture_work.block_hashes(&image).await?;
     let command = block_command(&contents, &near_copies, reason.to_string());
-    visit.state.store.change_blocks(&operator, command).await?;
+    request.state.store.change_blocks(&operator, command).await?;
     Ok(Redirect::to(&format!("/console/images/{}?done=block", image.img_id)).into_response())
 }
 
-async fn unblock(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
+async fn unblock(Path(name): Path<String>, request: ConsoleRequest) -> Answer {
     let img_id = img_id_of(&name)?;
-    let operator = visit.operator()?.because(&visit.fields.required("reason", Reason::parse)?);
+    let operator = request.operator()?.because(&request.fields.required("reason", Reason::parse)?);
     // If the block is gone already, there is nothing to do.
-    if let Some(block) = visit.state.store.block_of(&img_id).await? {
+    if let Some(block) = request.state.store.block_of(&img_id).await? {
         let command = ImageCommand::Unblock { picture: *block.contents.as_array(), name };
-        visit.state.store.change_blocks(&operator, command).await?;
+        request.state.store.change_blocks(&operator, command).await?;
     }
     Ok(Redirect::to(&format!("/console/images/{img_id}?done=unblock")).into_response())
 }

@@ -56,12 +56,12 @@ use guarded_fetch::ServiceClient;
 use i18n::View;
 use session::SessionMemory;
 
-pub use self::route::{Access, Route};
-use crate::operator::oidc::Oidc;
+pub use self::route::{Access, ConsoleRoute};
+use crate::operator::oidc::SignInProvider;
 use crate::state::AppState;
 
 /// The tables of all parts. A part that is not listed here has no pages.
-const PARTS: [&[Route]; 26] = [
+const PARTS: [&[ConsoleRoute]; 26] = [
     asset::ROUTES,
     sign_in::ROUTES,
     oidc::ROUTES,
@@ -91,13 +91,13 @@ const PARTS: [&[Route]; 26] = [
 ];
 
 /// Every address below the console that is no page.
-static NOT_FOUND: Route = Route::page("/console/{*rest}", || {
+static NOT_FOUND: ConsoleRoute = ConsoleRoute::page("/console/{*rest}", || {
     get(async || ConsoleError::not_found("There is no page at this address."))
 })
 .of_own_apps();
 
 /// Every page of the console. Tests walk the table: each page needs a session, and a viewer changes nothing.
-pub fn routes() -> impl Iterator<Item = &'static Route> {
+pub fn routes() -> impl Iterator<Item = &'static ConsoleRoute> {
     PARTS.into_iter().flatten()
 }
 
@@ -105,7 +105,8 @@ pub fn routes() -> impl Iterator<Item = &'static Route> {
 pub(super) fn router(state: &AppState) -> Router<AppState> {
     let mut router = Router::new();
     let provider: oidc::Provider =
-        Oidc::new(&state.config.oidc, ServiceClient::default(), Arc::clone(&state.clock)).map(Arc::new);
+        SignInProvider::new(&state.config.oidc, ServiceClient::default(), Arc::clone(&state.clock))
+            .map(Arc::new);
     let memory = Arc::new(SessionMemory::default());
     for route in routes().chain([&NOT_FOUND]) {
         let check = middleware::from_fn_with_state((state.clone(), Arc::clone(&memory), route), guard::guard);

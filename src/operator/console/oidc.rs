@@ -19,19 +19,21 @@ use subtle::ConstantTimeEq as _;
 use super::error::ConsoleError;
 use super::page::{Page, render};
 use super::request::{Answer, address, read_fields, text};
-use super::route::Route;
+use super::route::ConsoleRoute;
 use super::session::{cookie_named, set_cookie, signed_in, token_of};
 use super::sign_in::where_to;
 use crate::config::OIDC_CALLBACK_PATH;
-use crate::http::client_address::Client;
-use crate::operator::oidc::{Oidc, OidcFault, SignInSecret};
+use crate::http::client_address::ClientAddress;
+use crate::operator::oidc::{OidcFault, SignInProvider, SignInSecret};
 use crate::state::AppState;
 
 /// The client of the provider, where the settings name one. The router gives it to the handlers.
-pub(super) type Provider = Option<Arc<Oidc>>;
+pub(super) type Provider = Option<Arc<SignInProvider>>;
 
-pub(super) const ROUTES: &[Route] =
-    &[Route::anyone("GET", PATH, || get(begin)), Route::anyone("GET", OIDC_CALLBACK_PATH, || get(come_back))];
+pub(super) const ROUTES: &[ConsoleRoute] = &[
+    ConsoleRoute::anyone("GET", PATH, || get(begin)),
+    ConsoleRoute::anyone("GET", OIDC_CALLBACK_PATH, || get(come_back)),
+];
 
 /// Where a sign-in at the provider begins.
 pub(super) const PATH: &str = "/console/sign-in/provider";
@@ -115,7 +117,7 @@ struct AgainPage<'a> {
 async fn come_back(
     State(state): State<AppState>,
     Extension(provider): Extension<Provider>,
-    Extension(Client(client)): Extension<Client>,
+    Extension(ClientAddress(client)): Extension<ClientAddress>,
     headers: HeaderMap,
     request: Request,
 ) -> Answer {
@@ -170,7 +172,7 @@ async fn prove(state: &AppState, headers: &HeaderMap, user: &ProvidedUser) -> Re
     Ok(())
 }
 
-fn configured(provider: Provider) -> Result<Arc<Oidc>, ConsoleError> {
+fn configured(provider: Provider) -> Result<Arc<SignInProvider>, ConsoleError> {
     provider.ok_or_else(|| ConsoleError::not_found("No OpenID Connect provider signs users in here."))
 }
 

@@ -13,9 +13,9 @@ use super::page::{Page, Section, render_search};
 use super::player::player_path;
 use super::receivers::receiver_path;
 use super::request::{Answer, ConsoleRequest};
-use super::route::Route;
+use super::route::ConsoleRoute;
 
-pub(super) const ROUTES: &[Route] = &[Route::page("/console/log", || get(page)).of_own_apps()];
+pub(super) const ROUTES: &[ConsoleRoute] = &[ConsoleRoute::page("/console/log", || get(page)).of_own_apps()];
 
 /// Lines on a page.
 const LINES: u32 = 50;
@@ -31,30 +31,30 @@ struct LogPage<'a> {
     older: Option<String>,
 }
 
-async fn page(visit: ConsoleRequest) -> Answer {
-    let mut filters = visit.filters();
+async fn page(request: ConsoleRequest) -> Answer {
+    let mut filters = request.filters();
     let filter = OperatorLogFilter {
-        apps: visit.apps().clone(),
+        apps: request.apps().clone(),
         since: filters.read("from", parse_moment),
         until: filters.read("to", parse_moment),
         app_id: filters.read("app_id", AppId::parse),
-        subject: visit.filled("subject"),
-        operator: visit.filled("operator"),
+        subject: request.filled("subject"),
+        operator: request.filled("operator"),
     };
-    filters.demand_period(filter.lacks_period(visit.now()));
-    let after = visit.fields.optional("after", OperatorLogCursor::parse)?;
+    filters.demand_period(filter.lacks_period(request.now()));
+    let after = request.fields.optional("after", OperatorLogCursor::parse)?;
     let wrong = filters.wrong;
     // One line more than the page shows: it tells whether there is another page.
     let mut lines = match wrong.as_slice() {
-        [] => visit.state.store.operator_log_page(&filter, after, LINES + 1).await?,
+        [] => request.state.store.operator_log_page(&filter, after, LINES + 1).await?,
         _ => Vec::new(),
     };
     let has_more = lines.len() > LINES as usize;
     lines.truncate(LINES as usize);
     let template = LogPage {
-        page: visit.search_page(Section::LOG).await?.marking(&wrong),
-        newest: visit.next(after.map(|_| "")),
-        older: visit.next(lines.last().filter(|_| has_more).map(OperatorLogLine::cursor)),
+        page: request.search_page(Section::LOG).await?.marking(&wrong),
+        newest: request.next(after.map(|_| "")),
+        older: request.next(lines.last().filter(|_| has_more).map(OperatorLogLine::cursor)),
         lines,
     };
     render_search(&template, &wrong)

@@ -18,11 +18,11 @@ use super::i18n::{Markup, Moment as _, id, parse_moment, said};
 use super::page::{Page, Section, Shown, render, render_search};
 use super::presets::Presets;
 use super::request::{Answer, ConsoleRequest, address};
-use super::route::Route;
+use super::route::ConsoleRoute;
 
-pub(super) const ROUTES: &[Route] = &[
-    Route::page("/console/orders", || get(search)).of_own_apps(),
-    Route::page("/console/apps/{app_id}/orders/{out_biz_order_no}", || get(order)),
+pub(super) const ROUTES: &[ConsoleRoute] = &[
+    ConsoleRoute::page("/console/orders", || get(search)).of_own_apps(),
+    ConsoleRoute::page("/console/apps/{app_id}/orders/{out_biz_order_no}", || get(order)),
 ];
 
 /// Reports on a page, and orders where nobody chooses another number.
@@ -74,7 +74,7 @@ fn parse_rows(text: &str) -> Result<u32, Expected> {
 
 #[derive(Template)]
 #[template(path = "orders.html")]
-struct SearchPage<'a> {
+struct OrderSearchPage<'a> {
     page: Page<'a>,
     orders: Vec<StoredOrder>,
     next: Option<String>,
@@ -99,33 +99,33 @@ fn statuses() -> impl Iterator<Item = i16> {
     OrderStatus::CODES.into_iter().filter_map(|code| i16::try_from(code).ok())
 }
 
-async fn search(visit: ConsoleRequest) -> Answer {
-    let mut filters = visit.filters();
+async fn search(request: ConsoleRequest) -> Answer {
+    let mut filters = request.filters();
     let filter = OrderFilter {
-        apps: visit.apps().clone(),
+        apps: request.apps().clone(),
         app_id: filters.read("app_id", AppId::parse),
         number: filters.read("number", OrderNo::parse),
         open_id: filters.read("open_id", OpenId::parse),
         statuses: filters.read("status", OrderFilter::parse_statuses).unwrap_or_default(),
-        city: visit.filled("city"),
+        city: request.filled("city"),
         created_since: filters.read("from", parse_millis),
         created_until: filters.read("to", parse_millis),
         in_status_for: filters.read("longer", OrderFilter::parse_wait),
         oldest_first: filters.read("sort", OrderFilter::parse_oldest_first).unwrap_or_default(),
-        after: visit.fields.optional("after", OrderCursor::parse)?,
+        after: request.fields.optional("after", OrderCursor::parse)?,
     };
     let rows = filters.read("rows", parse_rows).unwrap_or(ROWS);
     let wrong = filters.wrong;
     let (mut orders, mut next) = (Vec::new(), None);
     if wrong.is_empty() {
-        let found = visit.state.store.orders(&filter, rows).await?;
-        (orders, next) = (found.items, visit.next(found.next));
+        let found = request.state.store.orders(&filter, rows).await?;
+        (orders, next) = (found.items, request.next(found.next));
     }
-    let page = visit.search_page(Section::ORDERS).await?.marking(&wrong);
-    let presets = Presets::of(&visit);
-    let is_stuck = STUCK.iter().all(|(name, value)| visit.text(name) == *value);
+    let page = request.search_page(Section::ORDERS).await?.marking(&wrong);
+    let presets = Presets::of(&request);
+    let is_stuck = STUCK.iter().all(|(name, value)| request.text(name) == *value);
     let oldest_first = filter.oldest_first;
-    render_search(&SearchPage { page, orders, next, presets, is_stuck, oldest_first }, &wrong)
+    render_search(&OrderSearchPage { page, orders, next, presets, is_stuck, oldest_first }, &wrong)
 }
 
 #[derive(Template)]
@@ -153,19 +153,19 @@ fn value_shown(field: &str, value: &Value) -> String {
     }
 }
 
-async fn order(Path((app_id, number)): Path<(String, String)>, visit: ConsoleRequest) -> Answer {
+async fn order(Path((app_id, number)): Path<(String, String)>, request: ConsoleRequest) -> Answer {
     let unknown =
         || ConsoleError::not_found(text!("The app {app_id} has no order {number}.", app_id, number));
     let app = AppId::parse(&app_id).map_err(|_| unknown())?;
     let out_biz_order_no = OrderNo::parse(&number).map_err(|_| unknown())?;
-    let store = &visit.state.store;
+    let store = &request.state.store;
     let order = store.order(&app, &out_biz_order_no).await?.ok_or_else(unknown)?;
     let parse_seq = |text: &str| parse_integer(text, 1, i64::MAX, "the number of a report");
-    let before = visit.fields.optional("before", parse_seq)?;
+    let before = request.fields.optional("before", parse_seq)?;
     let events = store.order_events(&app, &out_biz_order_no, before, ROWS).await?;
     let oldest = events.last().map_or(1, |event| event.seq);
     render(&OrderDetailPage {
-        page: visit.page(Section::ORDERS, text!("Order {number}", number)),
+        page: request.page(Section::ORDERS, text!("Order {number}", number)),
         order: &order,
         payments: store.order_payments(&app, &out_biz_order_no).await?,
         events: &events,

@@ -20,14 +20,14 @@ use super::orders::{millis_time, stuck_path};
 use super::page::{Page, Section, Shown as _, render};
 use super::receivers::{failure, receiver_path};
 use super::request::{Answer, ConsoleRequest};
-use super::route::Route;
+use super::route::ConsoleRoute;
 use crate::health::Business;
 use crate::http::refusal::Code;
-use crate::metrics::{Answers, Sample};
+use crate::metrics::{AnswerCounts, Sample};
 use crate::operator::{READY_TIMEOUT, read_off};
 use crate::state::AppState;
 
-pub(super) const ROUTES: &[Route] = &[Route::page("/console", || get(page))];
+pub(super) const ROUTES: &[ConsoleRoute] = &[ConsoleRoute::page("/console", || get(page))];
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Samples of the last minute.
@@ -52,17 +52,17 @@ struct OverviewPage<'a> {
     /// Exchanges per second in the last minute.
     per_second: f64,
     /// The answers of the last five minutes.
-    recent: Answers,
+    recent: AnswerCounts,
     /// The answers of the last hour.
-    in_hour: Answers,
+    in_hour: AnswerCounts,
     since: OffsetDateTime,
     charts: [Chart; 5],
     uptime: String,
     last_audit: Option<&'a LastAudit>,
 }
 
-async fn page(visit: ConsoleRequest) -> Answer {
-    let state = &visit.state;
+async fn page(request: ConsoleRequest) -> Answer {
+    let state = &request.state;
     let now = state.metrics.sample(state.clock.unix_millis(), read_off(state).await);
     let mut samples = state.metrics.last_hour();
     samples.push(now.clone());
@@ -73,7 +73,7 @@ async fn page(visit: ConsoleRequest) -> Answer {
     let (known, at) = (state.health.known(), moment::of_millis(now.at_millis));
     let at = at.unwrap_or(time::OffsetDateTime::UNIX_EPOCH);
     render(&OverviewPage {
-        page: Page { loads_again: true, ..visit.page(Section::OVERVIEW, "Overview") },
+        page: Page { loads_again: true, ..request.page(Section::OVERVIEW, "Overview") },
         verdict: sentences(&state.health.verdict(at)),
         strip: strip(&known, at),
         business: known.business.as_ref(),
@@ -114,13 +114,13 @@ fn between(samples: &[Sample], count: usize) -> Option<(&Sample, &Sample)> {
 }
 
 /// The answers during the last `count` samples.
-fn answered(samples: &[Sample], count: usize) -> Answers {
+fn answered(samples: &[Sample], count: usize) -> AnswerCounts {
     let ends = between(samples, count);
     ends.map(|(first, last)| last.exchanges.since(&first.exchanges)).unwrap_or_default()
 }
 
 /// The rate per second between two samples.
-fn rate(first: &Sample, last: &Sample, count: impl Fn(&Answers) -> u64) -> Option<f64> {
+fn rate(first: &Sample, last: &Sample, count: impl Fn(&AnswerCounts) -> u64) -> Option<f64> {
     let millis =
         u32::try_from(last.at_millis.saturating_sub(first.at_millis)).ok().filter(|millis| *millis > 0)?;
     let count = u32::try_from(count(&last.exchanges.since(&first.exchanges))).unwrap_or(u32::MAX);
@@ -137,7 +137,7 @@ fn charts(samples: &[Sample]) -> [Chart; 5] {
         minutes(samples, |first, last| Some(last.exchanges.since(&first.exchanges).quantile(share)? * 1000.0))
     };
     let successes = minutes(samples, |first, last| rate(first, last, |answers| answers.succeeded));
-    let refusals = minutes(samples, |first, last| rate(first, last, Answers::refused));
+    let refusals = minutes(samples, |first, last| rate(first, last, AnswerCounts::refused));
     let waiting = minutes(samples, |_, last| u32::try_from(last.reading.queue.0).ok().map(f64::from));
     let round_trip = minutes(samples, |_, last| {
         let millis = last.reading.database_probe.as_secs_f64() * 1000.0;

@@ -24,13 +24,13 @@ use super::orders::{status_class, status_words};
 use super::page::{Page, Section, Shown, render_search};
 use super::refused::code_in_words;
 use super::request::{Answer, ConsoleRequest, Filters, address};
-use super::route::Route;
+use super::route::ConsoleRoute;
 use crate::state::AppState;
 
-pub(super) const ROUTES: &[Route] = &[
-    Route::page("/console/players", || get(search)).of_own_apps(),
-    Route::page("/console/apps/{app_id}/players/{open_id}", || get(player)),
-    Route::page("/console/apps/{app_id}/players/{open_id}/ledger.csv", || get(ledger_csv)),
+pub(super) const ROUTES: &[ConsoleRoute] = &[
+    ConsoleRoute::page("/console/players", || get(search)).of_own_apps(),
+    ConsoleRoute::page("/console/apps/{app_id}/players/{open_id}", || get(player)),
+    ConsoleRoute::page("/console/apps/{app_id}/players/{open_id}/ledger.csv", || get(ledger_csv)),
 ];
 
 /// Players, or lines of a history, on a page.
@@ -49,24 +49,24 @@ struct PlayersTemplate<'a> {
     more: Option<String>,
 }
 
-async fn search(visit: ConsoleRequest) -> Answer {
-    let mut filters = visit.filters();
+async fn search(request: ConsoleRequest) -> Answer {
+    let mut filters = request.filters();
     let filter = PlayerFilter {
-        apps: visit.apps().clone(),
+        apps: request.apps().clone(),
         app_id: filters.read("app_id", AppId::parse),
         open_id: filters.read("open_id", OpenId::parse),
     };
     let wrong = filters.wrong;
-    let after: Option<PlayerCursor> = visit.text("after").parse().ok();
+    let after: Option<PlayerCursor> = request.text("after").parse().ok();
     let mut found = None;
     if wrong.is_empty() && (filter.app_id.is_some() || filter.open_id.is_some()) {
-        found = Some(visit.state.store.find_players(&filter, after.as_ref(), ROWS).await?);
+        found = Some(request.state.store.find_players(&filter, after.as_ref(), ROWS).await?);
     }
     let template = PlayersTemplate {
-        page: visit.search_page(Section::PLAYERS).await?.marking(&wrong),
+        page: request.search_page(Section::PLAYERS).await?.marking(&wrong),
         unknown: filter.app_id.zip(filter.open_id),
         found: found.as_ref(),
-        more: visit.next(found.as_ref().and_then(|found| found.next.as_ref())),
+        more: request.next(found.as_ref().and_then(|found| found.next.as_ref())),
     };
     render_search(&template, &wrong)
 }
@@ -89,22 +89,22 @@ struct PlayerTemplate<'a> {
 }
 
 /// The filter of the history.
-fn history_filter(visit: &ConsoleRequest, filters: &mut Filters<'_>) -> HistoryFilter {
+fn history_filter(request: &ConsoleRequest, filters: &mut Filters<'_>) -> HistoryFilter {
     HistoryFilter {
         kind: filters.read("kind", HistoryKind::parse),
         since: filters.read("from", parse_moment),
         until: filters.read("to", parse_moment),
-        number: visit.filled("number"),
+        number: request.filled("number"),
     }
 }
 
-async fn player(Path(names): Path<(String, String)>, visit: ConsoleRequest) -> Answer {
-    let (app_id, open_id, known) = find_named(&visit.state, &names).await?;
-    let (store, of) = (&visit.state.store, (&app_id, &open_id));
-    let mut filters = visit.filters();
-    let filter = history_filter(&visit, &mut filters);
+async fn player(Path(names): Path<(String, String)>, request: ConsoleRequest) -> Answer {
+    let (app_id, open_id, known) = find_named(&request.state, &names).await?;
+    let (store, of) = (&request.state.store, (&app_id, &open_id));
+    let mut filters = request.filters();
+    let filter = history_filter(&request, &mut filters);
     let wrong = filters.wrong;
-    let after = HistoryCursor::parse(visit.text("after")).ok();
+    let after = HistoryCursor::parse(request.text("after")).ok();
     let history = match wrong.as_slice() {
         [] => store.history(of, &filter, after.as_ref(), ROWS).await?,
         _ => HistoryPage { items: Vec::new(), next: None },
@@ -115,25 +115,26 @@ async fn player(Path(names): Path<(String, String)>, visit: ConsoleRequest) -> A
     }
     let wallet = known.unwrap_or_else(|| empty_wallet(&app_id, &open_id));
     // The message about a change stands on the first page only.
-    let older =
-        |next: &HistoryCursor| visit.address(&[("changed", ""), ("again", ""), ("after", &next.to_string())]);
+    let older = |next: &HistoryCursor| {
+        request.address(&[("changed", ""), ("again", ""), ("after", &next.to_string())])
+    };
     let csv = |excel: &str| {
         let path = format!("{}/ledger.csv", player_path(&wallet.app_id, &wallet.open_id));
         // The file has ledger entries alone.
         let kind = filter.kind.filter(|kind| kind.entry().is_some()).map_or("", HistoryKind::as_str);
         let changed = [("changed", ""), ("again", ""), ("after", ""), ("kind", kind), ("excel", excel)];
-        address(&path, &visit.fields, &changed)
+        address(&path, &request.fields, &changed)
     };
     let is_here = |change: &ChangeRecord| change.open_id == open_id.as_str();
-    let notice = change_notice(&visit, &app_id, is_here).await?;
-    let page = visit.page(Section::PLAYERS, text!("Player {open_id}", open_id));
+    let notice = change_notice(&request, &app_id, is_here).await?;
+    let page = request.page(Section::PLAYERS, text!("Player {open_id}", open_id));
     let template = PlayerTemplate {
         page: Page { notice, ..page.marking(&wrong) },
         is_known,
         archived: store.archived_part(&app_id, &open_id).await?,
         totals: if is_known { store.wallet_totals(&wallet).await? } else { None },
         wallet: &wallet,
-        is_filtered: ["kind", "from", "to", "number"].iter().any(|name| !visit.text(name).is_empty()),
+        is_filtered: ["kind", "from", "to", "number"].iter().any(|name| !request.text(name).is_empty()),
         older: history.next.as_ref().map(older),
         history,
         csv: ["", "yes"].map(csv),
@@ -142,18 +143,18 @@ async fn player(Path(names): Path<(String, String)>, visit: ConsoleRequest) -> A
 }
 
 /// The entries that match the filter of the page as CSV, with the columns of `minitill wallet statement`.
-async fn ledger_csv(Path(names): Path<(String, String)>, visit: ConsoleRequest) -> Answer {
-    let (app_id, open_id, _) = find_player(&visit.state, &names).await?;
-    let mut filters = visit.filters();
+async fn ledger_csv(Path(names): Path<(String, String)>, request: ConsoleRequest) -> Answer {
+    let (app_id, open_id, _) = find_player(&request.state, &names).await?;
+    let mut filters = request.filters();
     let kind = filters.read("kind", EntryKind::parse);
-    let filter = HistoryFilter { kind: None, ..history_filter(&visit, &mut filters) };
+    let filter = HistoryFilter { kind: None, ..history_filter(&request, &mut filters) };
     if let Some(wrong) = filters.wrong.pop() {
         return Err(wrong.into());
     }
     let filter = LedgerFilter { kind, ..filter.of_ledger().unwrap_or_default() };
-    let reader = visit.csv_reader();
+    let reader = request.csv_reader();
     let heading = stream::once(future::ready(Ok(Bytes::from(reader.heading()))));
-    let csv = heading.chain(csv_pieces(reader, visit.state.store.statement(&app_id, &open_id, filter)));
+    let csv = heading.chain(csv_pieces(reader, request.state.store.statement(&app_id, &open_id, filter)));
     let name = format!("attachment; filename=\"ledger-{app_id}-{open_id}.csv\"");
     let headers =
         [(header::CONTENT_TYPE, "text/csv; charset=utf-8"), (header::CONTENT_DISPOSITION, name.as_str())];

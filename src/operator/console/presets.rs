@@ -1,7 +1,7 @@
 //! Presets of a filter by time: links for today, yesterday, the last days and months, by the clock of the page's
 //! time zone.
 
-use domain::period::{Preset as Period, TimeSpan, TimeZone};
+use domain::period::{Preset, TimeSpan, TimeZone};
 use time::OffsetDateTime;
 
 use super::i18n::{word, zone};
@@ -9,10 +9,10 @@ use super::request::ConsoleRequest;
 use super::times::name;
 
 /// The links of a page whose filter has the fields `from` and `to`.
-pub(super) struct Presets(pub(super) Vec<Preset>);
+pub(super) struct Presets(pub(super) Vec<RangeLink>);
 
 /// One link.
-pub(super) struct Preset {
+pub(super) struct RangeLink {
     /// What it is called, in the language of the page.
     pub(super) name: String,
     /// The first page of the same search, with this range.
@@ -23,21 +23,21 @@ pub(super) struct Preset {
 
 impl Presets {
     /// The links of this page. What else was typed stays.
-    pub(super) fn of(visit: &ConsoleRequest) -> Self {
-        let now = visit.now();
-        let presets = Period::ALL.into_iter().map(|period| {
+    pub(super) fn of(request: &ConsoleRequest) -> Self {
+        let now = request.now();
+        let presets = Preset::ALL.into_iter().map(|period| {
             // As a field for date and time has them.
             let [from, to] = days_of(period, &zone(), now).map(|day| format!("{day}T00:00"));
-            let is_chosen = visit.text("from") == from && visit.text("to") == to;
-            let address = visit.address(&[("from", &from), ("to", &to), ("after", "")]);
-            Preset { name: word(name(Some(period))), address, is_chosen }
+            let is_chosen = request.text("from") == from && request.text("to") == to;
+            let address = request.address(&[("from", &from), ("to", &to), ("after", "")]);
+            RangeLink { name: word(name(Some(period))), address, is_chosen }
         });
         Self(presets.collect())
     }
 }
 
 /// The first day of a period, and the day after its last one.
-fn days_of(period: Period, zone: &TimeZone, now: OffsetDateTime) -> [String; 2] {
+fn days_of(period: Preset, zone: &TimeZone, now: OffsetDateTime) -> [String; 2] {
     let TimeSpan { since, until } = period.span(zone, now);
     [since, until].map(|limit| zone.day_of(limit).to_string())
 }
@@ -50,7 +50,7 @@ mod tests {
     fn ranges_are_whole_days_and_end_before_the_next_one() {
         let shown = |day: &str| {
             let now = domain::moment::parse(day).unwrap();
-            Period::ALL.map(|period| {
+            Preset::ALL.map(|period| {
                 let [first, end] = days_of(period, &TimeZone::UTC, now);
                 format!("{}: {first} to {end}", name(Some(period)))
             })

@@ -9,7 +9,7 @@ use axum::routing::{MethodRouter, get, post};
 use domain::event::{EventId, EventType};
 use domain::ids::AppId;
 use domain::operation::receiver::{ReceiverCommand, unknown_receiver};
-use domain::receiver::{RECEIVERS_MAX, Receiver, ReceiverFormat, ReceiverId, TimeSpan};
+use domain::receiver::{RECEIVERS_MAX, Receiver, ReceiverFormat, ReceiverId, TimeBounds};
 use domain::rights::Need;
 use domain::text;
 use store::{EventKey, EventOutcome, FailedEvent, ReceiverDetail, ReceiverTry};
@@ -18,38 +18,42 @@ use super::error::ConsoleError;
 use super::i18n::{Moment as _, said, word};
 use super::page::{Page, Section, Shown, render, render_search};
 use super::request::{Answer, ConsoleRequest};
-use super::route::Route;
+use super::route::ConsoleRoute;
 use crate::state::AppState;
 
 /// A form that does this to the receiver of the path.
 fn command(command: fn(ReceiverId) -> ReceiverCommand) -> MethodRouter<AppState> {
-    post(move |path, visit| changes::change(command, path, visit))
+    post(move |path, request| changes::change(command, path, request))
 }
 
-pub(super) const ROUTES: &[Route] = &[
-    Route::page("/console/apps/{app_id}/receivers", || get(list)),
+pub(super) const ROUTES: &[ConsoleRoute] = &[
+    ConsoleRoute::page("/console/apps/{app_id}/receivers", || get(list)),
     // A receiver is told what players do, and has a key.
-    Route::proven(Need::Develop, "/console/apps/{app_id}/receivers", || post(changes::add)),
-    Route::page("/console/apps/{app_id}/receivers/{receiver_id}", || get(receiver)),
-    Route::change(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/pause", || {
+    ConsoleRoute::proven(Need::Develop, "/console/apps/{app_id}/receivers", || post(changes::add)),
+    ConsoleRoute::page("/console/apps/{app_id}/receivers/{receiver_id}", || get(receiver)),
+    ConsoleRoute::change(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/pause", || {
         command(ReceiverCommand::Pause)
     }),
-    Route::change(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/resume", || {
+    ConsoleRoute::change(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/resume", || {
         command(ReceiverCommand::Resume)
     }),
-    Route::change(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/test", || {
+    ConsoleRoute::change(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/test", || {
         post(changes::test)
     }),
-    Route::change(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/resend", || {
+    ConsoleRoute::change(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/resend", || {
         post(changes::resend_one)
     }),
-    Route::change(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/resend-failed", || {
-        post(changes::resend_failed)
-    }),
-    Route::proven(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/rotate-secret", || {
-        post(changes::rotate_secret)
-    }),
-    Route::proven(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/remove", || {
+    ConsoleRoute::change(
+        Need::Develop,
+        "/console/apps/{app_id}/receivers/{receiver_id}/resend-failed",
+        || post(changes::resend_failed),
+    ),
+    ConsoleRoute::proven(
+        Need::Develop,
+        "/console/apps/{app_id}/receivers/{receiver_id}/rotate-secret",
+        || post(changes::rotate_secret),
+    ),
+    ConsoleRoute::proven(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/remove", || {
         command(ReceiverCommand::Remove)
     }),
 ];
@@ -96,7 +100,7 @@ fn length(body: &str) -> String {
 
 #[derive(Template)]
 #[template(path = "receivers.html")]
-struct ListPage<'a> {
+struct ReceiverListPage<'a> {
     page: Page<'a>,
     app_id: &'a AppId,
     receivers: &'a [Receiver],
@@ -104,15 +108,15 @@ struct ListPage<'a> {
     seen: String,
 }
 
-async fn list(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
-    let app_id = find_app(&visit.state, &name).await?;
+async fn list(Path(name): Path<String>, request: ConsoleRequest) -> Answer {
+    let app_id = find_app(&request.state, &name).await?;
     // The mark comes first: a receiver that is added in between makes the form stale, not the page.
-    let seen = visit.state.store.receivers_mark(&app_id).await?;
-    let receivers = visit.state.store.receivers(&app_id).await?;
+    let seen = request.state.store.receivers_mark(&app_id).await?;
+    let receivers = request.state.store.receivers(&app_id).await?;
     let removed = "The receiver is removed. Nothing more is sent to it.";
-    let page = visit.page(Section::APPS, text!("Receivers of {app_id}", app_id));
-    let page = Page { notice: visit.notice([("remove", removed)]), ..page };
-    render(&ListPage { page, app_id: &app_id, receivers: &receivers, seen })
+    let page = request.page(Section::APPS, text!("Receivers of {app_id}", app_id));
+    let page = Page { notice: request.notice([("remove", removed)]), ..page };
+    render(&ReceiverListPage { page, app_id: &app_id, receivers: &receivers, seen })
 }
 
 /// The app of an address.
@@ -160,29 +164,29 @@ enum Search {
     Found(EventKey, EventOutcome),
 }
 
-async fn receiver(Path(names): Path<(String, String)>, visit: ConsoleRequest) -> Answer {
-    let ((app_id, id), store) = (parse(&names)?, &visit.state.store);
+async fn receiver(Path(names): Path<(String, String)>, request: ConsoleRequest) -> Answer {
+    let ((app_id, id), store) = (parse(&names)?, &request.state.store);
     let none = || no_such_receiver(&app_id, id.as_str());
     let seen = store.receivers_mark(&app_id).await?;
     let detail = store.receiver(&app_id, &id).await?.ok_or_else(none)?;
-    let mut filters = visit.filters();
+    let mut filters = request.filters();
     let search = match filters.read("event_id", EventId::parse) {
-        Some(event_id) => look_for(&visit, &app_id, &id, event_id).await?,
+        Some(event_id) => look_for(&request, &app_id, &id, event_id).await?,
         None => Search::Empty,
     };
     let wrong = filters.wrong;
-    let after: Option<i64> = visit.text("after").parse().ok();
+    let after: Option<i64> = request.text("after").parse().ok();
     // One event more than the page shows: it tells whether there is another page.
-    let failed = store.failed_events(&app_id, &id, TimeSpan::default(), after.unwrap_or(0), FAILED + 1);
+    let failed = store.failed_events(&app_id, &id, TimeBounds::default(), after.unwrap_or(0), FAILED + 1);
     let mut failed = failed.await?.ok_or_else(none)?;
     let has_more = failed.len() > FAILED as usize;
     failed.truncate(FAILED as usize);
     let path = receiver_path(&app_id, &id);
     let page_after = |no: &str| format!("{path}?after={no}#failed");
-    let page = visit.page(Section::APPS, text!("Receiver {id}", id));
+    let page = request.page(Section::APPS, text!("Receiver {id}", id));
     let template = ReceiverPage {
-        page: Page { notice: notice(&visit, &detail.receiver), ..page.marking(&wrong) },
-        test: detail.tries.iter().find(|tried| tried.event_id == visit.text("tested")),
+        page: Page { notice: notice(&request, &detail.receiver), ..page.marking(&wrong) },
+        test: detail.tries.iter().find(|tried| tried.event_id == request.text("tested")),
         receiver: &detail.receiver,
         detail: &detail,
         first: after.map(|_| format!("{path}#failed")),
@@ -197,12 +201,12 @@ async fn receiver(Path(names): Path<(String, String)>, visit: ConsoleRequest) ->
 
 /// The event with this id, and what became of it here.
 async fn look_for(
-    visit: &ConsoleRequest,
+    request: &ConsoleRequest,
     app_id: &AppId,
     id: &ReceiverId,
     event_id: EventId,
 ) -> Result<Search, ConsoleError> {
-    let store = &visit.state.store;
+    let store = &request.state.store;
     let Some(event) = store.event_key(app_id, event_id).await? else { return Ok(Search::None(event_id)) };
     let outcome = store.event_outcome(&event, id).await?;
     let outcome = outcome.ok_or_else(|| no_such_receiver(app_id, id.as_str()))?;
@@ -210,10 +214,10 @@ async fn look_for(
 }
 
 /// What the page tells after a change.
-fn notice(visit: &ConsoleRequest, receiver: &Receiver) -> Option<String> {
-    if visit.text("done") == "resend" {
+fn notice(request: &ConsoleRequest, receiver: &Receiver) -> Option<String> {
+    if request.text("done") == "resend" {
         let waits = receiver.paused_by.is_some();
-        return Some(said(&match (visit.text("resent").parse::<i64>().ok()?, waits) {
+        return Some(said(&match (request.text("resent").parse::<i64>().ok()?, waits) {
             (0, _) => text!("No failed event lies in this time span, so nothing is sent again."),
             (1, false) => text!("1 event is sent again."),
             (1, true) => text!("1 event is sent again as soon as the receiver is resumed."),
@@ -226,7 +230,7 @@ fn notice(visit: &ConsoleRequest, receiver: &Receiver) -> Option<String> {
             }
         }));
     }
-    visit.notice([
+    request.notice([
         ("pause", "The receiver is paused. What happens from now on waits for it."),
         ("resume", "The receiver is active again. What has waited for it is sent now."),
     ])

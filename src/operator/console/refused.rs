@@ -22,9 +22,9 @@ struct RefusedTemplate<'a> {
 }
 
 /// The page of a number that was refused, and under which no exchange has deducted.
-pub(super) async fn page_of(visit: &ConsoleRequest, app_id: &AppId, number: &RefusedNumber) -> Answer {
-    let usage = visit.state.store.number_use(app_id, &number.biz_no).await?;
-    let page = visit.page(Section::EXCHANGES, text!("Number {biz_no}", biz_no = number.biz_no));
+pub(super) async fn page_of(request: &ConsoleRequest, app_id: &AppId, number: &RefusedNumber) -> Answer {
+    let usage = request.state.store.number_use(app_id, &number.biz_no).await?;
+    let page = request.page(Section::EXCHANGES, text!("Number {biz_no}", biz_no = number.biz_no));
     render(&RefusedTemplate { page, number, usage })
 }
 

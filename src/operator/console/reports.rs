@@ -1,7 +1,7 @@
 //! Reports of an app: what exchanges took, as pictures and tables by day, item and zone, refusals by code, each table as
 //! CSV, the close of a period, and the comparison with other books (contract 8.6.31, 8.6.32 and 8.6.43).
 
-mod picture;
+mod chart;
 mod reconcile;
 mod statement;
 
@@ -18,22 +18,23 @@ use domain::text::Text;
 use store::{RefusalSum, RevenueGroup, RevenueQuery, RevenueReport, RevenueRow, RevenueSums, StoreError};
 use time::OffsetDateTime;
 
-use self::picture::{BARS_MAX, Bar, DAYS_MAX, Picture, columns, list};
+use self::chart::{BARS_MAX, Bar, DAYS_MAX, ReportChart, columns, list};
 use super::error::ConsoleError;
 use super::i18n::{Moment as _, said, zone};
 use super::overview::meaning;
 use super::page::{Page, Section, Shown as _, csv_file, render_search};
 use super::request::{Answer, ConsoleRequest, Filters, address};
-use super::route::Route;
+use super::route::ConsoleRoute;
 use super::times::Times;
 
 pub(super) use self::reconcile::RECONCILE_ROUTES;
 pub(super) use self::statement::STATEMENT_ROUTES;
 
-pub(super) const ROUTES: &[Route] = &[
-    Route::page_for(Need::Reports, "/console/reports", || get(page)).of_own_apps(),
-    Route::page_for(Need::Reports, "/console/reports/revenue.csv", || get(revenue_csv)).of_own_apps(),
-    Route::page_for(Need::Reports, "/console/reports/refusals.csv", || get(refusals_csv)).of_own_apps(),
+pub(super) const ROUTES: &[ConsoleRoute] = &[
+    ConsoleRoute::page_for(Need::Reports, "/console/reports", || get(page)).of_own_apps(),
+    ConsoleRoute::page_for(Need::Reports, "/console/reports/revenue.csv", || get(revenue_csv)).of_own_apps(),
+    ConsoleRoute::page_for(Need::Reports, "/console/reports/refusals.csv", || get(refusals_csv))
+        .of_own_apps(),
 ];
 
 /// The period of a page that names none.
@@ -63,7 +64,7 @@ struct Report {
     /// The file of revenue by day and item.
     csv: String,
     refusals: Vec<RefusalSum>,
-    refusals_picture: Picture,
+    refusals_picture: ReportChart,
     refusals_csv: String,
 }
 
@@ -81,7 +82,7 @@ struct Table {
     title: &'static str,
     /// The name of the first column.
     column: &'static str,
-    picture: Picture,
+    picture: ReportChart,
     rows: Vec<(String, RevenueSums)>,
     total: RevenueSums,
     /// Rows of the file, where the page has not all of them.
@@ -96,19 +97,19 @@ fn app_of(page: &Page<'_>, filters: &mut Filters<'_>) -> Option<AppId> {
     if page.text("app_id").is_empty() { first() } else { typed }
 }
 
-async fn page(visit: ConsoleRequest) -> Answer {
-    let mut filters = visit.filters();
-    let times = Times::read(&visit, &mut filters, Some(PERIOD));
-    let page = Page { loads_again: false, ..visit.search_page(Section::REPORTS).await? };
+async fn page(request: ConsoleRequest) -> Answer {
+    let mut filters = request.filters();
+    let times = Times::read(&request, &mut filters, Some(PERIOD));
+    let page = Page { loads_again: false, ..request.search_page(Section::REPORTS).await? };
     let app = app_of(&page, &mut filters);
     let wrong = filters.wrong;
     let report = match (&app, wrong.as_slice()) {
-        (Some(app), []) => Some(report(&visit, app, &times).await?),
+        (Some(app), []) => Some(report(&request, app, &times).await?),
         _ => None,
     };
     let app_id = app.map(|app| app.to_string()).unwrap_or_default();
     let statement = visit_address(
-        &visit,
+        &request,
         "/console/reports/statement",
         &app_id,
         &[("period", ""), ("from", ""), ("to", "")],
@@ -119,28 +120,29 @@ async fn page(visit: ConsoleRequest) -> Answer {
 }
 
 /// The address of another page for the same app and times.
-fn visit_address(visit: &ConsoleRequest, path: &str, app_id: &str, changed: &[(&str, &str)]) -> String {
-    address(path, &visit.fields, &[&[("app_id", app_id)], changed].concat())
+fn visit_address(request: &ConsoleRequest, path: &str, app_id: &str, changed: &[(&str, &str)]) -> String {
+    address(path, &request.fields, &[&[("app_id", app_id)], changed].concat())
 }
 
-async fn report(visit: &ConsoleRequest, app: &AppId, times: &Times) -> Result<Report, ConsoleError> {
-    let by_day = revenue(visit, app, times.since, times.until, vec![RevenueGroup::Day]).await?;
-    let by_product = revenue(visit, app, times.since, times.until, vec![RevenueGroup::ProductName]).await?;
-    let by_zone = revenue(visit, app, times.since, times.until, vec![RevenueGroup::Zone]).await?;
+async fn report(request: &ConsoleRequest, app: &AppId, times: &Times) -> Result<Report, ConsoleError> {
+    let by_day = revenue(request, app, times.since, times.until, vec![RevenueGroup::Day]).await?;
+    let by_product = revenue(request, app, times.since, times.until, vec![RevenueGroup::ProductName]).await?;
+    let by_zone = revenue(request, app, times.since, times.until, vec![RevenueGroup::Zone]).await?;
     let before = match times.before {
         Some(TimeSpan { since, until }) => {
-            Some(revenue(visit, app, Some(since), Some(until), Vec::new()).await?.total)
+            Some(revenue(request, app, Some(since), Some(until), Vec::new()).await?.total)
         }
         None => None,
     };
-    let refusals = visit.state.store.refusals_by_code(app, times.since, times.until).await?;
-    let csv =
-        |group: &str| visit_address(visit, "/console/reports/revenue.csv", app.as_str(), &[("group", group)]);
+    let refusals = request.state.store.refusals_by_code(app, times.since, times.until).await?;
+    let csv = |group: &str| {
+        visit_address(request, "/console/reports/revenue.csv", app.as_str(), &[("group", group)])
+    };
     Ok(Report {
         figures: figures(&by_day.total, before.as_ref()),
         csv: csv("day,product_name"),
         refusals_picture: of_codes(&refusals),
-        refusals_csv: visit_address(visit, "/console/reports/refusals.csv", app.as_str(), &[]),
+        refusals_csv: visit_address(request, "/console/reports/refusals.csv", app.as_str(), &[]),
         refusals,
         tables: [
             by_days(by_day, times, csv("day")),
@@ -151,7 +153,7 @@ async fn report(visit: &ConsoleRequest, app: &AppId, times: &Times) -> Result<Re
 }
 
 async fn revenue(
-    visit: &ConsoleRequest,
+    request: &ConsoleRequest,
     app: &AppId,
     since: Option<OffsetDateTime>,
     until: Option<OffsetDateTime>,
@@ -164,7 +166,7 @@ async fn revenue(
         group,
         time_zone: zone(),
     };
-    Ok(visit.state.store.revenue(query).await?)
+    Ok(request.state.store.revenue(query).await?)
 }
 
 fn figures(now: &RevenueSums, before: Option<&RevenueSums>) -> [Figure; 5] {
@@ -254,7 +256,7 @@ fn by_names(report: RevenueReport, group: RevenueGroup, csv: String) -> Table {
     Table::new(group, list(bars, said(&words)), rows, report.total, csv)
 }
 
-fn of_codes(refusals: &[RefusalSum]) -> Picture {
+fn of_codes(refusals: &[RefusalSum]) -> ReportChart {
     let bars = refusals.iter().map(|sum| {
         let (name, count) = (format!("{} {}", sum.code, meaning_of(sum.code)), sum.count.shown());
         Bar { words: format!("{name}: {count}"), name, parts: [sum.count, 0] }
@@ -297,7 +299,7 @@ const fn title(group: RevenueGroup) -> &'static str {
 impl Table {
     fn new(
         group: RevenueGroup,
-        picture: Picture,
+        picture: ReportChart,
         mut rows: Vec<(String, RevenueSums)>,
         total: RevenueSums,
         csv: String,
@@ -318,13 +320,13 @@ impl Table {
 }
 
 /// What a file is asked for: an app, and times.
-fn asked(visit: &ConsoleRequest) -> Result<(AppId, Times), ConsoleError> {
-    let mut filters = visit.filters();
-    let times = Times::read(visit, &mut filters, Some(PERIOD));
+fn asked(request: &ConsoleRequest) -> Result<(AppId, Times), ConsoleError> {
+    let mut filters = request.filters();
+    let times = Times::read(request, &mut filters, Some(PERIOD));
     if let Some(wrong) = filters.wrong.pop() {
         return Err(wrong.into());
     }
-    Ok((visit.fields.required("app_id", AppId::parse)?, times))
+    Ok((request.fields.required("app_id", AppId::parse)?, times))
 }
 
 /// The name of a file: what it has, the app, and the day with which it begins.
@@ -334,18 +336,18 @@ fn file_name(what: &str, app: &AppId, times: &Times) -> String {
 }
 
 /// Revenue as `minitill report revenue --csv` prints it.
-async fn revenue_csv(visit: ConsoleRequest) -> Answer {
-    let (app, times) = asked(&visit)?;
-    let group = visit.fields.required("group", RevenueQuery::parse_groups)?;
-    let report = revenue(&visit, &app, times.since, times.until, group.clone()).await?;
+async fn revenue_csv(request: ConsoleRequest) -> Answer {
+    let (app, times) = asked(&request)?;
+    let group = request.fields.required("group", RevenueQuery::parse_groups)?;
+    let report = revenue(&request, &app, times.since, times.until, group.clone()).await?;
     let csv = report.csv(&group).map_err(|error| unwritten(&error))?;
     let names: Vec<&str> = group.into_iter().map(RevenueGroup::as_str).collect();
     Ok(csv_file(&file_name(&format!("revenue-{}", names.join("-")), &app, &times), &csv))
 }
 
-async fn refusals_csv(visit: ConsoleRequest) -> Answer {
-    let (app, times) = asked(&visit)?;
-    let refusals = visit.state.store.refusals_by_code(&app, times.since, times.until).await?;
+async fn refusals_csv(request: ConsoleRequest) -> Answer {
+    let (app, times) = asked(&request)?;
+    let refusals = request.state.store.refusals_by_code(&app, times.since, times.until).await?;
     let mut csv = WriterBuilder::new().from_writer(Vec::new());
     let heading = csv.write_record(["code", "count", "numbers", "players"]);
     heading.map_err(|error| unwritten(&error.into()))?;

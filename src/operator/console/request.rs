@@ -25,8 +25,8 @@ use super::page::{Page, Section, render};
 use super::password;
 use super::route::Access;
 use super::session::SignedIn;
-use crate::http::body::read_body_of;
-use crate::http::client_address::Client;
+use crate::http::body::{read_body_of, refuse_coding_as_type};
+use crate::http::client_address::ClientAddress;
 use crate::operator::authorization::names_own_app;
 use crate::state::AppState;
 
@@ -189,7 +189,7 @@ impl ConsoleRequest {
     async fn receive(request: Request, state: &AppState) -> Result<Self, ConsoleError> {
         let arrival = Arrival::of(&request, state)?;
         let fields = read_fields(state, request, FORM_BYTES_MAX).await?;
-        arrival.visit(fields)
+        arrival.request(fields)
     }
 
     /// Who reads a file of CSV, by the field `excel`.
@@ -230,7 +230,7 @@ impl Arrival {
     pub(super) fn of(request: &Request, state: &AppState) -> Result<Self, ConsoleError> {
         // The guard puts both there. A route for everybody has no user.
         let user = request.extensions().get::<SignedIn>().cloned().ok_or(ConsoleError::SIGN_IN_FIRST)?;
-        let client = request.extensions().get::<Client>().ok_or(ConsoleError::SIGN_IN_FIRST)?.0;
+        let client = request.extensions().get::<ClientAddress>().ok_or(ConsoleError::SIGN_IN_FIRST)?.0;
         let access = request.extensions().get::<Access>().copied().unwrap_or(Access::Anyone);
         let need = access.need().ok_or(ConsoleError::SIGN_IN_FIRST)?;
         let (path, is_read) = (request.uri().path().to_owned(), request.method().is_safe());
@@ -238,7 +238,7 @@ impl Arrival {
     }
 
     /// The request with its fields. If it can change something, they must be of a form of this user's session.
-    pub(super) fn visit(self, fields: Fields) -> Result<ConsoleRequest, ConsoleError> {
+    pub(super) fn request(self, fields: Fields) -> Result<ConsoleRequest, ConsoleError> {
         let Self { state, user, client, path, need, is_read } = self;
         let app_id = text(&fields, "app_id");
         if !names_own_app(&user.rights, Some(app_id)) {
@@ -258,15 +258,15 @@ impl FromRequest<AppState> for ConsoleRequest {
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, Response> {
         let needs_proof = matches!(request.extensions().get::<Access>(), Some(Access::Proven(_)));
-        let visit = Self::receive(request, state).await.map_err(IntoResponse::into_response)?;
-        if needs_proof && !visit.user.has_proof {
-            match visit.ask_for_proof().await {
+        let request = Self::receive(request, state).await.map_err(IntoResponse::into_response)?;
+        if needs_proof && !request.user.has_proof {
+            match request.ask_for_proof().await {
                 Ok(None) => {}
                 Ok(Some(page)) => return Err(page),
                 Err(error) => return Err(error.into_response()),
             }
         }
-        Ok(visit)
+        Ok(request)
     }
 }
 
@@ -280,6 +280,7 @@ pub(super) async fn read_fields(
     if request.method().is_safe() {
         return Ok(Fields::from_form(request.uri().query().unwrap_or_default().as_bytes())?);
     }
+    refuse_coding_as_type(&request)?;
     let body = read_body_of(&state.config.http, request.into_body(), bytes_max).await?;
     Ok(Fields::from_form(&body)?)
 }

@@ -30,7 +30,7 @@ impl Access {
 
 /// A page, or the target of a form.
 #[derive(Debug, Clone, Copy)]
-pub struct Route {
+pub struct ConsoleRoute {
     /// `GET` (which includes HEAD) or `POST`.
     pub method: &'static str,
     /// Path, with parameters in braces.
@@ -43,8 +43,8 @@ pub struct Route {
     said_reach: Reach,
 }
 
-/// A route without an app in its path is only for users of all apps, unless `Route::of_own_apps` says more.
-impl Route {
+/// A route without an app in its path is only for users of all apps, unless `ConsoleRoute::of_own_apps` says more.
+impl ConsoleRoute {
     const fn new(
         method: &'static str,
         path: &'static str,

@@ -14,9 +14,10 @@ use super::i18n::said;
 use super::page::{Page, render_search};
 use super::player::player_path;
 use super::request::{Answer, ConsoleRequest};
-use super::route::Route;
+use super::route::ConsoleRoute;
 
-pub(super) const ROUTES: &[Route] = &[Route::page("/console/search", || get(search)).of_own_apps()];
+pub(super) const ROUTES: &[ConsoleRoute] =
+    &[ConsoleRoute::page("/console/search", || get(search)).of_own_apps()];
 
 /// Hits of one kind that a page shows.
 const HITS_MAX: u32 = 20;
@@ -45,12 +46,12 @@ struct SearchPage<'a> {
     groups: Vec<Group>,
 }
 
-async fn search(visit: ConsoleRequest) -> Answer {
-    let mut filters = visit.filters();
+async fn search(request: ConsoleRequest) -> Answer {
+    let mut filters = request.filters();
     let text = filters.read("q", parse_number);
     let wrong = filters.wrong;
     let groups = match &text {
-        Some(text) => find(&visit.state.store, visit.apps(), text).await?,
+        Some(text) => find(&request.state.store, request.apps(), text).await?,
         None => Vec::new(),
     };
     if let [Group { hits, .. }] = groups.as_slice()
@@ -61,7 +62,7 @@ async fn search(visit: ConsoleRequest) -> Answer {
     let page = Page {
         title: said(&text!("Search")),
         section: None,
-        ..visit.page(super::page::Section::OVERVIEW, "")
+        ..request.page(super::page::Section::OVERVIEW, "")
     };
     render_search(&SearchPage { page: page.marking(&wrong), is_empty: text.is_none(), groups }, &wrong)
 }

@@ -15,11 +15,11 @@ use super::error::ConsoleError;
 use super::page::{Page, render};
 use super::password;
 use super::request::{Answer, ConsoleRequest};
-use super::route::Route;
+use super::route::ConsoleRoute;
 use crate::state::AppState;
 
-pub(super) const ROUTES: &[Route] =
-    &[Route::page(PATH, || get(page)).of_own_apps(), Route::own(PATH, || post(set_up))];
+pub(super) const ROUTES: &[ConsoleRoute] =
+    &[ConsoleRoute::page(PATH, || get(page)).of_own_apps(), ConsoleRoute::own(PATH, || post(set_up))];
 
 /// Where a user sets up the second factor.
 pub(super) const PATH: &str = "/console/account/second-factor";
@@ -64,16 +64,16 @@ struct SetUpPage<'a> {
     is_required: bool,
 }
 
-async fn page(visit: ConsoleRequest) -> Answer {
-    if visit.user.has_second_factor || !visit.user.has_password {
+async fn page(request: ConsoleRequest) -> Answer {
+    if request.user.has_second_factor || !request.user.has_password {
         return Ok(Redirect::to(super::account::PATH).into_response());
     }
     let secret = totp_rs::Secret::from(random_bytes::<SECRET_BYTES>()).to_base32();
-    let name = visit.user.name.as_str();
+    let name = request.user.name.as_str();
     let uri = format!("otpauth://totp/Minitill:{}?secret={secret}&issuer=Minitill", name.replace('@', "%40"));
     let (side, dark) = qr_code(&uri).ok_or_else(damaged)?;
-    let page = Page { user: Some(&visit.user), ..Page::of_nobody("Second factor") };
-    let is_required = visit.user.lacks_second_factor(&visit.state);
+    let page = Page { user: Some(&request.user), ..Page::of_nobody("Second factor") };
+    let is_required = request.user.lacks_second_factor(&request.state);
     render(&SetUpPage { page, secret: &secret, uri, side, dark, is_required })
 }
 
@@ -94,16 +94,16 @@ struct CodesPage<'a> {
     codes: &'a [String],
 }
 
-async fn set_up(visit: ConsoleRequest) -> Answer {
-    let (name, secret) = (&visit.user.name, visit.text("secret"));
+async fn set_up(request: ConsoleRequest) -> Answer {
+    let (name, secret) = (&request.user.name, request.text("secret"));
     let unusable =
         || ConsoleError::bad_request("The secret of this form cannot be used. Open the page again.");
     let totp = totp(secret).ok_or_else(unusable)?;
-    let typed = visit.fields.text("password").unwrap_or_default();
-    let known = password::verify(&visit.state, visit.client, name, typed, None).await?;
+    let typed = request.fields.text("password").unwrap_or_default();
+    let known = password::verify(&request.state, request.client, name, typed, None).await?;
     known.ok_or(ConsoleError::WRONG_PASSWORD)?;
     let wrong = "The code is wrong. Check that the clock of your device is right, and type the code of now.";
-    let step = totp.check(visit.text("code"), now(&visit.state));
+    let step = totp.check(request.text("code"), now(&request.state));
     let step = step.ok_or_else(|| ConsoleError::bad_request(wrong))?;
     let codes: Vec<String> = (0..RECOVERY_CODES).map(|_| hex::encode(random_bytes::<10>())).collect();
     let new = NewSecondFactor {
@@ -111,7 +111,11 @@ async fn set_up(visit: ConsoleRequest) -> Answer {
         step,
         recovery_codes: codes.iter().map(|code| token_hash(code)).collect(),
     };
-    visit.state.store.change_console_user(&visit.oneself()?, name, UserCommand::SecondFactor(new)).await?;
-    let page = Page { user: Some(&visit.user), ..Page::of_nobody("Recovery codes") };
+    request
+        .state
+        .store
+        .change_console_user(&request.oneself()?, name, UserCommand::SecondFactor(new))
+        .await?;
+    let page = Page { user: Some(&request.user), ..Page::of_nobody("Recovery codes") };
     render(&CodesPage { page, codes: &codes })
 }

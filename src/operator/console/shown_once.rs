@@ -28,9 +28,9 @@ struct ShownOncePage<'a> {
 
 impl ShownOnce<'_> {
     /// The page.
-    pub(super) fn render(self, visit: &ConsoleRequest, section: Section, title: &'static str) -> Answer {
+    pub(super) fn render(self, request: &ConsoleRequest, section: Section, title: &'static str) -> Answer {
         let page =
-            visit.page(section, text!("{title} {owner}", title = Text::new(title), owner = self.owner.1));
+            request.page(section, text!("{title} {owner}", title = Text::new(title), owner = self.owner.1));
         render(&ShownOncePage { page, shown: self })
     }
 }

@@ -14,16 +14,16 @@ use store::secrets::{random_token, token_hash};
 
 use super::page::{Page, Section, render};
 use super::request::{Answer, ConsoleRequest, address, read_fields, text};
-use super::route::Route;
+use super::route::ConsoleRoute;
 use super::session::{came_by_https, clear_cookies, set_cookie, token_of};
 use super::{oidc, password};
-use crate::http::client_address::Client;
+use crate::http::client_address::ClientAddress;
 use crate::state::AppState;
 
-pub(super) const ROUTES: &[Route] = &[
-    Route::anyone("GET", "/console/sign-in", || get(page)),
-    Route::anyone("POST", "/console/sign-in", || post(sign_in)),
-    Route::own("/console/sign-out", || post(sign_out)),
+pub(super) const ROUTES: &[ConsoleRoute] = &[
+    ConsoleRoute::anyone("GET", "/console/sign-in", || get(page)),
+    ConsoleRoute::anyone("POST", "/console/sign-in", || post(sign_in)),
+    ConsoleRoute::own("/console/sign-out", || post(sign_out)),
 ];
 
 /// Largest form of a sign-in in bytes: name, password and a path, with each byte encoded as three.
@@ -65,7 +65,7 @@ impl<'a> SignInPage<'a> {
 
 async fn sign_in(
     State(state): State<AppState>,
-    Extension(Client(client)): Extension<Client>,
+    Extension(ClientAddress(client)): Extension<ClientAddress>,
     headers: HeaderMap,
     request: Request,
 ) -> Answer {
@@ -97,8 +97,8 @@ async fn sign_in(
     Ok(([(header::SET_COOKIE, cookie)], Redirect::to(next)).into_response())
 }
 
-async fn sign_out(visit: ConsoleRequest) -> Answer {
-    visit.state.store.end_console_session(visit.user.token_hash).await?;
+async fn sign_out(request: ConsoleRequest) -> Answer {
+    request.state.store.end_console_session(request.user.token_hash).await?;
     let cleared = AppendHeaders(clear_cookies().map(|cookie| (header::SET_COOKIE, cookie)));
     Ok((cleared, Redirect::to("/console/sign-in")).into_response())
 }

@@ -27,17 +27,17 @@ use super::error::ConsoleError;
 use super::i18n::said;
 use super::page::{Page, Section, render};
 use super::request::{Answer, ConsoleRequest};
-use super::route::Route;
+use super::route::ConsoleRoute;
 use crate::diagnosis::{FORM_BYTES_MAX, KeysTried, NoDiagnosis};
 use crate::state::AppState;
 
 /// It has a page and a form, which change nothing.
 const PATH: &str = Section::SIGNATURE_CHECK.path;
 
-pub(super) const ROUTES: &[Route] = &[
-    Route::page(PATH, || get(form)).of_own_apps(),
+pub(super) const ROUTES: &[ConsoleRoute] = &[
+    ConsoleRoute::page(PATH, || get(form)).of_own_apps(),
     // It is a POST because an address must not have the token of the request.
-    Route::own(PATH, || post(examine)),
+    ConsoleRoute::own(PATH, || post(examine)),
 ];
 
 /// Fields whose values the page never shows.
@@ -46,7 +46,7 @@ const MISSING: &str = "The field is missing";
 
 #[derive(Template)]
 #[template(path = "signature_check.html")]
-struct CheckTemplate<'a> {
+struct SignatureCheckPage<'a> {
     page: Page<'a>,
     examined: Option<Examined>,
     /// What the operator says that the game server signed.
@@ -114,22 +114,22 @@ fn refusal(says: &Text, code: Code) -> Text {
     text!("{says}. The request is refused with {code}.", says, code = code.number())
 }
 
-async fn form(visit: ConsoleRequest) -> Answer {
-    show(&visit, None).await
+async fn form(request: ConsoleRequest) -> Answer {
+    show(&request, None).await
 }
 
-async fn examine(visit: ConsoleRequest) -> Answer {
-    let (app_id, address) = (visit.text("app_id"), visit.text("address"));
-    let examined = examine_request(&visit, app_id, address, visit.text("request")).await?;
-    show(&visit, Some(examined)).await
+async fn examine(request: ConsoleRequest) -> Answer {
+    let (app_id, address) = (request.text("app_id"), request.text("address"));
+    let examined = examine_request(&request, app_id, address, request.text("request")).await?;
+    show(&request, Some(examined)).await
 }
 
-async fn show(visit: &ConsoleRequest, examined: Option<Examined>) -> Answer {
-    let signed = visit.text("signed").trim_end_matches(['\r', '\n']);
+async fn show(request: &ConsoleRequest, examined: Option<Examined>) -> Answer {
+    let signed = request.text("signed").trim_end_matches(['\r', '\n']);
     let right = examined.as_ref().and_then(|examined| examined.signature.as_ref());
     let compared = right.filter(|_| !signed.is_empty()).map(|right| compare(&right.string_to_sign, signed));
-    let page = Page { loads_again: false, ..visit.search_page(Section::SIGNATURE_CHECK).await? };
-    render(&CheckTemplate { page, examined, compared })
+    let page = Page { loads_again: false, ..request.search_page(Section::SIGNATURE_CHECK).await? };
+    render(&SignatureCheckPage { page, examined, compared })
 }
 
 /// Where the string that was signed begins to differ.
@@ -144,14 +144,14 @@ fn compare(expected: &str, got: &str) -> Compared {
 
 /// The checks in the order of contract 3.6: body, token, signature, fields, `biz_no`, `ts`, wallet.
 async fn examine_request(
-    visit: &ConsoleRequest,
+    request: &ConsoleRequest,
     chosen: &str,
     address: &str,
-    request: &str,
+    pasted: &str,
 ) -> Result<Examined, ConsoleError> {
-    let state = &visit.state;
+    let state = &request.state;
     let mut steps: Vec<Step> = address_step(address).into_iter().collect();
-    let fields = match read_request(request) {
+    let fields = match read_request(pasted) {
         Ok(fields) => fields,
         Err(unreadable) => {
             steps.push(Step::refused("Body", unreadable.text(), Code::IllegalParameter));
@@ -170,7 +170,7 @@ async fn examine_request(
     steps.extend(app_step(chosen, &fields));
     let named = if chosen.is_empty() { fields.text("app_id").unwrap_or_default() } else { chosen };
     let app = match AppId::parse(named) {
-        Ok(app_id) if visit.apps().has(named) => state.store.find_app(&app_id).await?,
+        Ok(app_id) if request.apps().has(named) => state.store.find_app(&app_id).await?,
         _ => None,
     };
     let Some(app) = app else {
@@ -185,7 +185,7 @@ async fn examine_request(
     let mut signature = examine_signature(&app, &form);
     if signature.verdict == SignatureVerdict::Differs(None) {
         // A key that fits would tell of another app.
-        let keys = if visit.apps().is_all() { KeysTried::OfOthersToo } else { KeysTried::Own };
+        let keys = if request.apps().is_all() { KeysTried::OfOthersToo } else { KeysTried::Own };
         let (app, form, now) = (Arc::clone(&app), form.clone(), state.clock.monotonic());
         match state.operator_diagnoses.make(&state.store, app, form, keys, now).await? {
             Ok(found) => {

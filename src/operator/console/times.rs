@@ -34,13 +34,17 @@ pub(super) struct PresetLink {
 impl Times {
     /// Reads the fields `from` and `to`, and `period` where neither of them is filled in. Without any of them `default`
     /// counts, or all times.
-    pub(super) fn read(visit: &ConsoleRequest, filters: &mut Filters<'_>, default: Option<Preset>) -> Self {
-        let now = visit.now();
+    pub(super) fn read(request: &ConsoleRequest, filters: &mut Filters<'_>, default: Option<Preset>) -> Self {
+        let now = request.now();
         let (from, to) = (filters.read("from", parse_moment), filters.read("to", parse_moment));
         let asked = filters.read("period", Preset::parse);
-        let is_own = !visit.text("from").is_empty() || !visit.text("to").is_empty();
+        let is_own = !request.text("from").is_empty() || !request.text("to").is_empty();
         if from.zip(to).is_some_and(|(from, to)| from >= to) {
-            filters.wrong.push(FieldError::malformed("to", "a moment after the beginning", visit.text("to")));
+            filters.wrong.push(FieldError::malformed(
+                "to",
+                "a moment after the beginning",
+                request.text("to"),
+            ));
         }
         let preset = asked.or(default).filter(|_| !is_own);
         let span = preset.map(|preset| preset.span(&zone(), now));
@@ -54,7 +58,7 @@ impl Times {
         let all = default.is_none().then_some(None);
         let links = all.into_iter().chain(words).map(|word| PresetLink {
             name: name(word),
-            address: visit.address(&[
+            address: request.address(&[
                 ("period", word.map_or("", Preset::as_str)),
                 ("from", ""),
                 ("to", ""),

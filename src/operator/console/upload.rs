@@ -4,16 +4,16 @@ use std::fs::File;
 use std::time::Duration;
 
 use axum::extract::{FromRequest, Request};
-use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use domain::fields::{FieldError, FieldProblem, Fields};
+use domain::fields::{FieldError, FieldErrorKind, Fields};
 use domain::text;
 use domain::text::Text;
 use multer::{Constraints, Error, Field, Multipart, SizeLimit};
 
 use super::error::ConsoleError;
 use super::request::{Arrival, ConsoleRequest, FORM_BYTES_MAX, read_fields};
-use crate::http::body::{TooSlow, announced_bytes, too_large, too_slow_for_pace};
+use crate::http::body::{TooSlow, announced_bytes, refuse_coding_as_type, too_large, too_slow_for_pace};
+use crate::http::multipart::{self, PartHead};
 use crate::operator::reconcile_upload::{FILE_BYTES_MAX, NotKept, at_a_pace, keep, no_room};
 use crate::state::AppState;
 
@@ -23,7 +23,7 @@ pub(super) const FILE: &str = "file";
 /// A form of a user's session with a file.
 pub(super) struct Upload {
     /// The request with the fields before the file.
-    pub(super) visit: ConsoleRequest,
+    pub(super) request: ConsoleRequest,
     /// The file on its way; `None` where the form has none.
     pub(super) file: Option<FilePart>,
 }
@@ -37,11 +37,11 @@ pub(super) struct FilePart {
 
 impl Upload {
     async fn receive(request: Request, state: &AppState) -> Result<Self, ConsoleError> {
+        refuse_coding_as_type(&request)?;
         let arrival = Arrival::of(&request, state)?;
-        let media_type = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        let Some(boundary) = media_type.and_then(|media_type| multer::parse_boundary(media_type).ok()) else {
+        let Ok(boundary) = multipart::boundary(request.headers()) else {
             let fields = read_fields(state, request, FORM_BYTES_MAX).await?;
-            return Ok(Self { visit: arrival.visit(fields)?, file: None });
+            return Ok(Self { request: arrival.request(fields)?, file: None });
         };
         let (body, time) = (request.into_body(), state.config.http.body_timeout);
         let announced = announced_bytes(&body);
@@ -54,10 +54,10 @@ impl Upload {
         );
         let (mut fields, mut room) = (Fields::from_form(b"")?, FORM_BYTES_MAX);
         while let Some(mut part) = parts.next_field().await.map_err(|error| unreadable(&error, time))? {
-            let name = part.name().unwrap_or_default().to_owned();
+            let name = PartHead::of(part.headers()).name.unwrap_or_default();
             if name == FILE {
                 let file = Some(FilePart { field: part, is_too_large, time });
-                return Ok(Self { visit: arrival.visit(fields)?, file });
+                return Ok(Self { request: arrival.request(fields)?, file });
             }
             let mut value = Vec::new();
             while let Some(piece) = part.chunk().await.map_err(|error| unreadable(&error, time))? {
@@ -68,7 +68,7 @@ impl Upload {
                 .map_err(|_| ConsoleError::bad_request(text!("{name}: expected UTF-8 text.", name)))?;
             fields.add_text(name, value)?;
         }
-        Ok(Self { visit: arrival.visit(fields)?, file: None })
+        Ok(Self { request: arrival.request(fields)?, file: None })
     }
 }
 
@@ -106,7 +106,7 @@ pub(super) fn missing() -> FieldError {
 
 /// What is wrong with the file, in words that follow "expected".
 pub(super) fn wrong(expected: Text) -> FieldError {
-    FieldError { field: FILE.to_owned(), problem: FieldProblem::Malformed { expected, got: None } }
+    FieldError { field: FILE.to_owned(), problem: FieldErrorKind::Malformed { expected, got: None } }
 }
 
 fn unreadable(error: &Error, time: Duration) -> ConsoleError {

@@ -18,20 +18,20 @@ use super::i18n::Moment as _;
 use super::page::{Page, Section, Shown as _, render};
 use super::password;
 use super::request::{Answer, ConsoleRequest};
-use super::route::Route;
+use super::route::ConsoleRoute;
 use super::shown_once::ShownOnce;
 
-pub(super) const ROUTES: &[Route] = &[
-    Route::page("/console/users", || get(list)),
-    Route::proven(Need::Administer, "/console/users", || post(add)),
-    Route::page_for(Need::Administer, "/console/users/{name}", || get(page)),
-    Route::proven(Need::Administer, "/console/users/{name}/role", || post(set_role)),
-    Route::proven(Need::Administer, "/console/users/{name}/remove", || post(remove)),
-    Route::proven(Need::Administer, "/console/users/{name}/unlock", || post(unlock)),
-    Route::proven(Need::Administer, "/console/users/{name}/second-factor/reset", || {
+pub(super) const ROUTES: &[ConsoleRoute] = &[
+    ConsoleRoute::page("/console/users", || get(list)),
+    ConsoleRoute::proven(Need::Administer, "/console/users", || post(add)),
+    ConsoleRoute::page_for(Need::Administer, "/console/users/{name}", || get(page)),
+    ConsoleRoute::proven(Need::Administer, "/console/users/{name}/role", || post(set_role)),
+    ConsoleRoute::proven(Need::Administer, "/console/users/{name}/remove", || post(remove)),
+    ConsoleRoute::proven(Need::Administer, "/console/users/{name}/unlock", || post(unlock)),
+    ConsoleRoute::proven(Need::Administer, "/console/users/{name}/second-factor/reset", || {
         post(reset_second_factor)
     }),
-    Route::proven(Need::Administer, "/console/users/{name}/sessions/end", || post(end_session)),
+    ConsoleRoute::proven(Need::Administer, "/console/users/{name}/sessions/end", || post(end_session)),
 ];
 
 #[derive(Template)]
@@ -41,21 +41,21 @@ struct UsersPage<'a> {
     users: &'a [ConsoleUser],
 }
 
-async fn list(visit: ConsoleRequest) -> Answer {
-    let users = visit.state.store.console_users().await?;
-    let page = Page { notice: visit.notice(NOTICES), ..visit.page(Section::USERS, "Users") };
+async fn list(request: ConsoleRequest) -> Answer {
+    let users = request.state.store.console_users().await?;
+    let page = Page { notice: request.notice(NOTICES), ..request.page(Section::USERS, "Users") };
     render(&UsersPage { page, users: &users })
 }
 
 /// Adds a user with a random password. So no form, and no page that asks for a proof, has one in it.
-async fn add(visit: ConsoleRequest) -> Answer {
-    let name = visit.fields.required("name", ConsoleUserName::parse)?;
-    let rights = rights(&visit).await?;
+async fn add(request: ConsoleRequest) -> Answer {
+    let name = request.fields.required("name", ConsoleUserName::parse)?;
+    let rights = rights(&request).await?;
     let password = iter::repeat_with(random_key_text).find_map(|text| NewPassword::parse(&text, &name).ok());
     let password = password.expect("nearly every random text is a good password");
-    let hash = password::hash(&visit.state, visit.client, password.clone()).await?;
+    let hash = password::hash(&request.state, request.client, password.clone()).await?;
     let command = UserCommand::Add(rights, hash);
-    visit.state.store.change_console_user(&visit.operator()?, &name, command).await?;
+    request.state.store.change_console_user(&request.operator()?, &name, command).await?;
     let shown = ShownOnce {
         owner: ("Name", name.as_str(), &format!("{}/{name}", Section::USERS.path)),
         secrets: &[("Password", password.as_str().to_owned())],
@@ -64,7 +64,7 @@ async fn add(visit: ConsoleRequest) -> Answer {
         ],
         rotation: None,
     };
-    shown.render(&visit, Section::USERS, "Password of")
+    shown.render(&request, Section::USERS, "Password of")
 }
 
 /// What the page of a user tells after a change.
@@ -86,53 +86,62 @@ struct UserPage<'a> {
     own: &'a str,
 }
 
-async fn page(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
+async fn page(Path(name): Path<String>, request: ConsoleRequest) -> Answer {
     let name = parse(&name)?;
-    let users = visit.state.store.console_users().await?;
+    let users = request.state.store.console_users().await?;
     let user = users.iter().find(|user| user.name == name.as_str()).ok_or_else(|| no_such_user(&name))?;
-    let sessions = visit.state.store.console_sessions(&name).await?;
+    let sessions = request.state.store.console_sessions(&name).await?;
     let page =
-        Page { notice: visit.notice(NOTICES), ..visit.page(Section::USERS, text!("User {name}", name)) };
-    let own = ConsoleSession::id_of(&visit.user.token_hash);
+        Page { notice: request.notice(NOTICES), ..request.page(Section::USERS, text!("User {name}", name)) };
+    let own = ConsoleSession::id_of(&request.user.token_hash);
     render(&UserPage { page, user, sessions: &sessions, own: &own })
 }
 
-async fn set_role(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
-    let (name, rights) = (parse(&name)?, rights(&visit).await?);
-    change(&visit, &name, UserCommand::Rights(rights), "role").await
+async fn set_role(Path(name): Path<String>, request: ConsoleRequest) -> Answer {
+    let (name, rights) = (parse(&name)?, rights(&request).await?);
+    change(&request, &name, UserCommand::Rights(rights), "role").await
 }
 
-async fn remove(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
-    visit.state.store.change_console_user(&visit.operator()?, &parse(&name)?, UserCommand::Remove).await?;
+async fn remove(Path(name): Path<String>, request: ConsoleRequest) -> Answer {
+    request
+        .state
+        .store
+        .change_console_user(&request.operator()?, &parse(&name)?, UserCommand::Remove)
+        .await?;
     Ok(Redirect::to("/console/users?done=removed").into_response())
 }
 
 /// The role and the apps that a form gives. Each app must be there.
-pub(super) async fn rights(visit: &ConsoleRequest) -> Result<Rights, ConsoleError> {
-    let role = visit.fields.required("role", Role::parse)?;
-    let apps = visit.fields.optional("apps", Apps::parse)?.unwrap_or_default();
-    match visit.state.store.first_unknown_app(&apps).await? {
+pub(super) async fn rights(request: &ConsoleRequest) -> Result<Rights, ConsoleError> {
+    let role = request.fields.required("role", Role::parse)?;
+    let apps = request.fields.optional("apps", Apps::parse)?.unwrap_or_default();
+    match request.state.store.first_unknown_app(&apps).await? {
         Some(app_id) => Err(unknown_own_app(app_id).into()),
         None => Ok(Rights { role, apps }),
     }
 }
 
-async fn unlock(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
-    change(&visit, &parse(&name)?, UserCommand::Unlock, "unlock").await
+async fn unlock(Path(name): Path<String>, request: ConsoleRequest) -> Answer {
+    change(&request, &parse(&name)?, UserCommand::Unlock, "unlock").await
 }
 
-async fn reset_second_factor(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
-    change(&visit, &parse(&name)?, UserCommand::ResetSecondFactor, "reset").await
+async fn reset_second_factor(Path(name): Path<String>, request: ConsoleRequest) -> Answer {
+    change(&request, &parse(&name)?, UserCommand::ResetSecondFactor, "reset").await
 }
 
-async fn end_session(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
-    let session = visit.text("session").to_owned();
-    change(&visit, &parse(&name)?, UserCommand::EndSession(session), "session").await
+async fn end_session(Path(name): Path<String>, request: ConsoleRequest) -> Answer {
+    let session = request.text("session").to_owned();
+    change(&request, &parse(&name)?, UserCommand::EndSession(session), "session").await
 }
 
 /// Changes a user and shows the user's page.
-async fn change(visit: &ConsoleRequest, name: &ConsoleUserName, command: UserCommand, done: &str) -> Answer {
-    visit.state.store.change_console_user(&visit.operator()?, name, command).await?;
+async fn change(
+    request: &ConsoleRequest,
+    name: &ConsoleUserName,
+    command: UserCommand,
+    done: &str,
+) -> Answer {
+    request.state.store.change_console_user(&request.operator()?, name, command).await?;
     Ok(Redirect::to(&format!("{}/{name}?done={done}", Section::USERS.path)).into_response())
 }
 

@@ -19,55 +19,55 @@ use domain::wallet::PurseChange;
 use form::Wanted;
 use store::ChangeRecord;
 use store::secrets::random_bytes;
-use subject::{AmountField, Target};
+use subject::{AmountField, ChangeSubject};
 
 use super::change_notice::address_after_change;
 use super::i18n::Moment as _;
 use super::page::{Page, Section, Shown as _, render};
 use super::player::signed;
 use super::request::{Answer, ConsoleRequest};
-use super::route::Route;
+use super::route::ConsoleRoute;
 
-pub(super) const ROUTES: &[Route] = &[
-    Route::page_for(Need::Money, "/console/apps/{app_id}/players/{open_id}/credit", || {
-        get(async |names, visit| form(Kind::Credit, names, visit).await)
+pub(super) const ROUTES: &[ConsoleRoute] = &[
+    ConsoleRoute::page_for(Need::Money, "/console/apps/{app_id}/players/{open_id}/credit", || {
+        get(async |names, request| form(ChangeKind::Credit, names, request).await)
     }),
-    Route::change(Need::Money, "/console/apps/{app_id}/players/{open_id}/credit/check", || {
-        post(async |names, visit| check(Kind::Credit, names, visit).await)
+    ConsoleRoute::change(Need::Money, "/console/apps/{app_id}/players/{open_id}/credit/check", || {
+        post(async |names, request| check(ChangeKind::Credit, names, request).await)
     }),
-    Route::proven(Need::Money, "/console/apps/{app_id}/players/{open_id}/credit", || {
-        post(async |names, visit| change(Kind::Credit, names, visit).await)
+    ConsoleRoute::proven(Need::Money, "/console/apps/{app_id}/players/{open_id}/credit", || {
+        post(async |names, request| change(ChangeKind::Credit, names, request).await)
     }),
-    Route::page_for(Need::Money, "/console/apps/{app_id}/players/{open_id}/debit", || {
-        get(async |names, visit| form(Kind::Debit, names, visit).await)
+    ConsoleRoute::page_for(Need::Money, "/console/apps/{app_id}/players/{open_id}/debit", || {
+        get(async |names, request| form(ChangeKind::Debit, names, request).await)
     }),
-    Route::change(Need::Money, "/console/apps/{app_id}/players/{open_id}/debit/check", || {
-        post(async |names, visit| check(Kind::Debit, names, visit).await)
+    ConsoleRoute::change(Need::Money, "/console/apps/{app_id}/players/{open_id}/debit/check", || {
+        post(async |names, request| check(ChangeKind::Debit, names, request).await)
     }),
-    Route::proven(Need::Money, "/console/apps/{app_id}/players/{open_id}/debit", || {
-        post(async |names, visit| change(Kind::Debit, names, visit).await)
+    ConsoleRoute::proven(Need::Money, "/console/apps/{app_id}/players/{open_id}/debit", || {
+        post(async |names, request| change(ChangeKind::Debit, names, request).await)
     }),
-    Route::page_for(Need::GiveBack, "/console/apps/{app_id}/exchanges/{biz_no}/give-back", || {
-        get(async |names, visit| form(Kind::GiveBack, names, visit).await)
+    ConsoleRoute::page_for(Need::GiveBack, "/console/apps/{app_id}/exchanges/{biz_no}/give-back", || {
+        get(async |names, request| form(ChangeKind::GiveBack, names, request).await)
     }),
-    Route::change(Need::GiveBack, "/console/apps/{app_id}/exchanges/{biz_no}/give-back/check", || {
-        post(async |names, visit| check(Kind::GiveBack, names, visit).await)
+    ConsoleRoute::change(Need::GiveBack, "/console/apps/{app_id}/exchanges/{biz_no}/give-back/check", || {
+        post(async |names, request| check(ChangeKind::GiveBack, names, request).await)
     }),
-    Route::proven(Need::GiveBack, "/console/apps/{app_id}/exchanges/{biz_no}/give-back", || {
-        post(async |names, visit| change(Kind::GiveBack, names, visit).await)
+    ConsoleRoute::proven(Need::GiveBack, "/console/apps/{app_id}/exchanges/{biz_no}/give-back", || {
+        post(async |names, request| change(ChangeKind::GiveBack, names, request).await)
     }),
 ];
 
 /// Which change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ChangeKind {
     Credit,
     Debit,
     GiveBack,
 }
 
 /// How a change is told.
-struct Words {
+struct ChangeWords {
     /// Its kind in the ledger.
     entry: ReferenceKind,
     section: Section,
@@ -81,10 +81,10 @@ struct Words {
     remedy: &'static str,
 }
 
-impl Kind {
-    const fn words(self) -> Words {
+impl ChangeKind {
+    const fn words(self) -> ChangeWords {
         match self {
-            Self::Credit => Words {
+            Self::Credit => ChangeWords {
                 entry: ReferenceKind::Credit,
                 section: Section::PLAYERS,
                 path: "credit",
@@ -92,7 +92,7 @@ impl Kind {
                 leave: "Back to the player",
                 remedy: "The ledger keeps every credit. A debit takes the coins back.",
             },
-            Self::Debit => Words {
+            Self::Debit => ChangeWords {
                 entry: ReferenceKind::Debit,
                 section: Section::PLAYERS,
                 path: "debit",
@@ -100,7 +100,7 @@ impl Kind {
                 leave: "Back to the player",
                 remedy: "The ledger keeps every debit. A credit gives the coins back.",
             },
-            Self::GiveBack => Words {
+            Self::GiveBack => ChangeWords {
                 entry: ReferenceKind::Cancel,
                 section: Section::EXCHANGES,
                 path: "give-back",
@@ -116,17 +116,17 @@ impl Kind {
 #[template(path = "wallet_change.html")]
 struct FormTemplate<'a> {
     page: Page<'a>,
-    words: Words,
-    target: &'a Target,
+    words: ChangeWords,
+    target: &'a ChangeSubject,
     amounts: Vec<AmountField>,
     reference: String,
 }
 
-async fn form(kind: Kind, Path(names): Path<(String, String)>, visit: ConsoleRequest) -> Answer {
-    let target = Target::find(kind, &visit.state, &names).await?;
+async fn form(kind: ChangeKind, Path(names): Path<(String, String)>, request: ConsoleRequest) -> Answer {
+    let target = ChangeSubject::find(kind, &request.state, &names).await?;
     let amounts = target.amount_fields()?;
     let words = kind.words();
-    let page = visit
+    let page = request
         .page(words.section, text!("{verb} {target}", verb = Text::new(words.verb), target = target.name()));
     let reference = format!("console-{}", hex::encode(random_bytes::<8>()));
     render(&FormTemplate { page, words, target: &target, amounts, reference })
@@ -134,10 +134,10 @@ async fn form(kind: Kind, Path(names): Path<(String, String)>, visit: ConsoleReq
 
 #[derive(Template)]
 #[template(path = "wallet_change_check.html")]
-struct CheckTemplate<'a> {
+struct ChangeCheckPage<'a> {
     page: Page<'a>,
-    words: Words,
-    target: &'a Target,
+    words: ChangeWords,
+    target: &'a ChangeSubject,
     wanted: &'a Wanted,
     preview: Preview,
     /// Whether a second person must confirm the change.
@@ -155,29 +155,29 @@ enum Preview {
 }
 
 /// Shows a preview. Nothing changes.
-async fn check(kind: Kind, Path(names): Path<(String, String)>, visit: ConsoleRequest) -> Answer {
-    let target = Target::find(kind, &visit.state, &names).await?;
-    let wanted = Wanted::read(&visit.fields, &target)?;
+async fn check(kind: ChangeKind, Path(names): Path<(String, String)>, request: ConsoleRequest) -> Answer {
+    let target = ChangeSubject::find(kind, &request.state, &names).await?;
+    let wanted = Wanted::read(&request.fields, &target)?;
     let reference = wanted.command.reference();
-    let preview = match visit.state.store.change_by_ref(&target.app_id, reference).await? {
+    let preview = match request.state.store.change_by_ref(&target.app_id, reference).await? {
         Some(earlier) if wanted.is(&earlier, &target) => Preview::Made(earlier),
         Some(_) => return Err(ref_used(reference).into()),
-        None => match visit.state.store.change_request(&target.app_id, reference).await? {
-            Some(request) if wanted.is_asked(&request, &target) => {
+        None => match request.state.store.change_request(&target.app_id, reference).await? {
+            Some(asked) if wanted.is_asked(&asked, &target) => {
                 Preview::Asked(requests::request_path(&target.app_id, reference))
             }
             Some(_) => return Err(ref_used(reference).into()),
             None => {
-                wanted.check_give_back(visit.give_back_max())?;
+                wanted.check_give_back(request.give_back_max())?;
                 Preview::New(wanted.preview(&target)?)
             }
         },
     };
-    let needs_second = requests::needs_second_person(&visit, &wanted);
+    let needs_second = requests::needs_second_person(&request, &wanted);
     let words = kind.words();
-    let page = visit
+    let page = request
         .page(words.section, text!("{verb} {target}?", verb = Text::new(words.verb), target = target.name()));
-    render(&CheckTemplate { page, words, target: &target, wanted: &wanted, preview, needs_second })
+    render(&ChangeCheckPage { page, words, target: &target, wanted: &wanted, preview, needs_second })
 }
 
 /// Rows of the preview: the currency, its balance now, the change, and the balance after it.
@@ -187,14 +187,14 @@ fn purses(change: &PurseChange) -> [(&'static str, i64, i64, i64); 2] {
         .map(|(currency, change, after)| (currency, after - change, change, after))
 }
 
-async fn change(kind: Kind, Path(names): Path<(String, String)>, visit: ConsoleRequest) -> Answer {
-    let operator = visit.operator()?;
-    let target = Target::find(kind, &visit.state, &names).await?;
-    let wanted = Wanted::read(&visit.fields, &target)?;
-    if let Some(answer) = requests::ask(&visit, &target, &wanted).await? {
+async fn change(kind: ChangeKind, Path(names): Path<(String, String)>, request: ConsoleRequest) -> Answer {
+    let operator = request.operator()?;
+    let target = ChangeSubject::find(kind, &request.state, &names).await?;
+    let wanted = Wanted::read(&request.fields, &target)?;
+    if let Some(answer) = requests::ask(&request, &target, &wanted).await? {
         return answer;
     }
     let reference = wanted.command.reference().clone();
-    let report = visit.state.store.change_wallet(&operator, &target.app_id, wanted.command).await?;
+    let report = request.state.store.change_wallet(&operator, &target.app_id, wanted.command).await?;
     Ok(Redirect::to(&address_after_change(&target.path(), &reference, report.is_replayed())).into_response())
 }

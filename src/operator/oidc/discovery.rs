@@ -32,12 +32,12 @@ pub(super) struct Discovery {
     pub(super) issuer: IssuerUrl,
     service: ServiceClient,
     clock: Arc<dyn Clock>,
-    known: Arc<Mutex<Known>>,
+    known: Arc<Mutex<CachedProvider>>,
 }
 
 /// Times are those of the monotonic clock.
 #[derive(Default)]
-struct Known {
+struct CachedProvider {
     provider: Option<(Duration, Arc<CoreProviderMetadata>)>,
     asked: Option<Duration>,
 }
@@ -76,7 +76,9 @@ impl Discovery {
     }
 
     /// What sends requests to the provider.
-    pub(super) fn asker(&self) -> impl Fn(HttpRequest) -> BoxFuture<'static, Answer> + Send + Sync + use<> {
+    pub(super) fn asker(
+        &self,
+    ) -> impl Fn(HttpRequest) -> BoxFuture<'static, FetchResult> + Send + Sync + use<> {
         let (service, is_https) = (self.service.clone(), self.is_https());
         move |request| Box::pin(ask(service.clone(), is_https, request))
     }
@@ -92,9 +94,9 @@ impl Discovery {
 }
 
 /// What comes of a request to the provider.
-type Answer = Result<HttpResponse, FetchError>;
+type FetchResult = Result<HttpResponse, FetchError>;
 
-async fn ask(service: ServiceClient, is_https: bool, request: HttpRequest) -> Answer {
+async fn ask(service: ServiceClient, is_https: bool, request: HttpRequest) -> FetchResult {
     if is_https && request.uri().scheme_str() != Some("https") {
         return Err(FetchError::Scheme);
     }

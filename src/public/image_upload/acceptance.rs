@@ -19,7 +19,7 @@ use tracing::Instrument as _;
 
 use super::unacceptable;
 use crate::http::refusal::{Code, Refusal};
-use crate::images::judge::{ImageJudge, Ruling};
+use crate::images::judge::{JudgeClient, Ruling};
 use crate::openapi::{Example, refusals};
 use crate::public::extract::success;
 use crate::state::AppState;
@@ -97,7 +97,12 @@ async fn judge(state: &AppState, app_id: &AppId, field: &'static str, bytes: Byt
 }
 
 /// By the operator's judge. The wait for a permit is bounded.
-async fn ask(state: &AppState, outside: &ImageJudge, app_id: &AppId, kept: &Kept) -> Result<Ruling, Refusal> {
+async fn ask(
+    state: &AppState,
+    outside: &JudgeClient,
+    app_id: &AppId,
+    kept: &Kept,
+) -> Result<Ruling, Refusal> {
     let waiting = timeout(state.config.http.body_timeout, outside.permit(app_id)).await;
     let permit = waiting.map_err(|_| {
         Refusal::unavailable("the service is overloaded, try again", "no permit for the image judge")

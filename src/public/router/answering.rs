@@ -19,14 +19,15 @@ use tokio::time::Instant;
 use tower::{Layer, Service};
 use tracing::{Instrument as _, Span};
 
-use super::{Refused, path, rendered};
+use super::{LoggedRefusal, path, rendered};
+use crate::http::body::refuse_coding;
 use crate::http::client_address::client_address;
 use crate::http::refusal::{Code, Envelope, Refusal, panic_text};
 use crate::http::refusal_log::Unsuccessful;
 use crate::http::request_id::{REQUEST_ID, RequestId, request_id};
-use crate::public::auth;
 use crate::public::routes::{Authentication, Route};
 use crate::public::sandbox::{self, Spoilt};
+use crate::public::{auth, image};
 use crate::state::AppState;
 
 static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -75,11 +76,15 @@ where
 
     fn call(&mut self, mut request: Request) -> Self::Future {
         let begun = self.answering.begin(&mut request);
+        let readable = refuse_coding(&request);
         // It runs nothing of ours before it is polled, so a panic comes out of the future.
         let handling = AssertUnwindSafe(self.inner.call(request)).catch_unwind();
         let answering = self.answering.clone();
         Box::pin(async move {
             let handled = async {
+                if let Err(refusal) = readable {
+                    return answering.enveloped(refusal.into_response());
+                }
                 let response = handling.await.unwrap_or_else(|panic| Ok(caught(&*panic)));
                 answering.enveloped(response.unwrap_or_else(|never| match never {}))
             };
@@ -89,6 +94,9 @@ where
                 None => handled.await,
             };
             let mut response = answering.told(&begun, response, app.as_deref()).await;
+            if answering.route.is_some_and(|route| route.authentication == Authentication::Path) {
+                response.headers_mut().extend([image::OF_ANY_ORIGIN]);
+            }
             response.headers_mut().insert(REQUEST_ID.clone(), begun.request_id);
             Ok(response)
         })
@@ -96,7 +104,7 @@ where
 }
 
 /// What is known of a request before it is answered.
-struct Begun {
+struct BegunRequest {
     request_id: HeaderValue,
     method: Method,
     /// The path, where no route has it.
@@ -109,7 +117,7 @@ struct Begun {
 impl Answering {
     /// Gives the request its id, its span and its trace. The client's address stands in the log where clients are servers,
     /// not where players look at pictures.
-    fn begin(&self, request: &mut Request) -> Begun {
+    fn begin(&self, request: &mut Request) -> BegunRequest {
         let Self { state, route, .. } = self;
         let request_id = request_id(request);
         request.extensions_mut().insert(RequestId(request_id.clone()));
@@ -131,7 +139,7 @@ impl Answering {
             client = client.map(tracing::field::display),
             app_id = tracing::field::Empty
         );
-        Begun { method: request.method().clone(), request_id, unknown_path, started, trace, span }
+        BegunRequest { method: request.method().clone(), request_id, unknown_path, started, trace, span }
     }
 
     /// Puts a refusal into the envelope of its endpoint; what is no refusal passes.
@@ -146,10 +154,10 @@ impl Answering {
 
     /// Tells metrics, log (contract 9.7) and trace of the answer. Never a query, a header or a body (contract 2.8). Then
     /// comes the fault that a sandbox app asked for.
-    async fn told(&self, begun: &Begun, response: Response, app: Option<&App>) -> Response {
+    async fn told(&self, begun: &BegunRequest, response: Response, app: Option<&App>) -> Response {
         let Self { state, route, .. } = self;
         let elapsed = begun.started.elapsed();
-        let code = response.extensions().get::<Refused>().map(|refused| refused.code);
+        let code = response.extensions().get::<LoggedRefusal>().map(|refused| refused.code);
         state.metrics.answered(route.map(|route| route.endpoint), code, response.status(), elapsed);
         let app = app.zip(*route);
         if let Some((app, route)) = app {
@@ -176,10 +184,10 @@ impl Answering {
         }
     }
 
-    fn log(&self, begun: &Begun, response: &Response, elapsed: std::time::Duration) {
+    fn log(&self, begun: &BegunRequest, response: &Response, elapsed: std::time::Duration) {
         let (method, status) = (&begun.method, response.status());
         let endpoint = self.route.map_or("unknown", |route| route.path);
-        let Some(Refused { code, cause }) = response.extensions().get::<Refused>() else {
+        let Some(LoggedRefusal { code, cause }) = response.extensions().get::<LoggedRefusal>() else {
             let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
             tracing::debug!(%method, endpoint, status = status.as_u16(), elapsed_ms, "answered");
             return;

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::describe::{self, SIGNATURE};
-use super::{Answer, answer};
+use super::{WalletSuccess, answer};
 use crate::config::Config;
 use crate::http::refusal::Refusal;
 use crate::openapi::{Operation, Success};
@@ -53,6 +53,6 @@ pub(in crate::public) fn describe(config: &Config) -> Operation<Refusal> {
     describe::call(WalletCall::Balance, config, "Show both purses", description).answers(Success::json(
         "balance",
         "40 gifted and 100 charged coins.",
-        &Answer::new(&purses),
+        &WalletSuccess::new(&purses),
     ))
 }

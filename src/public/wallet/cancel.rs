@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::describe::{self, IDEMPOTENCY, SIGNATURE, replayed};
-use super::{Answer, answer, example as shared};
+use super::{WalletSuccess, answer, example as shared};
 use crate::config::Config;
 use crate::http::refusal::{Code, Refusal};
 use crate::openapi::{Operation, Success, refusals};
@@ -102,7 +102,7 @@ pub(in crate::public) fn describe(config: &Config) -> Operation<Refusal> {
     let given_back = "30 of 60 coins that were 40 gifted and 20 charged, gifted first.";
     let words = "The same request again: the first answer, and nothing is given back.";
     describe::call(WalletCall::Cancel, config, "Give back an exchange", description)
-        .answers(Success::json("given_back", given_back, &Answer::new(&receipt)))
+        .answers(Success::json("given_back", given_back, &WalletSuccess::new(&receipt)))
         .answers(replayed(words, &receipt))
         .refuses(describe::refusals_of_changes())
         .refuses([

@@ -7,7 +7,7 @@ use domain::wallet::{Timestamp, WalletCall, WalletRequest, canonical_string};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Answer, example, ts_outside_window};
+use super::{WalletSuccess, example, ts_outside_window};
 use crate::config::Config;
 use crate::http::refusal::{Advice, Refusal, SignatureAdvice};
 use crate::openapi::{
@@ -72,7 +72,11 @@ pub(super) fn refusals_of_changes() -> [Example<Refusal>; 3] {
 /// The answer of a repeat.
 pub(super) fn replayed<T: JsonSchema + Serialize>(summary: &'static str, receipt: &T) -> Success {
     let words = "It is there, and `true`, when the answer is that of an earlier try.";
-    Success::json("replayed", summary, &Answer::new(receipt)).header("Idempotent-Replayed", words, "true")
+    Success::json("replayed", summary, &WalletSuccess::new(receipt)).header(
+        "Idempotent-Replayed",
+        words,
+        "true",
+    )
 }
 
 /// What the example is signed with.

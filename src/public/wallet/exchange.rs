@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::describe::{self, replayed};
-use super::{Answer, answer};
+use super::{WalletSuccess, answer};
 use crate::config::Config;
 use crate::http::refusal::{Advice, BalancesAdvice, Code, Refusal};
 use crate::openapi::{Operation, PAY_KEY, Success, refusals};
@@ -67,7 +67,7 @@ pub(in crate::public) fn describe(config: &Config) -> Operation<Refusal> {
     let deducted = Success::json(
         "deducted",
         "60 coins of 40 gifted and 100 charged ones, gifted first.",
-        &Answer::new(&receipt),
+        &WalletSuccess::new(&receipt),
     );
     let words = "The same request again: the first answer, and nothing is deducted.";
     describe::call(WalletCall::Exchange, config, "Exchange in-game currency for items", description())

@@ -11,9 +11,10 @@ pub mod query;
 use axum::extract::Request;
 use axum::http::{Extensions, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
+use domain::body::BodyKind;
 use domain::caller::Signed;
 use domain::examples::BIZ_NO;
-use domain::fields::{FieldError, Fields, Place};
+use domain::fields::{FieldError, Fields, Misplacement, no_form};
 use domain::ids::{AppId, BizNo, OpenId};
 use domain::moment;
 use domain::sandbox::SandboxApp;
@@ -29,7 +30,7 @@ use tokio::time::Instant;
 
 use super::auth::{self, CallRefused};
 use super::describe::wrong_value;
-use super::extract::query_fields;
+use super::extract::{header_credentials, query_fields};
 use super::sandbox;
 use crate::http::body::read_body;
 use crate::http::refusal::{Code, Refusal, json_response};
@@ -54,11 +55,14 @@ pub(super) async fn carry_out(
     // The query gives no field, but is held to the same rules.
     let query = query_fields(&parts.uri)?;
     let body = read_body(&state.config.http, body).await?;
-    if matches!(body.trim_ascii_start().first(), Some(b'{' | b'[')) {
-        return Err(sent_as_json());
+    let place = Misplacement { expected: "form", got: "query" };
+    let fields = Fields::from_form_body(&body)?.beside(&query, place);
+    let place = Misplacement { expected: "form", got: "header" };
+    let fields = fields.beside(&header_credentials(&parts.headers), place);
+    if fields == Fields::default() {
+        return Err(no_form(BodyKind::Nothing).into());
     }
-    let place = Place { expected: "form", got: "query" };
-    let form = WalletForm { call, fields: Fields::from_urlencoded(&body)?.beside(&query, place) };
+    let form = WalletForm { call, fields };
     let reading = state.reading();
     let deadline = Instant::now() + state.config.exchange.deadline;
     let signed = tokio::time::timeout_at(deadline, auth::authenticate_call(state, form));
@@ -165,7 +169,7 @@ fn receipt_answered(mut receipt: Receipt) -> Response {
 /// A success (contract 3.4).
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "{T}Answer")]
-struct Answer<'a, T> {
+struct WalletSuccess<'a, T> {
     #[schemars(extend("enum" = [1]))]
     code: u8,
     #[schemars(extend("enum" = ["SUCCESS"]))]
@@ -173,14 +177,14 @@ struct Answer<'a, T> {
     data: &'a T,
 }
 
-impl<'a, T> Answer<'a, T> {
+impl<'a, T> WalletSuccess<'a, T> {
     fn new(data: &'a T) -> Self {
         Self { code: 1, msg: "SUCCESS", data }
     }
 }
 
 fn answer(data: &impl Serialize) -> Response {
-    json_response(StatusCode::OK, &Answer::new(data))
+    json_response(StatusCode::OK, &WalletSuccess::new(data))
 }
 
 refusals! { Refusal:
@@ -210,10 +214,7 @@ refusals! { Refusal:
     /// A field is missing or not acceptable; the text says which, what was expected and what came.
     illegal_parameter() => wrong_value(Code::IllegalParameter, "ts", "yesterday", Timestamp::parse);
     /// The body is JSON.
-    sent_as_json() => Refusal::new(
-        Code::IllegalParameter,
-        "body: expected a form (application/x-www-form-urlencoded), got JSON",
-    );
+    sent_as_json() => Refusal::from(no_form(BodyKind::Json));
     /// Too many requests wait. It is safe to repeat, as `Retry-After` says.
     overloaded() => Refusal::from(StoreError::Overloaded);
 }

@@ -8,7 +8,7 @@ use domain::wallet::WalletCall;
 
 use super::describe::{self, IDEMPOTENCY, SIGNATURE, replayed};
 use super::exchange::BalancesAfter;
-use super::{Answer, example};
+use super::{WalletSuccess, example};
 use crate::config::Config;
 use crate::http::refusal::Refusal;
 use crate::openapi::{Operation, Success};
@@ -31,7 +31,7 @@ pub(in crate::public) fn describe(config: &Config) -> Operation<Refusal> {
     let receipt = BalancesAfter { biz_no: BIZ_NO.to_owned(), free_balance: 50, charge_balance: 100 };
     let words = "The same request again: the first answer, and nothing is given.";
     describe::call(WalletCall::Present, config, "Give gifted currency", description)
-        .answers(Success::json("given", "10 gifted coins more.", &Answer::new(&receipt)))
+        .answers(Success::json("given", "10 gifted coins more.", &WalletSuccess::new(&receipt)))
         .answers(replayed(words, &receipt))
         .refuses(describe::refusals_of_changes())
         .refuses([describe::scope_missing(Scope::Present), example::purse_full()])

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::describe::{self, SIGNATURE};
-use super::{Answer, answer};
+use super::{WalletSuccess, answer};
 use crate::config::Config;
 use crate::http::refusal::{Code, Refusal};
 use crate::openapi::{NOW_MILLIS, Operation, Success, refusals};
@@ -182,11 +182,15 @@ pub(in crate::public) fn describe(config: &Config) -> Operation<Refusal> {
     };
     let (known, closed) = (NumberAnswer::from(number(Some(exchange))), NumberAnswer::from(number(None)));
     describe::call(WalletCall::Query, config, "Ask what became of a number", description)
-        .answers(Success::json("known", "An exchange of 60 coins; 30 were given back.", &Answer::new(&known)))
+        .answers(Success::json(
+            "known",
+            "An exchange of 60 coins; 30 were given back.",
+            &WalletSuccess::new(&known),
+        ))
         .answers(Success::json(
             "closed",
             "Nothing has used the number, and `close` was 1.",
-            &Answer::new(&closed),
+            &WalletSuccess::new(&closed),
         ))
         .refuses([example::unknown_number()])
 }

@@ -9,9 +9,9 @@ use domain::receiver::ReceiverFormat;
 use domain::rights::{Apps, Rights};
 use minitill::config::Config;
 use minitill::openapi::{Content, Example, IMG_ID, Place, Success, plain};
-use minitill::operator::admin::problem::{Kind, Problem};
+use minitill::operator::admin::problem::{Problem, ProblemKind};
 use minitill::operator::admin::{
-    API_KEY, Access, DescribedRoute as Call, EXAMPLE_REQUEST_ID as REQUEST_ID, calls, document,
+    API_KEY, DescribedRoute as Call, EXAMPLE_REQUEST_ID as REQUEST_ID, RouteEffect, calls, document,
 };
 use serde_json::{Map, Value, json};
 
@@ -141,7 +141,7 @@ impl Scenario {
         let body: Map<String, Value> =
             members.filter_map(|field| Some((field.name.to_owned(), field.example.clone()?))).collect();
         let body = call.operation.fields_in(Place::Body).next().map(|_| Value::Object(body));
-        let is_file = call.route.access == Access::File;
+        let is_file = call.route.access == RouteEffect::File;
         let file = call.operation.fields_in(Place::Body).next().filter(|_| is_file);
         let file = file.and_then(|file| Some(plain(file.example.as_ref()?).into_bytes()));
         let mut scenario = Self {
@@ -280,7 +280,7 @@ impl Scenario {
             "key_revoked" => revoke(&self.till, "dashboard").await,
             "unreadable" => self.body = Some(b"[]".to_vec()),
             "unknown_field" => self.body = Some(json!({"colour": "red"}).to_string().into_bytes()),
-            "body_too_large" if self.call.route.access == Access::File => self.body = None,
+            "body_too_large" if self.call.route.access == RouteEffect::File => self.body = None,
             "body_too_large" => self.body = Some(vec![b' '; 65_537]),
             "not_csv" => self.content_type = "text/plain",
             "not_json" => {
@@ -375,7 +375,7 @@ impl Scenario {
     }
 
     async fn send_it(&self) -> Answer {
-        if self.example == "body_too_large" && self.call.route.access == Access::File {
+        if self.example == "body_too_large" && self.call.route.access == RouteEffect::File {
             // It is refused by its announced length.
             let request = self.request().header("content-type", self.content_type).bytes();
             let request = String::from_utf8(request).unwrap();
@@ -440,7 +440,7 @@ async fn try_success(root: &Value, scenario: &Scenario, success: &Success) {
     for (name, _, expected) in &success.headers {
         assert_eq!(answer.header(&name.to_ascii_lowercase()), Some(expected.as_str()), "{context}: {name}");
     }
-    if call.route.access == Access::Once {
+    if call.route.access == RouteEffect::Once {
         let again = scenario.send().await;
         assert_eq!(
             (&again.body, again.header("idempotent-replayed")),
@@ -491,24 +491,27 @@ async fn try_calls(of: impl Fn(&Call) -> bool) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_example_of_what_reads_is_answered_as_documented() {
-    try_calls(|call| call.route.access == Access::Read).await;
+    try_calls(|call| call.route.access == RouteEffect::Read).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_example_of_what_replaces_or_checks_is_answered_as_documented() {
-    try_calls(|call| [Access::Replace, Access::Check, Access::File].contains(&call.route.access)).await;
+    try_calls(|call| {
+        [RouteEffect::Replace, RouteEffect::Check, RouteEffect::File].contains(&call.route.access)
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_example_of_what_makes_keys_and_tokens_is_answered_as_documented() {
     let makes = ["createApp", "rotatePayKey", "rotateAppSecret", "issueToken", "revokeTokens"];
-    try_calls(|call| call.route.access == Access::Once && makes.contains(&call.route.id)).await;
+    try_calls(|call| call.route.access == RouteEffect::Once && makes.contains(&call.route.id)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_example_of_the_other_writes_is_answered_as_documented() {
     let makes = ["createApp", "rotatePayKey", "rotateAppSecret", "issueToken", "revokeTokens"];
-    try_calls(|call| call.route.access == Access::Once && !makes.contains(&call.route.id)).await;
+    try_calls(|call| call.route.access == RouteEffect::Once && !makes.contains(&call.route.id)).await;
 }
 
 #[test]
@@ -538,7 +541,7 @@ async fn the_committed_document_is_what_the_program_prints_and_serves() {
 async fn a_query_has_the_described_fields_and_no_others() {
     let till = TestTill::start().await;
     let caller = Caller::admin(&till).await;
-    for call in calls(&defaults()).into_iter().filter(|call| call.route.access == Access::Read) {
+    for call in calls(&defaults()).into_iter().filter(|call| call.route.access == RouteEffect::Read) {
         let names: Vec<&str> = call.operation.fields_in(Place::Query).map(|field| field.name).collect();
         let mut path = call.route.path.replace("/admin/v1", "");
         for field in call.operation.fields_in(Place::Path) {
@@ -560,7 +563,7 @@ async fn every_type_of_problem_leads_to_a_place_on_the_page() {
     let till = TestTill::start().await;
     let shown = Request::get("/docs/admin").send(till.operator_address).await;
     assert_eq!((shown.status, shown.header("content-type")), (200, Some("text/html; charset=utf-8")));
-    for kind in Kind::ALL {
+    for kind in ProblemKind::ALL {
         let uri = kind.uri();
         let (address, anchor) = uri.split_once('#').unwrap();
         assert_eq!(address, "/docs/admin");

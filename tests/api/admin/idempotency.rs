@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use domain::console_user::Role;
-use minitill::operator::admin::{Access, ROUTES};
+use minitill::operator::admin::{ROUTES, RouteEffect};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
@@ -60,7 +60,7 @@ async fn each_write_is_repeated_with_the_same_answer_and_changes_nothing_again()
     player_with_exchange(&till, &app).await;
     let caller = Caller::admin(&till).await;
     let writes = writes();
-    let once = ROUTES.iter().filter(|route| route.access == Access::Once);
+    let once = ROUTES.iter().filter(|route| route.access == RouteEffect::Once);
     let named: Vec<&str> = once.map(|route| route.id).collect();
     assert_eq!(
         named,

@@ -3,14 +3,14 @@
 use domain::console_user::Role;
 use domain::rights::Need;
 use minitill::openapi::{Place, plain};
-use minitill::operator::admin::{Access, ROUTES, Route};
+use minitill::operator::admin::{AdminRoute, ROUTES, RouteEffect};
 use serde_json::json;
 
 use super::{Caller, assert_problem, revoke};
 use crate::support::{Request, TestTill};
 
 /// A path of the route, below `/admin/v1`.
-fn path(route: &Route) -> String {
+fn path(route: &AdminRoute) -> String {
     let path = route.path.strip_prefix("/admin/v1").unwrap();
     let path = path.replace("{app_id}", "a1").replace("{open_id}", "o1").replace("{biz_no}", "b1");
     path.replace("{img_id}", &"0".repeat(48)).replace("{out_biz_order_no}", "order-1")
@@ -102,7 +102,7 @@ async fn a_viewers_key_reads_and_no_other_route_does_anything() {
             .collect();
         let path = format!("{}?{}", path(route), query.join("&"));
         let answer = viewer.send(route.method, &path, Some("k"), &json!({})).await;
-        assert_eq!(route.access == Access::Read, route.method == "GET", "{}", route.path);
+        assert_eq!(route.access == RouteEffect::Read, route.method == "GET", "{}", route.path);
         if route.need == Need::Read {
             assert_eq!(route.method, "GET", "{}", route.path);
             assert!([200, 404].contains(&answer.status), "{}: {}", route.path, answer.body);

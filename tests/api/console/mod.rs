@@ -31,13 +31,13 @@ use std::collections::BTreeSet;
 
 use domain::console_user::Role;
 use domain::rights::Need;
-use minitill::operator::console::{Access, Route, routes};
+use minitill::operator::console::{Access, ConsoleRoute, routes};
 
 use crate::support::console::ORIGIN;
 use crate::support::{Answer, Request, TestTill, form};
 
 /// A path of the route, of things that may be there or not.
-fn path(route: &Route) -> String {
+fn path(route: &ConsoleRoute) -> String {
     let parts = route.path.split('/').map(|part| match part {
         "{app_id}" => "a1",
         "{open_id}" => "o1",
@@ -47,7 +47,7 @@ fn path(route: &Route) -> String {
     parts.collect::<Vec<_>>().join("/")
 }
 
-fn posts() -> impl Iterator<Item = &'static Route> {
+fn posts() -> impl Iterator<Item = &'static ConsoleRoute> {
     routes().filter(|route| route.method == "POST")
 }
 

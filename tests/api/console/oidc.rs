@@ -6,7 +6,7 @@ use domain::console_user::{ConsoleUserName, PasswordHash, Role};
 use domain::operation::user::{UserCommand, of_a_provider};
 use guarded_fetch::ServiceClient;
 use minitill::config::OIDC_CALLBACK_PATH;
-use minitill::operator::oidc::{Oidc, OidcFault, SignInSecret};
+use minitill::operator::oidc::{OidcFault, SignInProvider, SignInSecret};
 use provider::{CLIENT_ID, Provider, REDIRECT_URL, Token, now, settings_of};
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
@@ -172,7 +172,8 @@ async fn a_provider_signs_users_in() {
 async fn a_sign_in_that_does_not_hold_is_refused() {
     let provider = Provider::start().await;
     let till = TestTill::start_with(provider.settings()).await;
-    let oidc = Oidc::new(&till.till.config.oidc, ServiceClient::default(), till.clock.clone()).unwrap();
+    let oidc =
+        SignInProvider::new(&till.till.config.oidc, ServiceClient::default(), till.clock.clone()).unwrap();
     let secret = SignInSecret("s".to_owned());
     let address = oidc.address(&secret, false).await.unwrap();
     let refused = OidcFault::Refused;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use domain::event::{EventId, EventType};
 use domain::operation::receiver::{ReceiverCommand, Resend, too_many_receivers, unknown_receiver};
-use domain::receiver::{RECEIVERS_MAX, ReceiverFormat, TimeSpan};
+use domain::receiver::{RECEIVERS_MAX, ReceiverFormat, TimeBounds};
 use futures_util::future::join_all;
 use serde_json::json;
 use store::OperationError;
@@ -104,7 +104,7 @@ async fn a_receiver_of_another_app_does_not_exist() {
         ReceiverCommand::Resume(of()),
         ReceiverCommand::RotateSecret(of()),
         ReceiverCommand::Resend(of(), Resend::One(event)),
-        ReceiverCommand::Resend(of(), Resend::Failed(TimeSpan::default())),
+        ReceiverCommand::Resend(of(), Resend::Failed(TimeBounds::default())),
         ReceiverCommand::Remove(of()),
     ] {
         let refused = store.change_receivers(&operator(), &other, command.clone(), None).await;
@@ -112,7 +112,7 @@ async fn a_receiver_of_another_app_does_not_exist() {
         assert_eq!(refused.unwrap_err(), unknown, "{command:?}");
     }
     assert!(store.receiver(&other, &of()).await.unwrap().is_none());
-    assert!(store.failed_events(&other, &of(), TimeSpan::default(), 0, 9).await.unwrap().is_none());
+    assert!(store.failed_events(&other, &of(), TimeBounds::default(), 0, 9).await.unwrap().is_none());
     assert!(store.receiver_to_test(&other, &of()).await.unwrap().is_none());
     assert!(store.event_key(&other, event).await.unwrap().is_none());
     assert_eq!(store.receivers(&other).await.unwrap(), []);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use domain::event::{EventId, EventType};
 use domain::operation::OperationRefusal;
 use domain::operation::receiver::{AddedReceiver, ReceiverCommand, ReceiverReport, Resend, unknown_event};
-use domain::receiver::{ReceiverFormat, TimeSpan};
+use domain::receiver::{ReceiverFormat, TimeBounds};
 use store::{FailedEvent, Refusable};
 use time::OffsetDateTime;
 
@@ -13,9 +13,9 @@ use super::{Scene, all_events, id, quiet_till};
 use crate::support::operator;
 use crate::support::receiver::{Notification, Receiver, Reply};
 
-const EVER: TimeSpan = TimeSpan { since: None, until: None };
+const EVER: TimeBounds = TimeBounds { since: None, until: None };
 
-async fn failed(scene: &Scene, added: &AddedReceiver, span: TimeSpan) -> Vec<FailedEvent> {
+async fn failed(scene: &Scene, added: &AddedReceiver, span: TimeBounds) -> Vec<FailedEvent> {
     scene.till.store.failed_events(&scene.app.id, id(added), span, 0, 100).await.unwrap().unwrap()
 }
 
@@ -61,9 +61,9 @@ async fn after_the_last_try_an_event_has_failed_and_is_listed() {
     // `since` is in, `until` is out.
     let (since, until) = (Some(events[1].1), Some(events[2].1));
     for (span, expected) in [
-        (TimeSpan { since, until }, &listed[1..2]),
-        (TimeSpan { since, until: None }, &listed[1..]),
-        (TimeSpan { since: None, until }, &listed[..2]),
+        (TimeBounds { since, until }, &listed[1..2]),
+        (TimeBounds { since, until: None }, &listed[1..]),
+        (TimeBounds { since: None, until }, &listed[..2]),
     ] {
         assert_eq!(failed(&scene, &added, span).await, expected);
     }
@@ -82,7 +82,7 @@ async fn failed_events_are_sent_again_one_by_one_or_by_a_span_of_time() {
     receiver.answers(|_, _| Reply::taken());
     assert_eq!(resend(&scene, &added, Resend::One(events[0].0)).await, 1);
     scene.until(&added, "one is taken", |shown| (shown.failed, shown.receiver.taken) == (2, 1)).await;
-    let span = TimeSpan { since: Some(events[1].1), until: Some(events[2].1) };
+    let span = TimeBounds { since: Some(events[1].1), until: Some(events[2].1) };
     assert_eq!(resend(&scene, &added, Resend::Failed(span)).await, 1);
     scene.until(&added, "two are taken", |shown| (shown.failed, shown.receiver.taken) == (1, 2)).await;
     assert_eq!(resend(&scene, &added, Resend::Failed(EVER)).await, 1);

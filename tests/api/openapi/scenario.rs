@@ -16,7 +16,7 @@ use domain::wallet::canonical_string;
 use minitill::config::Config;
 use minitill::http::refusal::Refusal;
 use minitill::openapi::{Example, OPEN_ID, Operation, Place, UNION_ID, plain};
-use minitill::public::Described;
+use minitill::public::DescribedCall;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -84,7 +84,7 @@ const NEED_NOTHING: [&str; 20] = [
 pub(super) struct Scenario {
     till: Arc<TestTill>,
     app: TestApp,
-    call: Described,
+    call: DescribedCall,
     example: &'static str,
     media_type: Option<&'static str>,
     path: String,
@@ -100,7 +100,7 @@ pub(super) struct Scenario {
 
 impl Scenario {
     /// The till as the example needs it, and the documented request changed as the example needs it.
-    pub(super) async fn prepare(call: &Described, example: &'static str, body: usize) -> Self {
+    pub(super) async fn prepare(call: &DescribedCall, example: &'static str, body: usize) -> Self {
         let picture = if example == "picture_unacceptable" { oblong() } else { PICTURE.to_vec() };
         let origin = origin(picture.clone()).await;
         let till = TestTill::start_with(|config| {

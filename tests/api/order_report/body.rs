@@ -51,7 +51,7 @@ async fn the_caller_needs_a_token_of_its_own_and_the_scope_before_anything_is_re
         (String::new(), "app_id is missing"),
         ("app_id=a1".to_owned(), "access_token is missing"),
         (format!("app_id=a1&access_token={}", other.token), "access_token: expected a token of this app"),
-        (format!("app_id=nobody&access_token={}", other.token), "app_id: unknown app"),
+        (format!("app_id=nobody&access_token={}", other.token), "app_id: unknown app \"nobody\""),
         (format!("app_id=a3&access_token={}", bare.token), "app_id: the app lacks the scope epay"),
     ];
     for (query, message) in cases {
@@ -212,9 +212,9 @@ async fn each_refusal_of_credentials_comes_before_the_body_does() {
         (of("a1", &scene.app.secret), "access_token: expected a token of this app"),
         (of("a1", &short), "access_token: expired, request a new one"),
         (of("a2", &short), "access_token: expected a token of this app"),
-        (of("nobody", &scene.app.token), "app_id: unknown app"),
-        (of("a%2F1", &scene.app.token), "app_id: unknown app"),
-        (of("A1", &scene.app.token), "app_id: unknown app"),
+        (of("nobody", &scene.app.token), r#"app_id: unknown app \"nobody\""#),
+        (of("a%2F1", &scene.app.token), r#"app_id: unknown app \"a/1\""#),
+        (of("A1", &scene.app.token), r#"app_id: unknown app \"A1\""#),
         (of("a3", &bare.token), "app_id: the app lacks the scope epay"),
         (of("a4", &suspended.token), "app_id: the app is suspended"),
         (of("a4", &other.token), "access_token: expected a token of this app"),

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::super::ledger::{CHAIN_START, CREDIT, ChainHash, EXCHANGE, LedgerEntry};
 use super::findings::NAMED_MAX;
-use super::{Check, Findings, Standing, Sums, WalletCheck, WalletRow};
+use super::{Check, Findings, Sums, WalletAfterEntry, WalletCheck, WalletRow};
 
 /// A stored entry with its hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,10 +83,10 @@ impl Books {
     }
 
     fn audit(&self) -> (Findings, Sums) {
-        self.audit_from(Standing::EMPTY, 0)
+        self.audit_from(WalletAfterEntry::EMPTY, 0)
     }
 
-    fn audit_from(&self, from: Standing, skip: usize) -> (Findings, Sums) {
+    fn audit_from(&self, from: WalletAfterEntry, skip: usize) -> (Findings, Sums) {
         let mut findings = Findings::default();
         let mut check = WalletCheck::new(("a1", "o1"), (1, 1), from, Some(self.wallet));
         for stored in &self.entries[skip..] {
@@ -124,9 +124,9 @@ proptest! {
         prop_assert_eq!(findings, Findings::default());
         prop_assert_eq!(sums.total().free_change, i128::from(books.wallet.free_balance));
         let start = start.min(changes.len());
-        let from = start.checked_sub(1).map_or(Standing::EMPTY, |last| {
+        let from = start.checked_sub(1).map_or(WalletAfterEntry::EMPTY, |last| {
             let [seq, _, _, free_balance, charge_balance, _] = books.entries[last].numbers;
-            Standing { seq, free_balance, charge_balance, chain_hash: books.entries[last].hash.unwrap() }
+            WalletAfterEntry { seq, free_balance, charge_balance, chain_hash: books.entries[last].hash.unwrap() }
         });
         prop_assert_eq!(books.audit_from(from, start).0, Findings::default());
     }

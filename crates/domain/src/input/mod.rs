@@ -14,7 +14,8 @@ pub use self::schema::{Schema, schema};
 use crate::fields::{Expected, FieldError, Fields};
 
 type Parsed<T> = Result<T, Expected>;
-type Read<T> = Result<T, FieldError>;
+/// A field that was read, or what is wrong with it.
+pub(crate) type Read<T> = Result<T, FieldError>;
 
 /// Names of fields that one request usually has.
 const NAMES_USUAL: usize = 16;
@@ -51,13 +52,17 @@ impl<'a> Input<'a> {
         &self.names
     }
 
-    /// The field of this name, and what it means. It is read by a method of [`Asked`].
-    pub fn field(&mut self, name: &'static str, description: impl Into<Words>) -> Asked<'_, 'a> {
-        Asked { input: self, name, description: description.into(), example: None, demands: Vec::new() }
+    /// The field of this name, and what it means. It is read by a method of [`FieldReader`].
+    pub fn field(&mut self, name: &'static str, description: impl Into<Words>) -> FieldReader<'_, 'a> {
+        FieldReader { input: self, name, description: description.into(), example: None, demands: Vec::new() }
     }
 
     /// The same of a field whose meaning is put together. It costs nothing when a request is read.
-    pub fn field_with(&mut self, name: &'static str, description: impl FnOnce() -> String) -> Asked<'_, 'a> {
+    pub fn field_with(
+        &mut self,
+        name: &'static str,
+        description: impl FnOnce() -> String,
+    ) -> FieldReader<'_, 'a> {
         let description = if self.request.is_none() { description().into() } else { Words::default() };
         self.field(name, description)
     }
@@ -65,7 +70,7 @@ impl<'a> Input<'a> {
 
 /// A field that is about to be read.
 #[derive(Debug)]
-pub struct Asked<'i, 'a> {
+pub struct FieldReader<'i, 'a> {
     input: &'i mut Input<'a>,
     name: &'static str,
     description: Words,
@@ -73,7 +78,7 @@ pub struct Asked<'i, 'a> {
     demands: Vec<(&'static str, Value)>,
 }
 
-impl<'a> Asked<'_, 'a> {
+impl<'a> FieldReader<'_, 'a> {
     /// The field with a value in the example.
     #[must_use]
     pub fn example(mut self, value: impl Into<Value>) -> Self {
@@ -112,7 +117,7 @@ impl<'a> Asked<'_, 'a> {
     /// The same of a value that is absent where its text is empty.
     ///
     /// # Errors
-    /// As [`Asked::optional`].
+    /// As [`FieldReader::optional`].
     pub fn or_empty<T: JsonSchema>(self, parse: impl FnOnce(&str) -> Parsed<T>) -> Read<Option<T>> {
         self.demand("minLength", Value::Null).optional(parse)
     }
@@ -120,7 +125,7 @@ impl<'a> Asked<'_, 'a> {
     /// The same of a value that has the schema of another type.
     ///
     /// # Errors
-    /// As [`Asked::optional`].
+    /// As [`FieldReader::optional`].
     pub fn optional_as<S: JsonSchema, T>(self, parse: impl FnOnce(&str) -> Parsed<T>) -> Read<Option<T>> {
         let name = self.name;
         self.came::<S>(false).map_or(Ok(None), |fields| fields.optional(name, parse))
@@ -141,7 +146,7 @@ impl<'a> Asked<'_, 'a> {
     /// The same of a value that has the schema of another type.
     ///
     /// # Errors
-    /// As [`Asked::required`].
+    /// As [`FieldReader::required`].
     pub fn required_as<S: JsonSchema, T>(
         self,
         example: impl Into<Value>,

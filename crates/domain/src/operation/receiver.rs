@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{OperationRefusal, RefusalKind, Subject};
 use crate::event::{EventId, EventType};
 use crate::ids::{AppId, WebUrl};
-use crate::receiver::{RECEIVERS_MAX, Receiver, ReceiverFormat, ReceiverId, TimeSpan};
+use crate::receiver::{RECEIVERS_MAX, Receiver, ReceiverFormat, ReceiverId, TimeBounds};
 use crate::text;
 
 /// A receiver to be added.
@@ -45,7 +45,7 @@ pub enum Resend {
     /// This one, whatever became of it.
     One(EventId),
     /// All failed ones of changes in a span of time.
-    Failed(TimeSpan),
+    Failed(TimeBounds),
 }
 
 /// A receiver that was added, with its secret, which is shown once.

@@ -4,6 +4,8 @@ use encoding_rs::GBK;
 use md5::{Digest as _, Md5};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
+use super::miswritten::miswritten;
+use super::other_rules::{other_rule, other_strings};
 use super::product_info_texts::product_info_texts;
 use super::{PayKey, Sign};
 use crate::key_uses::LiveKey;
@@ -60,6 +62,30 @@ mistakes! {
     /// MD5 of the string with the app secret appended.
     Md5WithAppSecret:
         "MD5 with the app secret appended was used; exchanges are signed with HMAC-SHA256 and the pay key";
+    /// Leading zeros are missing, of the number or of each byte.
+    ZerosMissing: "the signature is right but written wrong: leading zeros are missing; write two digits for each byte";
+    /// There are separators between the bytes.
+    SeparatorsInSign: "the signature is right but written wrong: there are separators between its bytes; leave them out";
+    /// There is a prefix, as `0x`.
+    PrefixBeforeSign: "the signature is right but written wrong: there is a prefix, as 0x or sha256=; leave it out";
+    /// Blanks, line ends or quotes are around it.
+    StraysAroundSign: "the signature is right but written wrong: a blank, a line end or quotes are around it";
+    /// Bytes above 127 were written as negative numbers.
+    BytesWithSign: "the signature is right but written wrong: bytes above 127 begin with ffffff; write two digits for each byte";
+    /// Only a part of the digits came.
+    PartOfSign: "the signature is right but a part of it is missing; send all 64 digits";
+    /// The digits were encoded once more.
+    EncodedTwice: "the signature is right but encoded twice; send its 64 hexadecimal digits as they are";
+    /// A separator was kept at an end of the string.
+    SeparatorAtEnd: "the string began or ended with a separator; join the fields with & between them alone";
+    /// The key was put into the text.
+    KeyInText: "the key was put into the string; it is the key of HMAC-SHA256 and no part of the string";
+    /// Another hash was used.
+    AnotherHash: "another hash was used; sign with HMAC-SHA256 and the pay key";
+    /// The fields were joined in another way.
+    AnotherJoin: "the fields were joined without their names or separators; join name=value with &";
+    /// Characters were lost or changed before signing.
+    CharactersLost: "characters were lost or changed before signing; sign each value as it is sent, in UTF-8";
     /// The signature is base64.
     Base64: "the signature is in base64; send it in hexadecimal";
     /// The string was encoded as GBK.
@@ -101,6 +127,10 @@ pub fn diagnose(form: &WalletForm, keys: &DiagnosisKeys<'_>, sign: &Sign) -> Opt
 fn wrong_key(correct: &str, keys: &DiagnosisKeys<'_>, sign: &Sign) -> Option<Mistake> {
     let by_live = |sign: &Sign, bytes: &[u8]| keys.live.iter().any(|key| key.verifies(bytes, sign));
     let secrets = || keys.app_secrets.iter().map(|secret| secret.expose());
+    let miswritten_by = |key: &PayKey| miswritten(&sign.text, &key.sign(correct));
+    if let Some(mistake) = keys.live.iter().find_map(|key| miswritten_by(key)) {
+        return Some(mistake);
+    }
     if secrets().any(|secret| PayKey::new(secret.to_owned()).verifies(correct, sign)) {
         return Some(Mistake::AppSecretAsKey);
     }
@@ -119,6 +149,10 @@ fn wrong_key(correct: &str, keys: &DiagnosisKeys<'_>, sign: &Sign) -> Option<Mis
     }
     if by_live(sign, &GBK.encode(correct).0) {
         return Some(Mistake::GbkBytes);
+    }
+    let texts = keys.live.iter().map(|key| key.text.as_str()).chain(secrets());
+    if let Some(mistake) = texts.into_iter().find_map(|key| other_rule(correct, key, sign)) {
+        return Some(mistake);
     }
     let with_blank = |key: &PayKey| {
         AROUND_A_KEY.iter().any(|(before, after)| key.surrounded(before, after).verifies(correct, sign))
@@ -155,6 +189,12 @@ fn mistaken_strings(form: &WalletForm) -> Vec<(Mistake, String)> {
             canonical_string(upper.iter().map(|(name, value)| (name.as_str(), *value))),
         ),
     ];
+    let in_order: Vec<(&str, &str)> = {
+        let mut pairs: Vec<_> = present().collect();
+        pairs.sort_unstable();
+        pairs
+    };
+    strings.extend(other_strings(&in_order));
     strings.extend(with_unlisted_fields(form).map(|string| (Mistake::UnlistedFieldsSigned, string)));
     for text in product_info_texts(fields.text("product_info").unwrap_or_default()) {
         let replaced =

@@ -167,6 +167,39 @@ fn each_mistake_is_named_and_anything_else_is_not() {
     assert_eq!(named("00".repeat(32)), None);
 }
 
+/// Contract 3.7.2: what the servers of other platforms sign, and what is right but written wrong.
+#[test]
+fn the_rules_of_other_platforms_are_named() {
+    let form = request();
+    let live = [KEY, "older"].map(|key| LiveKey::from(PayKey::new(key.to_owned())));
+    let keys = DiagnosisKeys { live: &live, retired: &[], app_secrets: &[] };
+    let correct = string_to_sign(&form);
+    let named = |sign: String| diagnose(&form, &keys, &Sign::new(&sign));
+    for key in &live {
+        let by_string = |string: &str| named(key.sign(string));
+        for (string, mistake) in [
+            (format!("{correct}&"), Mistake::SeparatorAtEnd),
+            (format!("&{correct}"), Mistake::SeparatorAtEnd),
+            (format!("{correct}&key={}", key.text), Mistake::KeyInText),
+            (correct.replace('&', ""), Mistake::AnotherJoin),
+            ("5&a1&b1&o1&ios&d&[{}]&two words&1700000000000&1.2.3.4&z_r".to_owned(), Mistake::AnotherJoin),
+        ] {
+            assert_eq!(by_string(&string), Some(mistake), "{string}");
+        }
+        for text in [format!("{correct}{}", key.text), format!("{0}{correct}{0}", key.text)] {
+            assert_eq!(named(hex::encode(Md5::digest(&text))), Some(Mistake::KeyInText));
+            assert_eq!(named(hex::encode(Sha256::digest(&text)).to_uppercase()), Some(Mistake::KeyInText));
+        }
+        assert_eq!(named(hex::encode(Sha256::digest(&correct))), Some(Mistake::AnotherHash));
+        let mut sha1 = Hmac::<sha1::Sha1>::new_from_slice(key.text.as_bytes()).unwrap();
+        sha1.update(correct.as_bytes());
+        assert_eq!(named(hex::encode(sha1.finalize().into_bytes())), Some(Mistake::AnotherHash));
+        let right = key.sign(&correct);
+        assert_eq!(named(format!("0x{right}")), Some(Mistake::PrefixBeforeSign));
+        assert_eq!(named(right[..32].to_owned()), Some(Mistake::PartOfSign));
+    }
+}
+
 /// The same pairs in ASCII order.
 fn canonical(string: &str) -> String {
     canonical_string(string.split('&').map(|pair| pair.split_once('=').unwrap()))
@@ -185,6 +218,15 @@ fn gbk_bytes_and_items_in_another_form_are_named() {
     let form = exchange(fields);
     let named = |sign: String| diagnose(&form, &keys, &Sign::new(&sign));
     let correct = string_to_sign(&form);
+    for lost in ["???", "", "\u{5361}"] {
+        let is_lost = lost != "\u{5361}";
+        let changed: String = match lost {
+            "???" => correct.chars().map(|letter| if letter.is_ascii() { letter } else { '?' }).collect(),
+            _ => correct.chars().filter(char::is_ascii).collect(),
+        };
+        let signed = if is_lost { changed } else { correct.bytes().map(char::from).collect() };
+        assert_eq!(named(live[0].sign(&signed)), Some(Mistake::CharactersLost), "{signed}");
+    }
     let mut mac = live[0].keyed.clone();
     mac.update(&encoding_rs::GBK.encode(&correct).0);
     assert_eq!(named(hex::encode(mac.finalize().into_bytes())), Some(Mistake::GbkBytes));

@@ -9,13 +9,11 @@ use super::request::{
     Action, Change, Purchase, Reading, TS_AHEAD_MAX, TS_BEHIND_MAX, Timestamp, WalletRequest,
 };
 use crate::examples::{BIZ_NO, OPEN_ID, PAY_BIZ_NO, TS};
-use crate::fields::{Expected, FieldError};
+use crate::fields::Expected;
 use crate::ids::{BizNo, ItemId, OpenId, Os, ProductText, UserIp, ZoneId};
-use crate::input::Input;
+use crate::input::{Input, Read};
 use crate::moment;
 use crate::product_info::{self, ProductInfo};
-
-type Read<T> = Result<T, FieldError>;
 
 /// Largest `extension`, in bytes.
 pub const EXTENSION_BYTES_MAX: usize = 4096;

@@ -4,7 +4,7 @@ use super::huffman::HuffmanTable;
 
 /// Why entropy-coded data cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum JpegFault {
     /// The data ends too early, at a marker or with the file.
     OutOfBits,
     /// Bits that are no code of the Huffman table.
@@ -45,7 +45,7 @@ impl<'a> BitReader<'a> {
 
     /// Reads one symbol.
     #[inline]
-    pub(super) fn symbol(&mut self, table: &HuffmanTable) -> Result<u8, Fault> {
+    pub(super) fn symbol(&mut self, table: &HuffmanTable) -> Result<u8, JpegFault> {
         // A code and the value that belongs to it take at most 31 bits together.
         if self.count < 32 {
             self.refill();
@@ -54,14 +54,14 @@ impl<'a> BitReader<'a> {
         match table.find(next) {
             Some((symbol, length)) => self.skip(length).map(|()| symbol),
             // The zeros below the last bit may look like an undefined code.
-            None if self.count < 16 => Err(Fault::OutOfBits),
-            None => Err(Fault::UndefinedCode),
+            None if self.count < 16 => Err(JpegFault::OutOfBits),
+            None => Err(JpegFault::UndefinedCode),
         }
     }
 
     /// Passes over `length` bits, at most 63.
     #[inline]
-    pub(super) fn skip(&mut self, length: u32) -> Result<(), Fault> {
+    pub(super) fn skip(&mut self, length: u32) -> Result<(), JpegFault> {
         if length > self.count {
             self.refill();
             if length > self.count {
@@ -76,11 +76,11 @@ impl<'a> BitReader<'a> {
     /// After a refill the buffer holds at least 57 bits, unless the data ends. A correction of 63
     /// coefficients is longer than that.
     #[cold]
-    fn skip_in_halves(&mut self, length: u32) -> Result<(), Fault> {
+    fn skip_in_halves(&mut self, length: u32) -> Result<(), JpegFault> {
         for part in [length / 2, length - length / 2] {
             self.refill();
             if part > self.count {
-                return Err(Fault::OutOfBits);
+                return Err(JpegFault::OutOfBits);
             }
             self.buffer <<= part;
             self.count -= part;
@@ -89,7 +89,7 @@ impl<'a> BitReader<'a> {
     }
 
     /// Reads `length` bits as a number, at most 15.
-    pub(super) fn number(&mut self, length: u32) -> Result<u32, Fault> {
+    pub(super) fn number(&mut self, length: u32) -> Result<u32, JpegFault> {
         if length > self.count {
             self.refill();
         }
@@ -100,15 +100,15 @@ impl<'a> BitReader<'a> {
 
     /// Ends a restart interval. The rest of the last byte is padding, and the restart marker number
     /// `due` (0 to 7) must follow.
-    pub(super) fn restart(&mut self, due: u8) -> Result<(), Fault> {
+    pub(super) fn restart(&mut self, due: u8) -> Result<(), JpegFault> {
         if self.bytes_left() > 0 {
-            return Err(Fault::BytesBeforeRestart);
+            return Err(JpegFault::BytesBeforeRestart);
         }
         let Some((offset, found)) = marker_at(self.bytes, self.position) else {
-            return Err(Fault::OutOfBits);
+            return Err(JpegFault::OutOfBits);
         };
         if found != 0xd0 | due {
-            return Err(Fault::RestartMissing { due, found });
+            return Err(JpegFault::RestartMissing { due, found });
         }
         *self = Self::new(self.bytes, offset + 1);
         Ok(())

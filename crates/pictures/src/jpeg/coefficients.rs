@@ -1,7 +1,7 @@
 //! Keeps the low frequencies of a JPEG while it is read, and makes the samples of a small picture
 //! of them.
 
-use super::bits::{BitReader, Fault};
+use super::bits::{BitReader, JpegFault};
 use super::frame::{COEFFICIENTS, Component, Frame};
 use super::scan::{self, Scan};
 use super::tables::Tables;
@@ -52,7 +52,7 @@ struct Plane {
 }
 
 /// A component of the scan that is being read.
-struct Part {
+struct ComponentProgress {
     plane: usize,
     /// For each block of a unit: where its values begin in those of the unit.
     blocks: Vec<usize>,
@@ -73,7 +73,7 @@ pub(super) struct Coefficients {
     /// The most pixels of the small picture, across and down.
     side_max: u32,
     planes: Vec<Plane>,
-    parts: Vec<Part>,
+    parts: Vec<ComponentProgress>,
     /// Units of the scan, across.
     units_across: u32,
     /// The lowest bit of the scan.
@@ -100,7 +100,7 @@ impl Coefficients {
             self.planes = planes.collect();
         }
         self.parts.clear();
-        for &scan::Part { index, .. } in &scan.parts {
+        for &scan::ScanComponent { index, .. } in &scan.parts {
             let component = &frame.components[index];
             let plane = &mut self.planes[index];
             plane.steps = plane.steps.or(tables.quantization[usize::from(component.quantization)]);
@@ -111,7 +111,7 @@ impl Coefficients {
             let size = plane.wide * plane.high;
             let blocks = (0..horizontal * vertical)
                 .map(|block| (block / horizontal * plane.across + block % horizontal) * size);
-            self.parts.push(Part {
+            self.parts.push(ComponentProgress {
                 plane: index,
                 blocks: blocks.collect(),
                 unit: horizontal * size,
@@ -179,7 +179,7 @@ impl Coefficients {
 
     /// Reads one bit for each detail in `details`, the lowest first. It says whether the absolute
     /// value has the lowest bit of the scan.
-    pub(super) fn correct(&mut self, reader: &mut BitReader<'_>, mut details: u64) -> Result<(), Fault> {
+    pub(super) fn correct(&mut self, reader: &mut BitReader<'_>, mut details: u64) -> Result<(), JpegFault> {
         if self.kept & details == 0 {
             return reader.skip(details.count_ones());
         }

@@ -1,6 +1,6 @@
 //! Reads a JPEG from its first marker to its last.
 
-use super::bits::{BitReader, Fault, marker_at};
+use super::bits::{BitReader, JpegFault, marker_at};
 use super::coefficients::Coefficients;
 use super::entropy::{Coding, ScanData};
 use super::frame::{COEFFICIENTS, Frame};
@@ -244,7 +244,7 @@ fn read_units(
     data: &mut ScanData<'_>,
     units: u32,
     restart_interval: u32,
-) -> Result<(), (u32, Fault)> {
+) -> Result<(), (u32, JpegFault)> {
     let mut until_restart = restart_interval;
     let mut due = 0;
     for unit in 0..units {

@@ -1,6 +1,6 @@
 //! Decodes the entropy-coded data of a scan to its end (T.81, F.2.2 and G.2).
 
-use super::bits::{BitReader, Fault};
+use super::bits::{BitReader, JpegFault};
 use super::coefficients::Coefficients;
 use super::huffman::HuffmanTable;
 
@@ -35,7 +35,7 @@ pub(super) struct PartCoding<'a> {
 
 impl Coding<'_> {
     /// Reads the unit with this number, counted row by row.
-    pub(super) fn read_unit(&mut self, data: &mut ScanData<'_>, unit: usize) -> Result<(), Fault> {
+    pub(super) fn read_unit(&mut self, data: &mut ScanData<'_>, unit: usize) -> Result<(), JpegFault> {
         match self {
             Self::Means(parts) => {
                 for (index, part) in parts.iter().enumerate() {
@@ -72,13 +72,13 @@ impl Coding<'_> {
 }
 
 impl ScanData<'_> {
-    fn read_mean(&mut self, dc: &HuffmanTable) -> Result<(), Fault> {
+    fn read_mean(&mut self, dc: &HuffmanTable) -> Result<(), JpegFault> {
         let size = self.bits.symbol(dc)?;
         self.coefficients.mean(read_value(&mut self.bits, size)?);
         Ok(())
     }
 
-    fn read_details(&mut self, ac: &HuffmanTable) -> Result<(), Fault> {
+    fn read_details(&mut self, ac: &HuffmanTable) -> Result<(), JpegFault> {
         let mut index = 1;
         while index < COEFFICIENTS {
             let (zeros, size) = split(self.bits.symbol(ac)?);
@@ -92,7 +92,7 @@ impl ScanData<'_> {
             }
             index += u32::from(zeros);
             if index >= COEFFICIENTS {
-                return Err(Fault::CoefficientOverflow);
+                return Err(JpegFault::CoefficientOverflow);
             }
             self.coefficients.detail(index, read_value(&mut self.bits, size)?);
             index += 1;
@@ -102,7 +102,7 @@ impl ScanData<'_> {
 }
 
 /// A number of `size` bits, at most 15 (T.81, F.2.2.1). Half of the numbers are below zero.
-fn read_value(bits: &mut BitReader<'_>, size: u8) -> Result<i32, Fault> {
+fn read_value(bits: &mut BitReader<'_>, size: u8) -> Result<i32, JpegFault> {
     let value = bits.number(size.into())?.cast_signed();
     let below_zero = size > 0 && value >> (size - 1) == 0;
     Ok(if below_zero { value - (1 << size) + 1 } else { value })
@@ -130,7 +130,7 @@ impl<'a> Band<'a> {
         Self { first: first.into(), last: last.into(), table, refines, empty_blocks: 0 }
     }
 
-    fn read_first(&mut self, data: &mut ScanData<'_>, nonzero: &mut u64) -> Result<(), Fault> {
+    fn read_first(&mut self, data: &mut ScanData<'_>, nonzero: &mut u64) -> Result<(), JpegFault> {
         let ScanData { bits, coefficients } = data;
         if self.empty_blocks > 0 {
             self.empty_blocks -= 1;
@@ -149,7 +149,7 @@ impl<'a> Band<'a> {
             }
             index += u32::from(zeros);
             if index > self.last {
-                return Err(Fault::CoefficientOverflow);
+                return Err(JpegFault::CoefficientOverflow);
             }
             coefficients.detail(index, read_value(bits, size)?);
             *nonzero |= 1 << index;
@@ -159,12 +159,12 @@ impl<'a> Band<'a> {
     }
 
     /// The number of blocks, this one included, that bring nothing from here on.
-    fn read_empty_blocks(bits: &mut BitReader<'_>, size: u8) -> Result<u32, Fault> {
+    fn read_empty_blocks(bits: &mut BitReader<'_>, size: u8) -> Result<u32, JpegFault> {
         Ok((1 << size) + bits.number(size.into())?)
     }
 
     /// Each old coefficient that is not zero has a correction bit, between the new coefficients.
-    fn read_refinement(&mut self, data: &mut ScanData<'_>, nonzero: &mut u64) -> Result<(), Fault> {
+    fn read_refinement(&mut self, data: &mut ScanData<'_>, nonzero: &mut u64) -> Result<(), JpegFault> {
         let ScanData { bits, coefficients } = data;
         let mut index = self.first;
         while self.empty_blocks == 0 && index <= self.last {
@@ -174,13 +174,13 @@ impl<'a> Band<'a> {
                 break;
             }
             if size > 1 {
-                return Err(Fault::RefinementSize);
+                return Err(JpegFault::RefinementSize);
             }
             // The sign of the new coefficient.
             let value = read_value(bits, size)?;
             let place = self.zero_after(index, zeros, *nonzero);
             if size == 1 && place.is_none() {
-                return Err(Fault::CoefficientOverflow);
+                return Err(JpegFault::CoefficientOverflow);
             }
             let end = place.unwrap_or(self.last);
             coefficients.correct(bits, *nonzero & mask(index, end))?;

@@ -1,6 +1,6 @@
 //! Reasons to refuse a JPEG, in words.
 
-use super::bits::Fault;
+use super::bits::JpegFault;
 use super::segments::END;
 use crate::verdict::{Format, Unacceptable};
 
@@ -24,20 +24,22 @@ pub(super) fn unsupported(marker: u8) -> Unacceptable {
 }
 
 /// A fault in the data of a scan, at row `row` of `side`. `next` is the marker after the data.
-pub(super) fn fault(fault: Fault, next: Option<u8>, row: u32, side: u32) -> Unacceptable {
+pub(super) fn fault(fault: JpegFault, next: Option<u8>, row: u32, side: u32) -> Unacceptable {
     let at = format!("at row {row} of {side}");
     match (fault, next) {
-        (Fault::OutOfBits, None | Some(END)) | (Fault::RestartMissing { found: END, .. }, _) => {
+        (JpegFault::OutOfBits, None | Some(END)) | (JpegFault::RestartMissing { found: END, .. }, _) => {
             truncated(format!("its data ends {at}"))
         }
-        (Fault::OutOfBits, Some(marker)) => corrupt(format!("marker {marker:02x} interrupts its data {at}")),
-        (Fault::UndefinedCode, _) => corrupt(format!("its data has an undefined code {at}")),
-        (Fault::CoefficientOverflow, _) => corrupt(format!("its data overflows a block {at}")),
-        (Fault::RefinementSize, _) => corrupt(format!("its data has a refinement of several bits {at}")),
-        (Fault::BytesBeforeRestart, _) => {
+        (JpegFault::OutOfBits, Some(marker)) => {
+            corrupt(format!("marker {marker:02x} interrupts its data {at}"))
+        }
+        (JpegFault::UndefinedCode, _) => corrupt(format!("its data has an undefined code {at}")),
+        (JpegFault::CoefficientOverflow, _) => corrupt(format!("its data overflows a block {at}")),
+        (JpegFault::RefinementSize, _) => corrupt(format!("its data has a refinement of several bits {at}")),
+        (JpegFault::BytesBeforeRestart, _) => {
             corrupt(format!("bytes are left over before a restart marker {at}"))
         }
-        (Fault::RestartMissing { due, found }, _) => {
+        (JpegFault::RestartMissing { due, found }, _) => {
             corrupt(format!("marker {found:02x} stands where restart marker {due} is due {at}"))
         }
     }

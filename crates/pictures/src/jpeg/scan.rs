@@ -14,7 +14,7 @@ const LOW_BIT_MAX: u8 = 13;
 
 /// The header of one scan.
 pub(super) struct Scan {
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<ScanComponent>,
     first: u8,
     last: u8,
     /// Low bits that were missing before this scan; 0 for a first one.
@@ -24,7 +24,7 @@ pub(super) struct Scan {
 }
 
 /// One component of a scan.
-pub(super) struct Part {
+pub(super) struct ScanComponent {
     /// Index of the component in the frame.
     pub(super) index: usize,
     /// Numbers of its Huffman tables. A scan may name any number for a table that it does not use.
@@ -43,7 +43,7 @@ impl Scan {
         if !(1..=4).contains(&count) || pairs.len() != usize::from(count) {
             return Err(corrupt(format!("a scan header names {count} colours in {} bytes", body.len())));
         }
-        let mut parts: Vec<Part> = Vec::with_capacity(pairs.len());
+        let mut parts: Vec<ScanComponent> = Vec::with_capacity(pairs.len());
         for &[id, slots] in pairs {
             // Some encoders give all components the same number, and list them in order.
             let index = (0..frame.components.len())
@@ -53,7 +53,7 @@ impl Scan {
                 .ok_or_else(|| {
                     corrupt(format!("a scan names colour number {id}, which the frame has not"))
                 })?;
-            parts.push(Part { index, dc: slots >> 4, ac: slots & 15 });
+            parts.push(ScanComponent { index, dc: slots >> 4, ac: slots & 15 });
         }
         let scan = Self { parts, first, last, high: approximation >> 4, low: approximation & 15 };
         scan.check_unit(frame)?;
@@ -154,7 +154,7 @@ impl Scan {
     }
 
     /// Blocks of a component in a unit. It is one in a scan of its own.
-    fn blocks(&self, frame: &Frame, part: &Part) -> u32 {
+    fn blocks(&self, frame: &Frame, part: &ScanComponent) -> u32 {
         if self.parts.len() == 1 { 1 } else { frame.components[part.index].blocks_per_unit() }
     }
 }

@@ -1,6 +1,6 @@
 //! The rules of JPEG, on pictures that other programs made and on such made bit by bit.
 
-use super::bits::{BitReader, Fault};
+use super::bits::{BitReader, JpegFault};
 use super::huffman::HuffmanTable;
 use super::segments::END;
 use crate::{BYTES_MAX, Format, Picture, Unacceptable, inspect};
@@ -357,7 +357,7 @@ fn the_bits_of_a_scan_are_counted_exactly() {
     assert_eq!(reader.number(12), Ok(0xffa), "0xff may be repeated before its stuffed zero");
     assert_eq!(reader.number(4), Ok(5));
     assert_eq!(reader.number(0), Ok(0));
-    assert_eq!(reader.number(1), Err(Fault::OutOfBits));
+    assert_eq!(reader.number(1), Err(JpegFault::OutOfBits));
     assert_eq!((reader.bytes_left(), reader.next_marker()), (0, Some(0xd9)));
     let long: Vec<u8> = (0..32).collect();
     for first in 0..16 {

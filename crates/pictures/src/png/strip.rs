@@ -79,12 +79,16 @@ pub(super) fn strip(bytes: &[u8]) -> Result<Stripped, Unacceptable> {
                 }
             }
             b"IHDR" => return Err(corrupt("it has a second IHDR chunk")),
-            b"eXIf" if exif.is_none() && chunk.is_whole() => exif = Some(Orientation::parse(chunk.data)),
+            // Behind the pixels it does not count, so it must not come before them.
+            b"eXIf" if stage == Stage::Before && exif.is_none() && chunk.is_whole() => {
+                exif = Some(Orientation::parse(chunk.data));
+            }
             _ if chunk.is_critical() => {
                 return Err(corrupt(format!("it has a critical chunk {} of unknown meaning", chunk.name())));
             }
             _ if stage == Stage::Before
                 && header.is_colour_information(&chunk)
+                && header.is_in_order(&chunk, has_palette)
                 && !seen.contains(&chunk.kind)
                 && chunk.is_whole() =>
             {
@@ -163,6 +167,13 @@ impl Header {
         } else {
             Ok(())
         }
+    }
+
+    /// Whether a chunk would count as much without the palette, which is not kept where no pixel uses it. Behind a
+    /// palette, these chunks are out of place, and programs ignore them there.
+    fn is_in_order(&self, chunk: &Chunk<'_>, has_palette: bool) -> bool {
+        let is_of_front = matches!(&chunk.kind, b"iCCP" | b"sRGB" | b"gAMA" | b"cICP" | b"cHRM" | b"sBIT");
+        !(is_of_front && has_palette && self.colour != ColorType::Indexed)
     }
 
     /// Whether a chunk describes the colours, in the length that the format defines. Decoders ignore

@@ -252,7 +252,13 @@ fn a_png_loses_all_else() {
 #[test]
 fn the_orientation_of_a_png_survives_alone() {
     let turned = chunk(b"eXIf", &exif(6));
-    for bytes in [with_chunks(TRUECOLOUR, &turned, &[]), with_chunks(TRUECOLOUR, &[], &turned)] {
+    let upright = chunk(b"eXIf", &exif(1));
+    for bytes in [
+        with_chunks(TRUECOLOUR, &turned, &[]),
+        // The first one counts.
+        with_chunks(TRUECOLOUR, &[turned.clone(), upright.clone()].concat(), &[]),
+        with_chunks(TRUECOLOUR, &turned, &upright),
+    ] {
         let kept = stripped(&bytes);
         assert_eq!(kinds(&kept), ["IHDR", "eXIf", "IDAT", "IEND"]);
         assert!(!holds(&kept, SECRET));
@@ -260,7 +266,33 @@ fn the_orientation_of_a_png_survives_alone() {
     }
     let mut damaged = turned.clone();
     damaged[12] ^= 1;
-    for none in [damaged, chunk(b"eXIf", &exif(1)), chunk(b"eXIf", b"MM")] {
+    for none in [damaged, upright, chunk(b"eXIf", b"MM")] {
         assert_eq!(kinds(&stripped(&with_chunks(TRUECOLOUR, &none, &[]))), ["IHDR", "IDAT", "IEND"]);
     }
+}
+
+/// Rule (contract 5.4.14): what browsers ignore where it stands is not made effective by the copy.
+#[test]
+fn a_chunk_that_stands_too_late_is_gone_and_turns_nothing() {
+    let bytes = with_chunks(TRUECOLOUR, &[], &chunk(b"eXIf", &exif(6)));
+    assert_eq!(stripped(&bytes), stripped(TRUECOLOUR));
+    assert_eq!(process(&bytes, 8).unwrap().reduced, process(TRUECOLOUR, 8).unwrap().reduced);
+    let gamma = chunk(b"gAMA", &[0, 0, 0xb1, 0x8f]);
+    let (chromaticity, bits) = (chunk(b"cHRM", &[0; 32]), chunk(b"sBIT", &[1, 1, 1]));
+    let colours =
+        [&gamma[..], &chromaticity, &chunk(b"sRGB", &[0]), &chunk(b"cICP", &[1; 4]), &bits].concat();
+    let density = chunk(b"pHYs", &[1; 9]);
+    assert_eq!(
+        stripped(&with_chunks(TRUECOLOUR, &[], &[&colours[..], &density].concat())),
+        stripped(TRUECOLOUR)
+    );
+    // Behind a palette that is not kept, colours would begin to count.
+    let suggested = chunk(b"PLTE", &[0; 3]);
+    let behind = with_chunks(TRUECOLOUR, &[&suggested[..], &colours].concat(), &[]);
+    assert_eq!(stripped(&behind), stripped(TRUECOLOUR));
+    let before = with_chunks(TRUECOLOUR, &[&colours[..], &suggested].concat(), &[]);
+    assert_eq!(kinds(&stripped(&before)), ["IHDR", "gAMA", "cHRM", "sRGB", "cICP", "sBIT", "IDAT", "IEND"]);
+    // What may stand behind a palette stays.
+    let density = with_chunks(TRUECOLOUR, &[suggested, density].concat(), &[]);
+    assert_eq!(kinds(&stripped(&density)), ["IHDR", "pHYs", "IDAT", "IEND"]);
 }

@@ -13,7 +13,7 @@ use super::command::AppUpdate;
 use super::keys::insert_pay_key;
 use super::select_apps;
 use crate::error::{OperationError, Result, StoreError};
-use crate::operator_log::Action;
+use crate::operator_log::OperatorAction;
 use crate::secrets::random_key_text;
 
 impl AppUpdate {
@@ -44,7 +44,11 @@ impl AppUpdate {
         write_columns(connection, app_id, &columns).await?;
         insert_pay_key(connection, app_id, &key.seal(app_id, &pay_key)).await?;
         let report = AppReport::Created(NewAppSecrets { app_id: app_id.clone(), app_secret, pay_key });
-        self.line(Action::AppCreate).after(json!(settings)).answer(&report).record(connection).await?;
+        self.line(OperatorAction::AppCreate)
+            .after(json!(settings))
+            .answer(&report)
+            .record(connection)
+            .await?;
         Ok(report)
     }
 
@@ -57,7 +61,7 @@ impl AppUpdate {
         let before = self.lock(connection).await?.columns;
         let settings = before.settings.changed(change);
         let is_new = settings != before.settings;
-        let line = self.line(Action::AppChange).before(json!(before.settings)).after(json!(settings));
+        let line = self.line(OperatorAction::AppChange).before(json!(before.settings)).after(json!(settings));
         if is_new {
             write_columns(connection, &self.app_id, &AppColumns { settings, ..before }).await?;
         }
@@ -79,7 +83,7 @@ impl AppUpdate {
         let limits = before.limits.changed(change);
         let report = AppReport::Limits(LimitsSet { app_id: self.app_id.clone(), limits: limits.clone() });
         if limits != before.limits {
-            let line = self.line(Action::AppLimit).before(json!(before.limits)).after(json!(limits));
+            let line = self.line(OperatorAction::AppLimit).before(json!(before.limits)).after(json!(limits));
             write_columns(connection, &self.app_id, &AppColumns { limits, ..before }).await?;
             line.answer(&report).record(connection).await?;
         }
@@ -102,7 +106,7 @@ impl AppUpdate {
             )
             .execute(&mut *connection)
             .await?;
-            let action = if suspended { Action::AppSuspend } else { Action::AppResume };
+            let action = if suspended { OperatorAction::AppSuspend } else { OperatorAction::AppResume };
             let line = self.line(action).before(json!({ "suspended": app.is_suspended() }));
             line.after(json!({ "suspended": suspended })).answer(&report).record(connection).await?;
         }

@@ -10,7 +10,7 @@ use sqlx::types::Json;
 
 use super::columns::AppRow;
 use crate::error::{OperationError, Result};
-use crate::operator_log::{Action, LogLine};
+use crate::operator_log::{LogLine, OperatorAction};
 use crate::store::Store;
 
 /// The transaction of a command: who changes which app.
@@ -74,7 +74,7 @@ impl AppUpdate {
     }
 
     /// A line about the app, without the states before and after.
-    pub(crate) fn line(&self, action: Action) -> LogLine<'_> {
+    pub(crate) fn line(&self, action: OperatorAction) -> LogLine<'_> {
         LogLine::new(&self.operator, action, self.app_id.as_str()).of_app(&self.app_id)
     }
 }

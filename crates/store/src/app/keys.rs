@@ -11,7 +11,7 @@ use time::OffsetDateTime;
 
 use super::command::AppUpdate;
 use crate::error::{OperationError, Result};
-use crate::operator_log::Action;
+use crate::operator_log::OperatorAction;
 use crate::secrets::random_key_text;
 use crate::store::Store;
 
@@ -84,7 +84,7 @@ impl AppUpdate {
         let sealed = self.store.encrypting_key(connection).await?.seal(&self.app_id, &pay_key);
         let generation = insert_pay_key(connection, &self.app_id, &sealed).await?;
         let report = AppReport::PayKey(NewPayKey { app_id: self.app_id.clone(), pay_key });
-        self.rotated(connection, Action::AppRotatePayKey, (newest, generation), report).await
+        self.rotated(connection, OperatorAction::AppRotatePayKey, (newest, generation), report).await
     }
 
     /// Makes a new app secret, as [`Self::rotate_pay_key`] makes a key.
@@ -106,14 +106,14 @@ impl AppUpdate {
         .fetch_one(&mut *connection)
         .await?;
         let report = AppReport::AppSecret(NewAppSecret { app_id: self.app_id.clone(), app_secret });
-        self.rotated(connection, Action::AppRotateSecret, (newest, generation), report).await
+        self.rotated(connection, OperatorAction::AppRotateSecret, (newest, generation), report).await
     }
 
     /// Logs a rotation, or refuses it when another one came before.
     async fn rotated(
         &self,
         connection: &mut PgConnection,
-        action: Action,
+        action: OperatorAction,
         (seen, generation): (Option<i32>, i32),
         report: AppReport,
     ) -> Result<AppReport, OperationError> {

@@ -12,7 +12,7 @@ use sqlx::PgConnection;
 use super::app_exists;
 use super::command::AppUpdate;
 use crate::error::{OperationError, Result};
-use crate::operator_log::Action;
+use crate::operator_log::OperatorAction;
 use crate::paging::LISTED_MAX;
 use crate::store::Store;
 use crate::wallet_no::random_wallet_no;
@@ -69,7 +69,7 @@ impl AppUpdate {
         .await?;
         let before = latest.map(|latest| json!({ "version": latest.version, "pages": latest.pages }));
         let after = json!({ "version": version, "pages": pages });
-        let line = self.line(Action::AppPublish).on(version.as_str()).before(before).after(after);
+        let line = self.line(OperatorAction::AppPublish).on(version.as_str()).before(before).after(after);
         let (app_id, pages, version) = (self.app_id.clone(), pages.to_vec(), version.clone());
         let report = AppReport::Package(PublishedPackage { app_id, pages, version });
         line.answer(&report).record(connection).await?;
@@ -93,7 +93,7 @@ impl AppUpdate {
         .await?;
         let (app_id, poi_ids) = (self.app_id.clone(), poi_ids.to_vec());
         let report = AppReport::Pois(RegisteredPois { app_id, poi_ids });
-        self.registered(connection, Action::AppAddPois, "poi_ids", &added, report).await
+        self.registered(connection, OperatorAction::AppAddPois, "poi_ids", &added, report).await
     }
 
     /// Registers payment pre-orders.
@@ -113,7 +113,7 @@ impl AppUpdate {
         .await?;
         let (app_id, out_order_nos) = (self.app_id.clone(), numbers.to_vec());
         let report = AppReport::Preorders(RegisteredPreorders { app_id, out_order_nos });
-        self.registered(connection, Action::AppAddPreorders, "out_order_nos", &added, report).await
+        self.registered(connection, OperatorAction::AppAddPreorders, "out_order_nos", &added, report).await
     }
 
     /// Adds players with empty wallets.
@@ -137,14 +137,14 @@ impl AppUpdate {
         .await?;
         let (app_id, open_ids) = (self.app_id.clone(), open_ids.to_vec());
         let report = AppReport::Players(KnownPlayers { app_id, open_ids });
-        self.registered(connection, Action::UserAdd, "open_ids", &added, report).await
+        self.registered(connection, OperatorAction::UserAdd, "open_ids", &added, report).await
     }
 
     /// Records the new items under this name. It writes no line when all were known.
     async fn registered(
         &self,
         connection: &mut PgConnection,
-        action: Action,
+        action: OperatorAction,
         name: &str,
         added: &[String],
         report: AppReport,

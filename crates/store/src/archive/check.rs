@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use domain::audit::{Findings, Standing, WalletCheck};
+use domain::audit::{Findings, WalletAfterEntry, WalletCheck};
 use sqlx::PgConnection;
 
-use super::file::{Batch, Reader};
+use super::file::{ArchiveBatch, Reader};
 use super::written::Draft;
 use super::{Archive, ArchiveError, moving, refused, unusable};
 use crate::error::StoreError;
@@ -58,13 +58,13 @@ async fn follow(
     connection: &mut PgConnection,
     app_id: &str,
     archive_no: i32,
-    batch: &Batch,
+    batch: &ArchiveBatch,
 ) -> Result<Option<String>, ArchiveError> {
     let mut findings = Findings::default();
     let from = standings(connection, archive_no, batch).await?;
     for rows in batch.rows.chunk_by(|one, next| one.wallet_no == next.wallet_no) {
         let first = &rows[0];
-        let from = from.get(&first.wallet_no).copied().unwrap_or(Standing::EMPTY);
+        let from = from.get(&first.wallet_no).copied().unwrap_or(WalletAfterEntry::EMPTY);
         let names = (app_id, first.open_id.as_str());
         let mut check = WalletCheck::new(names, (first.app_no, first.wallet_no), from, None);
         for row in rows {
@@ -81,8 +81,8 @@ async fn follow(
 async fn standings(
     connection: &mut PgConnection,
     archive_no: i32,
-    batch: &Batch,
-) -> Result<HashMap<i64, Standing>, ArchiveError> {
+    batch: &ArchiveBatch,
+) -> Result<HashMap<i64, WalletAfterEntry>, ArchiveError> {
     let wallets = batch.rows.chunk_by(|one, next| one.wallet_no == next.wallet_no);
     let wallet_nos: Vec<i64> = wallets.map(|rows| rows[0].wallet_no).collect();
     let rows = sqlx::query!(
@@ -98,7 +98,7 @@ async fn standings(
         .map(|row| {
             let chain_hash =
                 row.chain_hash.try_into().map_err(|_| StoreError::damaged("archived_wallets"))?;
-            let standing = Standing {
+            let standing = WalletAfterEntry {
                 seq: row.seq,
                 free_balance: row.free_balance,
                 charge_balance: row.charge_balance,

@@ -34,7 +34,7 @@ const UTC: &[BorrowedFormatItem<'_>] =
 
 /// A row of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct ArchiveRow {
     pub(super) app_no: i32,
     pub(super) wallet_no: i64,
     /// `None` for a closed number.
@@ -54,7 +54,7 @@ pub(super) struct Row {
     pub(super) open_id: String,
 }
 
-impl Row {
+impl ArchiveRow {
     /// The ledger entry of this row. `None` for a closed number.
     pub(super) fn entry(&self) -> Option<LedgerEntry<'_>> {
         Some(LedgerEntry {
@@ -147,9 +147,9 @@ fn first_line() -> String {
 }
 
 /// Writes a file.
-pub(super) struct Writer(BufWriter<GzEncoder<Digesting<Sha256, File>>>);
+pub(super) struct ArchiveWriter(BufWriter<GzEncoder<Digesting<Sha256, File>>>);
 
-impl Writer {
+impl ArchiveWriter {
     /// Starts a file with its first line. Only its owner may read it, because it names players.
     pub(super) fn create(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
@@ -165,7 +165,7 @@ impl Writer {
     }
 
     /// Ends the file, and returns its SHA-256. It is on disk then.
-    pub(super) fn finish(self) -> io::Result<Sum> {
+    pub(super) fn finish(self) -> io::Result<FileDigest> {
         let Digesting { digest, inner } =
             self.0.into_inner().map_err(IntoInnerError::into_error)?.finish()?;
         inner.sync_all()?;
@@ -175,8 +175,8 @@ impl Writer {
 
 /// Rows of whole wallets.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
-    pub(super) rows: Vec<Row>,
+pub(super) struct ArchiveBatch {
+    pub(super) rows: Vec<ArchiveRow>,
     /// The lines of these rows.
     pub(super) lines: Vec<u8>,
 }
@@ -185,12 +185,12 @@ pub(super) struct Batch {
 pub(super) struct Reader {
     lines: BufReader<GzDecoder<BufReader<Digesting<Sha256, File>>>>,
     /// The first line of the next wallet.
-    next: Option<(Row, Vec<u8>)>,
+    next: Option<(ArchiveRow, Vec<u8>)>,
     number: u64,
 }
 
 impl Reader {
-    /// Opens a file that begins as [`Writer`] begins it.
+    /// Opens a file that begins as [`ArchiveWriter`] begins it.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let file = BufReader::with_capacity(BUFFER_BYTES, hashing(File::open(path)?));
         let mut lines = BufReader::with_capacity(BUFFER_BYTES, GzDecoder::new(file));
@@ -203,7 +203,7 @@ impl Reader {
     }
 
     /// SHA-256 of the file, after the last batch.
-    pub(super) fn sha256(self) -> io::Result<Sum> {
+    pub(super) fn sha256(self) -> io::Result<FileDigest> {
         let mut file = self.lines.into_inner().into_inner();
         // What follows the compressed text, if anything does.
         io::copy(&mut file, &mut io::sink())?;
@@ -211,8 +211,8 @@ impl Reader {
     }
 
     /// The next batch, or `None` at the end. Every file has the same batches whenever it is read.
-    pub(super) fn batch(&mut self) -> io::Result<Option<Batch>> {
-        let mut batch = Batch::default();
+    pub(super) fn batch(&mut self) -> io::Result<Option<ArchiveBatch>> {
+        let mut batch = ArchiveBatch::default();
         while let Some((row, line)) = self.row()? {
             let is_of_wallet = batch.rows.last().is_none_or(|last| last.wallet_no == row.wallet_no);
             if !is_of_wallet && batch.rows.len() >= BATCH_ROWS {
@@ -225,7 +225,7 @@ impl Reader {
         Ok(Some(batch).filter(|batch| !batch.rows.is_empty()))
     }
 
-    fn row(&mut self) -> io::Result<Option<(Row, Vec<u8>)>> {
+    fn row(&mut self) -> io::Result<Option<(ArchiveRow, Vec<u8>)>> {
         if let Some(next) = self.next.take() {
             return Ok(Some(next));
         }
@@ -234,7 +234,7 @@ impl Reader {
             return Ok(None);
         }
         self.number += 1;
-        let row = Row::parse(line.strip_suffix(b"\n").unwrap_or(&line)).ok_or_else(|| {
+        let row = ArchiveRow::parse(line.strip_suffix(b"\n").unwrap_or(&line)).ok_or_else(|| {
             io::Error::new(io::ErrorKind::InvalidData, format!("line {} is damaged", self.number))
         })?;
         Ok(Some((row, line)))
@@ -242,14 +242,14 @@ impl Reader {
 }
 
 /// SHA-256 of a file.
-pub(super) type Sum = [u8; 32];
+pub(super) type FileDigest = [u8; 32];
 
 fn hashing<F>(file: F) -> Digesting<Sha256, F> {
     Digesting { digest: Sha256::new(), inner: file }
 }
 
 /// SHA-256 of a file.
-pub(super) fn sha256(path: &Path) -> io::Result<Sum> {
+pub(super) fn sha256(path: &Path) -> io::Result<FileDigest> {
     let mut file = hashing(File::open(path)?);
     io::copy(&mut file, &mut io::sink())?;
     Ok(file.digest.finalize().into())

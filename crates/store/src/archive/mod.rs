@@ -16,7 +16,7 @@ use serde::Serialize;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
 use time::OffsetDateTime;
 
-pub(crate) use self::states::{State, lock_newest};
+pub(crate) use self::states::{ArchiveState, lock_newest};
 use crate::engine::Engine;
 use crate::error::{Result, StoreError};
 use crate::store::Store;
@@ -48,7 +48,7 @@ pub struct Archive {
 }
 
 impl Archive {
-    fn is(&self, state: State) -> bool {
+    fn is(&self, state: ArchiveState) -> bool {
         self.state == state.as_str()
     }
 }
@@ -138,8 +138,8 @@ impl Store {
         let app_no = self.number_of_app(app_id).await?;
         let mut archives = Vec::new();
         let mut newest = self.newest_archive(app_id).await?;
-        if let Some(unfinished) = newest.take_if(|newest| !newest.is(State::Kept)) {
-            if unfinished.is(State::Restoring) {
+        if let Some(unfinished) = newest.take_if(|newest| !newest.is(ArchiveState::Kept)) {
+            if unfinished.is(ArchiveState::Restoring) {
                 return Err(refused(format!(
                     "archive {} of the app {app_id} is being restored; to complete that, run minitill archive restore {}",
                     unfinished.archive_no, unfinished.file
@@ -184,7 +184,7 @@ impl Store {
     /// It is no file of this database, or the database differs from it.
     pub async fn verify_archive(&self, file: &Path) -> Result<VerifiedArchive, ArchiveError> {
         let archive = self.archive_of(file).await?;
-        if !archive.is(State::Kept) {
+        if !archive.is(ArchiveState::Kept) {
             return Err(refused(format!("{}: its archive is {}", file.display(), archive.state)));
         }
         let mut connection = self.connect_without_limits().await?;

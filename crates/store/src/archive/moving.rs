@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
 use time::OffsetDateTime;
 
-use super::file::{Batch, ENTRY_COLUMNS, READER_COLUMNS, Reader, Row};
-use super::states::{State, fence};
+use super::file::{ArchiveBatch, ArchiveRow, ENTRY_COLUMNS, READER_COLUMNS, Reader};
+use super::states::{ArchiveState, fence};
 use super::{Archive, ArchiveError, ArchiveProgress, path, refused, unusable};
 use crate::error::StoreError;
 use crate::pseudonym::{PSEUDONYM, scrub_restored};
@@ -28,7 +28,7 @@ pub(super) async fn archive(
     let mut batches = Batches::open(archive, progress)?;
     while let Some(batch) = batches.next()? {
         let mut transaction = connection.begin().await?;
-        fence(&mut transaction, archive, State::Moving).await?;
+        fence(&mut transaction, archive, ArchiveState::Moving).await?;
         let references = references(&batch);
         let moved = sqlx::query!(
             "WITH moved AS (DELETE FROM ledger_entries WHERE app_no = $1 AND reference = ANY ($2) RETURNING *)
@@ -67,7 +67,7 @@ pub(super) async fn restore(
     make_lines(connection).await?;
     while let Some(batch) = batches.next()? {
         let mut transaction = connection.begin().await?;
-        fence(&mut transaction, archive, State::Restoring).await?;
+        fence(&mut transaction, archive, ArchiveState::Restoring).await?;
         let references = references(&batch);
         let moved = sqlx::query!(
             "DELETE FROM archived_entries WHERE app_no = $1 AND reference = ANY ($2)",
@@ -103,7 +103,7 @@ pub(super) async fn make_lines(connection: &mut PgConnection) -> Result<(), Arch
     Ok(())
 }
 
-async fn send_lines(connection: &mut PgConnection, batch: &Batch) -> Result<(), ArchiveError> {
+async fn send_lines(connection: &mut PgConnection, batch: &ArchiveBatch) -> Result<(), ArchiveError> {
     let copy = format!("COPY archive_lines ({ENTRY_COLUMNS}, {READER_COLUMNS}) FROM STDIN");
     let mut lines = connection.copy_in_raw(&copy).await?;
     for piece in batch.lines.chunks(PIECE_BYTES) {
@@ -118,7 +118,7 @@ async fn send_lines(connection: &mut PgConnection, batch: &Batch) -> Result<(), 
 pub(super) async fn differs(
     connection: &mut PgConnection,
     archive_no: i32,
-    batch: &Batch,
+    batch: &ArchiveBatch,
 ) -> Result<Option<String>, ArchiveError> {
     let mut transaction = connection.begin().await?;
     // Without statistics of the lines PostgreSQL would read all archived entries for each batch.
@@ -177,7 +177,7 @@ impl<'a> Batches<'a> {
         Ok(Self { reader, path, progress, read: 0, expected, is_first: true })
     }
 
-    fn next(&mut self) -> Result<Option<Batch>, ArchiveError> {
+    fn next(&mut self) -> Result<Option<ArchiveBatch>, ArchiveError> {
         (self.progress)(self.read, self.expected);
         let batch = self.reader.batch().map_err(|error| unusable(&self.path, error))?;
         self.read += batch.as_ref().map_or(0, |batch| batch.rows.len() as u64);
@@ -221,12 +221,12 @@ impl<'a> Batches<'a> {
     }
 }
 
-fn references(batch: &Batch) -> Vec<String> {
+fn references(batch: &ArchiveBatch) -> Vec<String> {
     batch.rows.iter().map(|row| row.reference.clone()).collect()
 }
 
 /// The last entry of a wallet in a batch.
-struct End {
+struct LastEntry {
     wallet_no: i64,
     seq: i64,
     free_balance: i64,
@@ -240,17 +240,17 @@ struct End {
 }
 
 /// The ends of the wallets that have entries in a batch.
-fn ends(batch: &Batch) -> Result<Vec<End>, ArchiveError> {
+fn ends(batch: &ArchiveBatch) -> Result<Vec<LastEntry>, ArchiveError> {
     let wallets = batch.rows.chunk_by(|one, next| one.wallet_no == next.wallet_no);
     let with_entries = wallets.filter(|rows| rows.iter().any(|row| row.seq.is_some()));
     with_entries.map(|rows| end(rows).ok_or_else(|| refused("an entry has no hash".to_owned()))).collect()
 }
 
-fn end(rows: &[Row]) -> Option<End> {
+fn end(rows: &[ArchiveRow]) -> Option<LastEntry> {
     let entries = || rows.iter().filter(|row| row.seq.is_some());
     let (first, last) = (entries().next()?, entries().next_back()?);
-    let sum = |change: fn(&Row) -> i64| entries().map(|row| i128::from(change(row).max(0))).sum();
-    Some(End {
+    let sum = |change: fn(&ArchiveRow) -> i64| entries().map(|row| i128::from(change(row).max(0))).sum();
+    Some(LastEntry {
         wallet_no: last.wallet_no,
         seq: last.seq?,
         free_balance: last.free_balance,
@@ -268,12 +268,12 @@ async fn write_states(
     connection: &mut PgConnection,
     app_no: i32,
     archive_no: i32,
-    batch: &Batch,
+    batch: &ArchiveBatch,
 ) -> Result<(), ArchiveError> {
     let ends = ends(batch)?;
-    let numbers = |of: fn(&End) -> i64| ends.iter().map(of).collect::<Vec<_>>();
-    let sums = |of: fn(&End) -> i128| ends.iter().map(|end| of(end).to_string()).collect::<Vec<_>>();
-    let times = |of: fn(&End) -> OffsetDateTime| ends.iter().map(of).collect::<Vec<_>>();
+    let numbers = |of: fn(&LastEntry) -> i64| ends.iter().map(of).collect::<Vec<_>>();
+    let sums = |of: fn(&LastEntry) -> i128| ends.iter().map(|end| of(end).to_string()).collect::<Vec<_>>();
+    let times = |of: fn(&LastEntry) -> OffsetDateTime| ends.iter().map(of).collect::<Vec<_>>();
     sqlx::query!(
         "INSERT INTO archived_wallets (app_no, archive_no, wallet_no, seq, free_balance, charge_balance, free_in,
              charge_in, first_at, last_at, chain_hash)

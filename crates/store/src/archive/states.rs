@@ -11,12 +11,12 @@ use super::written::Written;
 use super::{Archive, ArchiveError, refused};
 use crate::error::Refusable;
 use crate::error::{Result, StoreError};
-use crate::operator_log::{Action, LogLine};
+use crate::operator_log::{LogLine, OperatorAction};
 use crate::store::Store;
 
 domain::word_enum! {
     /// What becomes of the entries of an archive.
-    pub(crate) enum State {
+    pub(crate) enum ArchiveState {
         /// They leave the ledger.
         Moving = "moving",
         /// All of them have left.
@@ -33,7 +33,7 @@ domain::word_enum! {
 pub(super) async fn fence(
     connection: &mut PgConnection,
     archive: &Archive,
-    state: State,
+    state: ArchiveState,
 ) -> Result<(), ArchiveError> {
     let row = sqlx::query_scalar!(
         r#"SELECT 1 AS "is_there!" FROM archives WHERE app_id = $1 AND archive_no = $2 AND state = $3 FOR SHARE"#,
@@ -80,7 +80,7 @@ impl Store {
         self.transaction(context, move |connection, (operator, app_id, written)| {
             Box::pin(async move {
                 let (newest, state) = lock_newest(connection, app_id.as_str()).await?;
-                let is_kept = state.is_none_or(|state| state == State::Kept.as_str());
+                let is_kept = state.is_none_or(|state| state == ArchiveState::Kept.as_str());
                 let moved = || {
                     Refusable::Refused(format!(
                         "another command has moved entries of the app {app_id}; nothing was moved, run this one again"
@@ -109,7 +109,7 @@ impl Store {
                 let after = json!({ "before": rfc3339(written.before), "entries": written.entries, "file": file,
                     "sha256": hex::encode(written.sha256) });
                 let subject = archive_no.to_string();
-                let line = LogLine::new(operator, Action::ArchiveWrite, &subject).of_app(app_id);
+                let line = LogLine::new(operator, OperatorAction::ArchiveWrite, &subject).of_app(app_id);
                 line.after(after).record(connection).await?;
                 Ok(())
             })
@@ -137,7 +137,7 @@ impl Store {
         if kept.execute(&mut connection).await?.rows_affected() == 0 {
             return Err(overtaken(archive));
         }
-        Ok(Archive { state: State::Kept.as_str().to_owned(), ..archive.clone() })
+        Ok(Archive { state: ArchiveState::Kept.as_str().to_owned(), ..archive.clone() })
     }
 
     /// Marks the newest archive of an app as one that is being restored.
@@ -166,7 +166,8 @@ impl Store {
                 // A restore that was not finished has its line already.
                 if begun.rows_affected() == 1 {
                     let subject = archive.archive_no.to_string();
-                    let line = LogLine::new(operator, Action::ArchiveRestore, &subject).of_app(app_id);
+                    let line =
+                        LogLine::new(operator, OperatorAction::ArchiveRestore, &subject).of_app(app_id);
                     let before = json!({ "before": rfc3339(archive.before), "entries": archive.entries,
                         "file": archive.file, "sha256": archive.sha256, "state": state });
                     line.before(before).record(connection).await?;

@@ -10,7 +10,7 @@ use futures_util::TryStreamExt as _;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use super::file::{self, Sum, Writer};
+use super::file::{self, ArchiveWriter, FileDigest};
 use super::{ArchiveError, unusable};
 use crate::secrets::random_bytes;
 
@@ -22,7 +22,7 @@ pub(super) struct Draft {
     pub(super) path: PathBuf,
     pub(super) before: OffsetDateTime,
     pub(super) entries: i64,
-    sha256: Sum,
+    sha256: FileDigest,
 }
 
 /// A file with its name.
@@ -31,7 +31,7 @@ pub(super) struct Written {
     pub(super) file: PathBuf,
     pub(super) before: OffsetDateTime,
     pub(super) entries: i64,
-    pub(super) sha256: Sum,
+    pub(super) sha256: FileDigest,
 }
 
 impl Drop for Draft {
@@ -87,7 +87,7 @@ pub(super) async fn write(
     folder: &Path,
 ) -> Result<Option<Draft>, ArchiveError> {
     let path = folder.join(format!(".{app_id}-{}.new", hex::encode(random_bytes::<8>())));
-    let mut draft = Draft { path, before, entries: 0, sha256: Sum::default() };
+    let mut draft = Draft { path, before, entries: 0, sha256: FileDigest::default() };
     let columns = format!("e.{}", file::ENTRY_COLUMNS.replace(", ", ", e."));
     // A copy takes no parameters. The program has made both texts.
     let time = rfc3339(before);
@@ -105,7 +105,7 @@ pub(super) async fn write(
          ORDER BY e.wallet_no, e.seq"
     );
     let fault = |error: io::Error| unusable(&draft.path, error);
-    let mut writer = Writer::create(&draft.path).map_err(fault)?;
+    let mut writer = ArchiveWriter::create(&draft.path).map_err(fault)?;
     let mut lines = connection.copy_out_raw(&format!("COPY ({select}) TO STDOUT")).await?;
     // PostgreSQL sends one row in each message.
     let mut entries = 0;

@@ -14,7 +14,7 @@ use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Seek as _, SeekFro
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use domain::audit::{Standing, WalletRow};
+use domain::audit::{WalletAfterEntry, WalletRow};
 use domain::ids::AppId;
 use domain::ledger::ChainHash;
 use domain::operator_log::LogHead;
@@ -57,7 +57,7 @@ struct Heading {
 pub(super) struct CheckpointWallet {
     pub(super) app_id: String,
     pub(super) wallet_no: i64,
-    pub(super) standing: Standing,
+    pub(super) standing: WalletAfterEntry,
 }
 
 /// A checkpoint with a valid signature. It is read line by line.
@@ -114,7 +114,7 @@ fn parse(line: &str) -> Option<CheckpointWallet> {
     Some(CheckpointWallet {
         app_id,
         wallet_no,
-        standing: Standing { seq, free_balance, charge_balance, chain_hash },
+        standing: WalletAfterEntry { seq, free_balance, charge_balance, chain_hash },
     })
 }
 

@@ -2,7 +2,7 @@
 //! and keeps none in memory.
 
 use bytes::{Buf as _, Bytes};
-use domain::audit::{Standing, WalletRow};
+use domain::audit::{WalletAfterEntry, WalletRow};
 use domain::ledger::{ChainHash, LedgerEntry};
 use futures_util::TryStreamExt as _;
 use futures_util::stream::BoxStream;
@@ -13,7 +13,7 @@ use crate::error::{Result, StoreError};
 /// Length of the header of a copy: a signature of 11 bytes, flags, and the length of an extension.
 const HEADING_BYTES: usize = 19;
 
-/// The columns that [`Row::entry`] reads.
+/// The columns that [`CopyRow::entry`] reads.
 pub(super) const ENTRY_COLUMNS: &str = "\
 e.app_no, e.wallet_no, e.seq, e.kind, e.reference, e.of_biz_no, e.remaining, e.item_id, e.pay_priority,
 e.free_change, e.charge_change, e.free_balance, e.charge_balance, e.at, e.chain_hash";
@@ -34,7 +34,7 @@ impl<'c> Copied<'c> {
     }
 
     /// The next row, or `None` at the end. PostgreSQL sends one row in each message.
-    pub(super) async fn next(&mut self) -> Result<Option<Row<'_>>> {
+    pub(super) async fn next(&mut self) -> Result<Option<CopyRow<'_>>> {
         while let Some(message) = self.messages.try_next().await? {
             self.message = message;
             if !std::mem::replace(&mut self.has_begun, true) {
@@ -46,7 +46,7 @@ impl<'c> Copied<'c> {
             match self.message.first_chunk().map(|count| i16::from_be_bytes(*count)) {
                 // The header came alone, or this is the last message.
                 None | Some(-1) => {}
-                Some(0..) => return Ok(Some(Row(&self.message[size_of::<i16>()..]))),
+                Some(0..) => return Ok(Some(CopyRow(&self.message[size_of::<i16>()..]))),
                 Some(_) => return Err(malformed()),
             }
         }
@@ -55,9 +55,9 @@ impl<'c> Copied<'c> {
 }
 
 /// The columns of a row, from left to right.
-pub(super) struct Row<'a>(&'a [u8]);
+pub(super) struct CopyRow<'a>(&'a [u8]);
 
-impl<'a> Row<'a> {
+impl<'a> CopyRow<'a> {
     /// The next column. `None` when it is null.
     fn column(&mut self) -> Result<Option<&'a [u8]>> {
         let (length, rest) = self.0.split_first_chunk().ok_or_else(malformed)?;
@@ -119,13 +119,15 @@ impl<'a> Row<'a> {
     }
 
     /// The next columns: a wallet's newest state in an archive, if it has one.
-    pub(super) fn standing_if_any(&mut self) -> Result<Option<Standing>> {
+    pub(super) fn standing_if_any(&mut self) -> Result<Option<WalletAfterEntry>> {
         let state = self.wallet_if_any()?;
-        Ok(state.map(|WalletRow { free_balance, charge_balance, entry_count, chain_hash }| Standing {
-            seq: entry_count,
-            free_balance,
-            charge_balance,
-            chain_hash: chain_hash.unwrap_or_default(),
+        Ok(state.map(|WalletRow { free_balance, charge_balance, entry_count, chain_hash }| {
+            WalletAfterEntry {
+                seq: entry_count,
+                free_balance,
+                charge_balance,
+                chain_hash: chain_hash.unwrap_or_default(),
+            }
         }))
     }
 

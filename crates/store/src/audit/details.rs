@@ -6,7 +6,7 @@ use futures_util::TryStreamExt as _;
 use sqlx::PgConnection;
 
 use super::AuditError;
-use crate::operator_log::Action;
+use crate::operator_log::OperatorAction;
 
 /// Names differences between operators' entries and their lines in the operator's log. Returns whether there are any.
 pub(super) async fn operator_lines(
@@ -16,7 +16,7 @@ pub(super) async fn operator_lines(
     let before = findings.count();
     // A second line of the same entry has no entry. Numbers are compared as texts, because a damaged
     // state may hold any JSON.
-    let actions = Action::OF_ENTRIES.map(|action| action.as_str().to_owned());
+    let actions = OperatorAction::OF_ENTRIES.map(|action| action.as_str().to_owned());
     let mut rows = sqlx::query!(
         r#"SELECT coalesce(e.app_id, l.app_id) AS "app_id!", e.open_id AS "open_id?", e.seq AS "seq?",
                coalesce(e.reference, l.reference) AS reference, l.seq AS "line?"
@@ -39,7 +39,7 @@ pub(super) async fn operator_lines(
                AND l.free = e.free_balance::text AND l.charge = e.charge_balance::text
            WHERE e.app_id IS NULL OR l.app_id IS NULL"#,
         &actions,
-        Action::WalletCredits.as_str()
+        OperatorAction::WalletCredits.as_str()
     )
     .fetch(connection);
     while let Some(row) = rows.try_next().await? {

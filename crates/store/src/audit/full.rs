@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::audit::{Check, Findings, KindSums, Standing, Sums, WalletCheck};
+use domain::audit::{Check, Findings, KindSums, Sums, WalletAfterEntry, WalletCheck};
 use domain::ledger::REF_MARK;
 use domain::operator_log::LogHead;
 use domain::record_set::RecordSet;
@@ -186,7 +186,7 @@ async fn read_ledger(
             Some(check) if check.is_of(&entry) => check,
             before => {
                 ledger.end(before);
-                let from = row.standing_if_any()?.unwrap_or(Standing::EMPTY);
+                let from = row.standing_if_any()?.unwrap_or(WalletAfterEntry::EMPTY);
                 let wallet = row.wallet_if_any()?;
                 ledger.wallets += u64::from(wallet.is_some_and(|wallet| !wallet.is_empty()));
                 WalletCheck::new(names, (entry.app_no, entry.wallet_no), from, wallet)

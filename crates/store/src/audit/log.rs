@@ -7,10 +7,10 @@ use domain::record_set::{RecordLine, RecordSet};
 use serde::Deserialize;
 use sqlx::PgConnection;
 
-use super::copy_reader::{Copied, Row};
+use super::copy_reader::{Copied, CopyRow};
 use super::{AuditError, Meter};
 use crate::error::Result;
-use crate::operator_log::{Action, ListedCredit};
+use crate::operator_log::{ListedCredit, OperatorAction};
 
 const LINES: &str = "\
 SELECT seq, app_id, at, id, operator_kind, operator, action, subject, before::text, after::text, note,
@@ -18,7 +18,7 @@ SELECT seq, app_id, at, id, operator_kind, operator, action, subject, before::te
 FROM operator_log";
 
 /// What the log contains.
-pub(super) struct Log {
+pub(super) struct LogContents {
     pub(super) findings: Findings,
     /// Number of lines that were checked.
     pub(super) lines: u64,
@@ -33,13 +33,17 @@ pub(super) async fn read(
     from: LogHead,
     empty: RecordSet,
     meter: &Meter,
-) -> Result<Log, AuditError> {
+) -> Result<LogContents, AuditError> {
     let head = sqlx::query!("SELECT seq, chain_hash FROM operator_log_head")
         .fetch_optional(&mut *connection)
         .await?
         .map(|row| LogHead { seq: row.seq, chain_hash: row.chain_hash.try_into().unwrap_or_default() });
-    let mut log =
-        Log { findings: Findings::default(), lines: 0, entries: empty, head: head.unwrap_or(LogHead::START) };
+    let mut log = LogContents {
+        findings: Findings::default(),
+        lines: 0,
+        entries: empty,
+        head: head.unwrap_or(LogHead::START),
+    };
     let mut check = LogCheck::new(from);
     // A full audit also sees lines with a number that no line can have.
     let after = if from == LogHead::START { String::new() } else { format!("WHERE seq >= {}", from.seq) };
@@ -56,10 +60,10 @@ pub(super) async fn read(
     Ok(log)
 }
 
-impl Log {
+impl LogContents {
     /// Adds the ledger entries that a line tells of.
     fn take(&mut self, line: &ChainedLine<'_>) {
-        if line.action == Action::WalletCredits.as_str() {
+        if line.action == OperatorAction::WalletCredits.as_str() {
             let credits =
                 line.credits.and_then(|text| serde_json::from_str::<Vec<ListedCredit<'_>>>(text).ok());
             for ListedCredit(open_id, number, free_before, charge_before, free, charge) in
@@ -71,10 +75,10 @@ impl Log {
             }
             return;
         }
-        if !Action::OF_ENTRIES.map(Action::as_str).contains(&line.action) {
+        if !OperatorAction::OF_ENTRIES.map(OperatorAction::as_str).contains(&line.action) {
             return;
         }
-        let state = |text: Option<&str>| -> State {
+        let state = |text: Option<&str>| -> LoggedWallet {
             text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
         };
         let (before, after) = (state(line.before), state(line.after));
@@ -89,7 +93,7 @@ impl Log {
 
 /// The state of a wallet in a line.
 #[derive(Default, Deserialize)]
-struct State {
+struct LoggedWallet {
     free_balance: i64,
     charge_balance: i64,
     #[serde(default, rename = "ref")]
@@ -111,7 +115,7 @@ pub(super) fn told<'a>(entry: &LedgerEntry<'a>, wallet: &'a WalletCheck) -> Reco
     }
 }
 
-fn read_line<'a>(row: &mut Row<'a>) -> Result<ChainedLine<'a>> {
+fn read_line<'a>(row: &mut CopyRow<'a>) -> Result<ChainedLine<'a>> {
     Ok(ChainedLine {
         seq: row.number()?,
         app_id: row.text()?,

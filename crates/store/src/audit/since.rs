@@ -5,7 +5,7 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::audit::{Check, Findings, Standing, WalletCheck, WalletRow};
+use domain::audit::{Check, Findings, WalletAfterEntry, WalletCheck, WalletRow};
 use domain::ledger::{ChainHash, EXCHANGE, LedgerEntry, REF_MARK, micros};
 use domain::record_set::RecordSet;
 use futures_util::TryStreamExt as _;
@@ -13,7 +13,7 @@ use sqlx::{Executor as _, PgConnection};
 
 use super::checkpoint::{Checkpoint, CheckpointWallet, WALLETS};
 use super::copy_reader::Copied;
-use super::log::{self, Log};
+use super::log::{self, LogContents};
 use super::{AppTotals, AuditError, AuditOutcome, Meter, Snapshot, cancels, details, items};
 use crate::secrets::random_bytes;
 
@@ -26,9 +26,9 @@ struct Grown {
     open_id: String,
     /// Numbers of app and wallet.
     numbers: (i32, i64),
-    from: Standing,
+    from: WalletAfterEntry,
     /// Its newest state in an archive.
-    archived: Option<Standing>,
+    archived: Option<WalletAfterEntry>,
     row: WalletRow,
 }
 
@@ -102,7 +102,7 @@ pub(super) async fn audit(
     if !told.is_same(&log.entries) {
         details::operator_lines(second, &mut findings).await?;
     }
-    let Log { lines: log_lines, head: log_head, findings: of_log, .. } = log;
+    let LogContents { lines: log_lines, head: log_head, findings: of_log, .. } = log;
     findings.merge(of_log);
     Ok(AuditOutcome {
         since: Some(before.at),
@@ -142,7 +142,7 @@ impl SinceAudit {
         wallet: (&str, i64),
         line: &mut Option<CheckpointWallet>,
         checkpoint: &mut Checkpoint,
-    ) -> Result<Standing, AuditError> {
+    ) -> Result<WalletAfterEntry, AuditError> {
         while let Some(known) = line.take() {
             match (known.app_id.as_str(), known.wallet_no).cmp(&wallet) {
                 Ordering::Less => {
@@ -159,7 +159,7 @@ impl SinceAudit {
                 }
             }
         }
-        Ok(Standing::EMPTY)
+        Ok(WalletAfterEntry::EMPTY)
     }
 
     fn gone(&mut self, known: &CheckpointWallet) {
@@ -170,7 +170,7 @@ impl SinceAudit {
     }
 
     /// True when a wallet has new entries. A wallet without new entries must be unchanged.
-    fn has_grown(&mut self, app_id: &str, open_id: &str, from: Standing, row: &WalletRow) -> bool {
+    fn has_grown(&mut self, app_id: &str, open_id: &str, from: WalletAfterEntry, row: &WalletRow) -> bool {
         if row.entry_count > from.seq {
             return true;
         }
@@ -304,7 +304,11 @@ impl SinceAudit {
     }
 
     /// Compares the numbers of rows with the wallets and the operator's log. Returns that of all entries.
-    async fn compare_counts(&mut self, connection: &mut PgConnection, log: &Log) -> Result<u64, AuditError> {
+    async fn compare_counts(
+        &mut self,
+        connection: &mut PgConnection,
+        log: &LogContents,
+    ) -> Result<u64, AuditError> {
         let row = sqlx::query!(
             r#"SELECT (SELECT count(*) FROM ledger_entries WHERE seq IS NOT NULL) AS "entries!",
                    (SELECT coalesce(sum(seq), 0)::bigint FROM archived_standings) AS "archived!",

@@ -8,7 +8,7 @@ use serde::Serialize;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::bill::BillColumn;
-use super::reconcile::{Difference, Found, ReconcileError};
+use super::reconcile::{Difference, MatchKind, ReconcileError};
 use super::their_file::TheirFile;
 use crate::error::StoreError;
 use crate::store::Store;
@@ -56,7 +56,7 @@ pub struct Comparison {
 
 /// What is compared with a file.
 #[derive(Debug, Clone)]
-pub struct Compared {
+pub struct ComparisonQuery {
     /// The app.
     pub app_id: AppId,
     /// Only what happened here in this span of time.
@@ -90,7 +90,7 @@ impl Store {
     pub async fn comparison(
         &self,
         permit: ComparisonPermit,
-        compared: Compared,
+        compared: ComparisonQuery,
         file: File,
     ) -> Result<Comparison, ReconcileError> {
         let store = self.clone();
@@ -104,16 +104,16 @@ impl Store {
         })
     }
 
-    async fn compare(&self, compared: Compared, file: File) -> Result<Comparison, ReconcileError> {
-        let Compared { app_id, span, map, members_max } = compared;
+    async fn compare(&self, compared: ComparisonQuery, file: File) -> Result<Comparison, ReconcileError> {
+        let ComparisonQuery { app_id, span, map, members_max } = compared;
         let file = TheirFile::read(file, "file", &map)?;
         let ignored_columns = file.ignored().to_vec();
         let columns = [BillColumn::BizNo].into_iter().chain(file.columns());
         let compared_columns = columns.map(BillColumn::as_str).collect();
         let mut found = self.reconcile(&app_id, span, file).await?;
         let max = i64::from(members_max);
-        let ours = found.first(Found::OnlyHere, max).await?;
-        let theirs = found.first(Found::OnlyThere, max).await?;
+        let ours = found.first(MatchKind::OnlyHere, max).await?;
+        let theirs = found.first(MatchKind::OnlyThere, max).await?;
         let (mut differs, mut room, mut all_differences) = (Vec::new(), DIFFERENCES_BYTES_MAX, true);
         let each = |difference: &Difference| {
             let Difference { biz_no, field: _, here, there } = difference;

@@ -90,7 +90,7 @@ pub struct Reconciled {
 
 /// How a number of the temporary table `compared` was found.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Found {
+pub(super) enum MatchKind {
     OnlyHere = 1,
     OnlyThere = 2,
     /// In both, but here in another period.
@@ -240,10 +240,10 @@ async fn compare(
              ON o.number = t.biz_no
          WHERE (t.biz_no IS NULL AND o.is_in) OR o.number IS NULL
              OR (t.biz_no IS NOT NULL AND (NOT o.is_in OR t.lines > 1{differ}))",
-        only_here = Found::OnlyHere as u8,
-        only_there = Found::OnlyThere as u8,
-        other = Found::OtherPeriod as u8,
-        both = Found::Both as u8,
+        only_here = MatchKind::OnlyHere as u8,
+        only_there = MatchKind::OnlyThere as u8,
+        other = MatchKind::OtherPeriod as u8,
+        both = MatchKind::Both as u8,
     );
     // A statement that makes a table takes no parameters.
     let literal = |at: OffsetDateTime| format!("'{}'::timestamptz", moment::rfc3339(at));
@@ -259,7 +259,7 @@ async fn compare(
 
 impl Reconciled {
     /// The first numbers that are only here or only there, in their order.
-    pub(super) async fn first(&mut self, found: Found, max: i64) -> Result<Vec<String>, StoreError> {
+    pub(super) async fn first(&mut self, found: MatchKind, max: i64) -> Result<Vec<String>, StoreError> {
         let sql =
             format!("SELECT biz_no FROM compared WHERE found = {} ORDER BY biz_no LIMIT {max}", found as u8);
         Ok(sqlx::query_scalar(AssertSqlSafe(sql)).fetch_all(&mut self.connection).await?)
@@ -270,7 +270,7 @@ impl Reconciled {
         &mut self,
         each: impl FnMut(&str) -> io::Result<()>,
     ) -> Result<i64, ReconcileError> {
-        self.numbers(Found::OnlyHere, each).await
+        self.numbers(MatchKind::OnlyHere, each).await
     }
 
     /// Numbers that are only there, in their order.
@@ -278,12 +278,12 @@ impl Reconciled {
         &mut self,
         each: impl FnMut(&str) -> io::Result<()>,
     ) -> Result<i64, ReconcileError> {
-        self.numbers(Found::OnlyThere, each).await
+        self.numbers(MatchKind::OnlyThere, each).await
     }
 
     async fn numbers(
         &mut self,
-        found: Found,
+        found: MatchKind,
         mut each: impl FnMut(&str) -> io::Result<()>,
     ) -> Result<i64, ReconcileError> {
         let sql = format!("SELECT biz_no FROM compared WHERE found = {} ORDER BY biz_no", found as u8);
@@ -304,7 +304,7 @@ impl Reconciled {
     ) -> Result<(i64, i64), ReconcileError> {
         let values =
             list(&self.columns, |column| format!(", {}, {}", name("here", column), name("there", column)));
-        let both = Found::Both as u8;
+        let both = MatchKind::Both as u8;
         let sql = format!("SELECT biz_no, lines{values} FROM compared WHERE found = {both} ORDER BY biz_no");
         let mut rows = sqlx::query(AssertSqlSafe(sql)).fetch(&mut self.connection);
         let mut differing = 0;

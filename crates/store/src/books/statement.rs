@@ -123,7 +123,7 @@ impl Store {
         must_be_closed(settled(&mut connection, span.until).await?, period, zone, span)?;
         let mut snapshot = connection.begin().await?;
         snapshot.execute(sqlx::raw_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")).await?;
-        let sums = Sums::read(&mut snapshot, &app_id, app_no, span).await?;
+        let sums = StatementSums::read(&mut snapshot, &app_id, app_no, span).await?;
         snapshot.rollback().await?;
         connection.close().await?;
         sums.statement(&app_id, period, zone, span)
@@ -173,14 +173,14 @@ struct Purse {
 
 /// What the ledger and the operator's log say.
 #[derive(Debug, Default)]
-struct Sums {
+struct StatementSums {
     free: Purse,
     charge: Purse,
     wallets: i64,
     wallets_that_differ: i64,
 }
 
-impl Sums {
+impl StatementSums {
     async fn read(
         connection: &mut PgConnection,
         app_id: &AppId,

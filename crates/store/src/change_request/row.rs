@@ -14,7 +14,7 @@ use crate::error::{Result, StoreError};
 pub(super) const WAITS_DAYS: i32 = 7;
 
 /// A row of `console_requests`.
-pub(super) struct Row {
+pub(super) struct ChangeRequestRow {
     pub(super) app_id: String,
     pub(super) reference: String,
     pub(super) kind: String,
@@ -34,7 +34,7 @@ pub(super) struct Row {
     pub(super) give_back_max: Option<i64>,
 }
 
-impl Row {
+impl ChangeRequestRow {
     pub(super) fn request(self) -> Result<ChangeRequest> {
         self.parse().map_err(|_| StoreError::damaged("console_requests"))
     }
@@ -75,7 +75,7 @@ impl Row {
 macro_rules! requests {
     ($rest:literal $(, $parameter:expr)*) => {
         sqlx::query_as!(
-            $crate::change_request::row::Row,
+            $crate::change_request::row::ChangeRequestRow,
             r#"SELECT app_id, ref AS reference, kind, open_id, free, charge, create_wallet, of_biz_no, amount, reason,
                    asked_by, asked_at, asked_at + make_interval(days => $1) AS "ends_at!",
                    CASE WHEN state = 'waiting' AND asked_at <= clock_timestamp() - make_interval(days => $1) THEN 'ended'

@@ -10,7 +10,7 @@ use sqlx::PgConnection;
 
 use super::session::{NewSession, end_all};
 use crate::error::{Result, StoreError};
-use crate::operator_log::{Action, LogLine};
+use crate::operator_log::{LogLine, OperatorAction};
 use crate::store::Store;
 
 /// How long ago a user proved who they are, where the provider does not say: too long for every setting.
@@ -77,11 +77,11 @@ async fn begin(
     let oneself = Operator::new(OperatorKind::Console, subject);
     let oneself = oneself.map_err(|_| StoreError::damaged("console_users.name"))?;
     if made {
-        let line = LogLine::new(&oneself, Action::ConsoleUserAdd, subject);
+        let line = LogLine::new(&oneself, OperatorAction::ConsoleUserAdd, subject);
         let after = json!({ "role": user.role, "oidc_issuer": user.issuer, "oidc_subject": user.subject });
         line.after(after).record(connection).await?;
     } else if has_other_role {
-        let line = LogLine::new(&oneself, Action::ConsoleUserSetRole, subject);
+        let line = LogLine::new(&oneself, OperatorAction::ConsoleUserSetRole, subject);
         line.before(json!({ "role": role })).after(json!({ "role": user.role })).record(connection).await?;
     }
     Ok(Some(name))

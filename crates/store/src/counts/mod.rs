@@ -54,7 +54,7 @@ struct Waiting<N, C> {
 
 /// What was counted, in the order of app and name, and how often there was no room.
 #[derive(Debug)]
-pub(super) struct Taken<N, C> {
+pub(super) struct TakenCounts<N, C> {
     pub(super) counts: Vec<(AppId, N, C)>,
     pub(super) uncounted: u64,
 }
@@ -88,7 +88,7 @@ impl<N: Eq + Hash + Ord, C: Count> Counts<N, C> {
     }
 
     /// Takes what was counted. Every process has the same order, so two that write never wait for each other.
-    fn take(&self) -> Taken<N, C> {
+    fn take(&self) -> TakenCounts<N, C> {
         let mut waiting = self.lock();
         let by_app = std::mem::take(&mut waiting.by_app);
         waiting.names = 0;
@@ -99,7 +99,7 @@ impl<N: Eq + Hash + Ord, C: Count> Counts<N, C> {
         });
         let mut counts: Vec<_> = all.collect();
         counts.sort_unstable_by(|one, other| (&one.0, &one.1).cmp(&(&other.0, &other.1)));
-        Taken { counts, uncounted }
+        TakenCounts { counts, uncounted }
     }
 }
 
@@ -120,7 +120,7 @@ mod tests {
         counts.count((0..100).map(|name| one("a", name)));
         counts.count((0..100).map(|name| one("b", name)));
         counts.count([one("a", 0), one("a", 0), one("c", 0)]);
-        let Taken { counts: taken, uncounted } = counts.take();
+        let TakenCounts { counts: taken, uncounted } = counts.take();
         let of = |app: &str| taken.iter().filter(|(app_id, ..)| app_id.as_str() == app).count();
         assert_eq!((of("a"), of("b"), of("c"), uncounted), (6, 4, 0, 94 + 96 + 1));
         assert_eq!(taken[0], (AppId::parse("a").unwrap(), 0, 3));

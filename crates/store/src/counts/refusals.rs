@@ -6,7 +6,7 @@ use domain::code::Code;
 use domain::ids::{AppId, BizNo, OpenId};
 use domain::ledger::ReferenceKind;
 
-use super::{Count, Counts, NamesMax, Taken};
+use super::{Count, Counts, NamesMax, TakenCounts};
 
 /// Refusals of different names that wait for a write. They take some 2 MB.
 const NAMES_MAX: NamesMax = NamesMax { all: 4_096, of_app: 1_000 };
@@ -73,7 +73,7 @@ impl Refusals {
     }
 
     /// Takes what was noted since the last call.
-    pub(crate) fn take(&self) -> Taken<RefusalName, RefusalCount> {
+    pub(crate) fn take(&self) -> TakenCounts<RefusalName, RefusalCount> {
         self.0.take()
     }
 

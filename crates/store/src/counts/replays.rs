@@ -2,7 +2,7 @@
 
 use domain::ids::AppId;
 
-use super::{Counts, NamesMax, Taken};
+use super::{Counts, NamesMax, TakenCounts};
 
 /// Maximum number of `biz_no`s between two writes. It limits the memory (some 1 MB) and the
 /// statement.
@@ -26,7 +26,7 @@ impl Replays {
     }
 
     /// Takes what was counted since the last call.
-    pub(crate) fn take(&self) -> Taken<String, i64> {
+    pub(crate) fn take(&self) -> TakenCounts<String, i64> {
         self.0.take()
     }
 }

@@ -10,7 +10,7 @@ use domain::order::Order;
 use sqlx::PgConnection;
 use sqlx::types::Json;
 
-use super::reader::{EventKey, Key};
+use super::reader::{EventKey, EventSubject};
 use crate::error::{Result, StoreError};
 
 /// The data of events by their numbers.
@@ -23,11 +23,11 @@ pub(super) async fn read_data(
     let mut orders: Vec<(i64, &str, &str, i64)> = Vec::new();
     for EventKey { no, app_id, key, .. } in keys {
         match key {
-            Key::Entry(wallet_no, seq) => {
+            EventSubject::Entry(wallet_no, seq) => {
                 entries.entry(app_id.as_str()).or_default().push((*no, wallet_no.0, *seq));
             }
-            Key::Order(number, seq) => orders.push((*no, app_id.as_str(), number, *seq)),
-            Key::Image(img_id) => {
+            EventSubject::Order(number, seq) => orders.push((*no, app_id.as_str(), number, *seq)),
+            EventSubject::Image(img_id) => {
                 told.insert(*no, EventData::Image(ImageData { img_id: img_id.clone() }));
             }
         }

@@ -50,12 +50,12 @@ pub struct EventKey {
     pub app_id: AppId,
     /// Time of the change.
     pub at: OffsetDateTime,
-    pub(super) key: Key,
+    pub(super) key: EventSubject,
 }
 
 /// The row that an event tells of.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Key {
+pub(super) enum EventSubject {
     Entry(WalletNo, i64),
     Order(String, i64),
     Image(String),
@@ -157,10 +157,14 @@ impl EventRow {
         let event_type = EventType::parse(&self.r#type).map_err(|_| damaged())?;
         let app_id = AppId::parse(&self.app_id).map_err(|_| damaged())?;
         let row: [u8; ROW_ID_BYTES] = self.row_id.as_slice().try_into().map_err(|_| damaged())?;
-        let keys: Vec<Key> = match EventKeys::decode(event_type, &self.keys).ok_or_else(damaged)? {
-            EventKeys::Entries(entries) => entries.into_iter().map(|(no, seq)| Key::Entry(no, seq)).collect(),
-            EventKeys::Orders(orders) => orders.into_iter().map(|(no, seq)| Key::Order(no, seq)).collect(),
-            EventKeys::Images(images) => images.into_iter().map(Key::Image).collect(),
+        let keys: Vec<EventSubject> = match EventKeys::decode(event_type, &self.keys).ok_or_else(damaged)? {
+            EventKeys::Entries(entries) => {
+                entries.into_iter().map(|(no, seq)| EventSubject::Entry(no, seq)).collect()
+            }
+            EventKeys::Orders(orders) => {
+                orders.into_iter().map(|(no, seq)| EventSubject::Order(no, seq)).collect()
+            }
+            EventKeys::Images(images) => images.into_iter().map(EventSubject::Image).collect(),
         };
         let first_no = self.last_no - i64::from(self.count) + 1;
         let events = (first_no..).zip(0_u16..).zip(keys).filter(|((no, _), _)| *no > after);
@@ -380,7 +384,7 @@ impl Store {
         for EventKey { no, id, event_type, app_id, at, key } in keys {
             if let Some(data) = told.remove(&no) {
                 events.push(Event { no, id, event_type, app_id, at, data });
-            } else if matches!(key, Key::Order(..)) {
+            } else if matches!(key, EventSubject::Order(..)) {
                 tracing::info!(event_id = %id, "the order that an event tells of was erased with its player");
             } else {
                 tracing::error!(event_id = %id, "the row that an event tells of is gone");

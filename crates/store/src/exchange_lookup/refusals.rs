@@ -10,7 +10,7 @@ use domain::ids::{AppId, BizNo, OpenId};
 use serde::Serialize;
 use time::OffsetDateTime;
 
-use crate::counts::{RefusalCount, RefusalName, RefusedChange, Taken};
+use crate::counts::{RefusalCount, RefusalName, RefusedChange, TakenCounts};
 use crate::error::Result;
 use crate::store::Store;
 
@@ -83,14 +83,14 @@ impl Store {
     /// Writes the refusals that this process has noted since the last call. The server calls it once a second. What a
     /// failed write had is in the next one.
     pub async fn write_refusals(&self) -> Result<()> {
-        let Taken { counts, uncounted } = self.refusals.take();
+        let TakenCounts { counts, uncounted } = self.refusals.take();
         if uncounted > 0 {
             tracing::warn!(uncounted, "more requests were refused in a second than leave a trace");
         }
         if counts.is_empty() {
             return Ok(());
         }
-        let rows = Rows::new(&counts, self.clock.monotonic());
+        let rows = RefusalColumns::new(&counts, self.clock.monotonic());
         // A caller that stops waiting does not stop the write, so nothing is counted twice.
         let written =
             self.transaction(rows, |connection, rows| Box::pin(async move { rows.write(connection).await }));
@@ -229,7 +229,7 @@ impl Store {
 
 /// The columns of a write.
 #[derive(Debug, Default)]
-struct Rows {
+struct RefusalColumns {
     app_ids: Vec<String>,
     biz_nos: Vec<String>,
     open_ids: Vec<String>,
@@ -242,7 +242,7 @@ struct Rows {
     request_ids: Vec<String>,
 }
 
-impl Rows {
+impl RefusalColumns {
     fn new(counts: &[(AppId, RefusalName, RefusalCount)], now: Duration) -> Self {
         let mut rows = Self::default();
         for (app_id, (biz_no, open_id, code), count) in counts {

@@ -4,7 +4,7 @@
 //! counts. When a process dies or the database does not answer, counts are lost, but never an
 //! exchange.
 
-use crate::counts::Taken;
+use crate::counts::TakenCounts;
 use crate::error::Result;
 use crate::store::Store;
 
@@ -15,7 +15,7 @@ impl Store {
     /// Writes the replays that this process has counted since the last call. The server calls it
     /// once a second. When the write fails, the counts are lost.
     pub async fn write_replays(&self) -> Result<()> {
-        let Taken { counts: counted, uncounted } = self.replays.take();
+        let TakenCounts { counts: counted, uncounted } = self.replays.take();
         if uncounted > 0 {
             tracing::warn!(uncounted, "more exchanges were replayed in a second than are counted");
         }

@@ -13,7 +13,7 @@ use sqlx::PgConnection;
 use super::blob_hash::BlobHash;
 use crate::error::{OperationError, Result};
 use crate::event::tell_of_images;
-use crate::operator_log::{Action, LogLine};
+use crate::operator_log::{LogLine, OperatorAction};
 use crate::store::Store;
 
 /// A blocked picture.
@@ -178,7 +178,7 @@ async fn block(
     let former = lock_block(connection, &contents).await?;
     let images = write_block(connection, &contents, near_copies, reason).await?;
     let subject = contents.to_string();
-    let line = LogLine::new(operator, Action::ImageBlock, &subject).note(reason);
+    let line = LogLine::new(operator, OperatorAction::ImageBlock, &subject).note(reason);
     let line = line.before(former.as_ref().map(|reason| json!({ "reason": reason })));
     line.after(json!({ "reason": reason, "images": images })).record(connection).await?;
     Ok(ImageReport { was_blocked: former.is_some(), images })
@@ -209,7 +209,7 @@ async fn unblock(
     .execute(&mut *connection)
     .await?;
     let subject = contents.to_string();
-    let line = LogLine::new(operator, Action::ImageUnblock, &subject);
+    let line = LogLine::new(operator, OperatorAction::ImageUnblock, &subject);
     line.before(json!({ "reason": reason })).record(connection).await?;
     Ok(ImageReport { was_blocked: true, images: 0 })
 }

@@ -10,7 +10,7 @@ use time::OffsetDateTime;
 
 use super::{BlobHash, Block, ImageRow, StoredImage};
 use crate::error::Result;
-use crate::paging::{CursorKey, Page, TimeCursor};
+use crate::paging::{CursorKey, ListPage, TimeCursor};
 use crate::store::Store;
 
 /// How many orders of an image are listed, in the order of their numbers.
@@ -121,7 +121,11 @@ macro_rules! image_ids {
 
 impl Store {
     /// At most `limit` images that match `filter`, newest first.
-    pub async fn images(&self, filter: &ImageFilter, limit: u32) -> Result<Page<StoredImage, ImageCursor>> {
+    pub async fn images(
+        &self,
+        filter: &ImageFilter,
+        limit: u32,
+    ) -> Result<ListPage<StoredImage, ImageCursor>> {
         // One more row shows whether there is another page.
         let wanted = i64::from(limit) + 1;
         let ids = match (&filter.key, &filter.app_id) {
@@ -149,7 +153,7 @@ impl Store {
             }
         };
         let cursor = |last: &StoredImage| TimeCursor { at: last.uploaded_at, key: last.img_id.clone() };
-        Ok(Page::cut(self.images_by_id(&self.pool, &ids).await?, limit, cursor))
+        Ok(ListPage::cut(self.images_by_id(&self.pool, &ids).await?, limit, cursor))
     }
 
     /// The details of an image. `None` when there is no such image.

@@ -7,7 +7,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use crate::error::{Result, StoreError};
-use crate::operator_log::{Action, LogLine};
+use crate::operator_log::{LogLine, OperatorAction};
 use crate::secrets::{Keyring, MasterKey};
 use crate::store::Store;
 
@@ -53,7 +53,7 @@ impl Store {
                 sqlx::query!("UPDATE master_key_check SET value = $1 WHERE id = 1", to.check_value())
                     .execute(&mut *connection)
                     .await?;
-                let line = LogLine::new(operator, Action::MasterKeyRotate, to.id());
+                let line = LogLine::new(operator, OperatorAction::MasterKeyRotate, to.id());
                 let line = line.before(json!({ "key": from.id() })).after(json!({ "key": to.id() }));
                 line.record(connection).await
             })
@@ -181,7 +181,7 @@ impl Store {
                 if ended.rows_affected() == 0 && secrets == 0 {
                     return Ok(());
                 }
-                let line = LogLine::new(operator, Action::MasterKeyRotated, to.id());
+                let line = LogLine::new(operator, OperatorAction::MasterKeyRotated, to.id());
                 line.after(json!({ "secrets": secrets })).record(connection).await
             })
         })

@@ -56,9 +56,9 @@ pub struct ObjectStoreSettings {
 
 /// The object stores. It is cheap to clone.
 #[derive(Clone)]
-pub struct Objects(Arc<Shared>);
+pub struct Objects(Arc<ObjectStoreParts>);
 
-struct Shared {
+struct ObjectStoreParts {
     folder: Option<PathBuf>,
     folder_store: OnceLock<Arc<dyn ObjectStore>>,
     /// The store and the prefix in it.
@@ -80,7 +80,7 @@ impl Objects {
     /// A setting of the S3 store cannot be used. The message names it.
     pub fn new(settings: &ObjectStoreSettings) -> Result<Self, String> {
         let s3 = settings.s3.as_ref().map(|s3| s3::open(s3, settings.timeout)).transpose()?;
-        Ok(Self(Arc::new(Shared {
+        Ok(Self(Arc::new(ObjectStoreParts {
             folder: settings.folder.clone(),
             folder_store: OnceLock::new(),
             s3,

@@ -17,7 +17,7 @@ use sqlx::types::Json;
 use time::OffsetDateTime;
 
 use crate::error::Result;
-use crate::paging::Page;
+use crate::paging::ListPage;
 use crate::store::Store;
 
 /// The present state of an order.
@@ -255,7 +255,11 @@ impl CreationRange {
 
 impl Store {
     /// At most `limit` orders that match `filter`, by their creation time.
-    pub async fn orders(&self, filter: &OrderFilter, limit: u32) -> Result<Page<StoredOrder, OrderCursor>> {
+    pub async fn orders(
+        &self,
+        filter: &OrderFilter,
+        limit: u32,
+    ) -> Result<ListPage<StoredOrder, OrderCursor>> {
         // One more row shows whether there is another page.
         let wanted = i64::from(limit) + 1;
         let keys: Vec<Vec<String>> = if let Some(number) = &filter.number {
@@ -277,7 +281,7 @@ impl Store {
         if filter.oldest_first {
             orders.reverse();
         }
-        Ok(Page::cut(orders, limit, OrderCursor::of))
+        Ok(ListPage::cut(orders, limit, OrderCursor::of))
     }
 
     /// The orders with these keys, newest first.

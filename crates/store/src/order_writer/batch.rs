@@ -14,11 +14,11 @@ use super::ReportOutcome;
 pub(crate) type ReportRequest = (Caller, OrderReport);
 
 /// An app and one of its numbers: of an order, a payment or an image.
-pub(super) type Key<'a> = (&'a str, &'a str);
+pub(super) type AppScopedId<'a> = (&'a str, &'a str);
 
 /// What one report depends on.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Found {
+pub(super) struct ReportContext {
     /// The app knows the player.
     pub(super) open_id: bool,
     pub(super) image: Option<FoundImage>,
@@ -50,21 +50,21 @@ pub(super) struct FoundOrder {
 
 /// What becomes of a batch: an outcome for each report, and the rows to write, each kind in the order of its keys.
 #[derive(Debug, Default)]
-pub(super) struct Decisions<'a> {
+pub(super) struct ReportDecisions<'a> {
     /// `None` for a report whose order another transaction holds.
     pub(super) outcomes: Vec<Option<ReportOutcome>>,
     pub(super) orders: Vec<OrderUpdate<'a>>,
     pub(super) events: Vec<NewEvent<'a>>,
     /// New payment numbers, each with its order.
-    pub(super) payments: BTreeMap<Key<'a>, &'a str>,
+    pub(super) payments: BTreeMap<AppScopedId<'a>, &'a str>,
     /// Images that no report has named before.
-    pub(super) images: BTreeSet<Key<'a>>,
+    pub(super) images: BTreeSet<AppScopedId<'a>>,
 }
 
 /// An order to make or to change.
 #[derive(Debug)]
 pub(super) struct OrderUpdate<'a> {
-    pub(super) key: Key<'a>,
+    pub(super) key: AppScopedId<'a>,
     /// The order after all reports of the batch.
     pub(super) order: Order,
     /// Number of events before the batch. 0 for a new order.
@@ -75,7 +75,7 @@ pub(super) struct OrderUpdate<'a> {
 /// A report that changed an order.
 #[derive(Debug)]
 pub(super) struct NewEvent<'a> {
-    pub(super) key: Key<'a>,
+    pub(super) key: AppScopedId<'a>,
     pub(super) seq: i64,
     /// The order after the report, but with the creation time that the report states.
     pub(super) order: Order,
@@ -99,7 +99,7 @@ impl OrderState {
 }
 
 /// The key of a report's order.
-pub(super) fn order_key((caller, report): &ReportRequest) -> Key<'_> {
+pub(super) fn order_key((caller, report): &ReportRequest) -> AppScopedId<'_> {
     (caller.app().id.as_str(), report.out_biz_order_no.as_str())
 }
 
@@ -107,11 +107,11 @@ pub(super) fn order_key((caller, report): &ReportRequest) -> Key<'_> {
 /// in `held` are set aside.
 pub(super) fn decide<'a>(
     requests: &[&'a ReportRequest],
-    found: Vec<Found>,
-    held: &BTreeSet<Key<'_>>,
-) -> Decisions<'a> {
-    let mut decisions = Decisions::default();
-    let mut orders: BTreeMap<Key<'a>, OrderState> = BTreeMap::new();
+    found: Vec<ReportContext>,
+    held: &BTreeSet<AppScopedId<'_>>,
+) -> ReportDecisions<'a> {
+    let mut decisions = ReportDecisions::default();
+    let mut orders: BTreeMap<AppScopedId<'a>, OrderState> = BTreeMap::new();
     for (request, found) in requests.iter().zip(found) {
         let key = order_key(request);
         if held.contains(&key) {
@@ -129,7 +129,7 @@ pub(super) fn decide<'a>(
     decisions
 }
 
-impl<'a> Decisions<'a> {
+impl<'a> ReportDecisions<'a> {
     /// Whether there is nothing to write.
     pub(super) fn is_empty(&self) -> bool {
         self.orders.is_empty()
@@ -138,9 +138,9 @@ impl<'a> Decisions<'a> {
     /// Decides one report after those before it. The error says why it is refused.
     fn report(
         &mut self,
-        orders: &mut BTreeMap<Key<'a>, OrderState>,
+        orders: &mut BTreeMap<AppScopedId<'a>, OrderState>,
         request: &'a ReportRequest,
-        found: Found,
+        found: ReportContext,
     ) -> Result<(), ReportOutcome> {
         let (key, (caller, report)) = (order_key(request), request);
         let image = check_names(caller.app(), report, &found)?;
@@ -176,7 +176,7 @@ impl<'a> Decisions<'a> {
 }
 
 /// Checks what a report names, in the order of contract 4.6.1.
-fn check_names(app: &App, report: &OrderReport, found: &Found) -> Result<FoundImage, ReportOutcome> {
+fn check_names(app: &App, report: &OrderReport, found: &ReportContext) -> Result<FoundImage, ReportOutcome> {
     if !found.open_id {
         return Err(ReportOutcome::UnknownOpenId);
     }

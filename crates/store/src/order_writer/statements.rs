@@ -11,7 +11,7 @@ use futures_util::future::{join, join4};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error, Row, Statement};
 
-use super::batch::{Decisions, Found, FoundImage, FoundOrder, NewEvent, ReportRequest};
+use super::batch::{FoundImage, FoundOrder, NewEvent, ReportContext, ReportDecisions, ReportRequest};
 use crate::engine::Engine;
 use crate::error::StoreError;
 use crate::secrets::random_bytes;
@@ -102,7 +102,7 @@ SELECT k.position FROM unnest($1::integer[], $2::text[]) WITH ORDINALITY AS k (a
 JOIN wallets w ON w.app_no = {app} AND w.open_id = k.open_id";
 
 /// The prepared statements of a session.
-pub(super) struct PreparedStatements {
+pub(super) struct OrderStatements {
     lock: Statement,
     lock_skipping_held: Statement,
     /// On Citus.
@@ -111,7 +111,7 @@ pub(super) struct PreparedStatements {
     write: Statement,
 }
 
-impl PreparedStatements {
+impl OrderStatements {
     /// Prepares the statements, which checks them against the schema.
     pub(super) async fn prepare(client: &Client, engine: Engine) -> Result<Self, Error> {
         let lock_skipping_held = format!("{LOCK} SKIP LOCKED");
@@ -155,7 +155,7 @@ impl PreparedStatements {
         &self,
         client: &Client,
         requests: &[&ReportRequest],
-    ) -> Result<Vec<Found>, SessionFault> {
+    ) -> Result<Vec<ReportContext>, SessionFault> {
         fn texts<'a>(
             requests: &[&'a ReportRequest],
             text: impl Fn(&'a ReportRequest) -> &'a str,
@@ -180,7 +180,7 @@ impl PreparedStatements {
             [&app_nos, &app_ids, &order_nos, &payments, &open_ids, &images, &pois];
         let (players, rows) = join(players, client.query(&self.read, &parameters)).await;
         let (players, rows) = (answered(players)?, answered(rows)?);
-        let mut all: Vec<Option<Found>> = vec![None; requests.len()];
+        let mut all: Vec<Option<ReportContext>> = vec![None; requests.len()];
         for row in rows {
             let place = position(&row).and_then(|position| all.get_mut(position)).ok_or_else(damaged)?;
             *place = Some(found(&row).ok_or_else(damaged)?);
@@ -194,8 +194,12 @@ impl PreparedStatements {
 
     /// Writes the rows of a batch: all of them, or none. The fault is `Again` when an order, a payment number or an image
     /// is no longer as it was read.
-    pub(super) async fn write(&self, client: &Client, decisions: &Decisions<'_>) -> Result<(), SessionFault> {
-        let Decisions { orders, events, payments, images, .. } = decisions;
+    pub(super) async fn write(
+        &self,
+        client: &Client,
+        decisions: &ReportDecisions<'_>,
+    ) -> Result<(), SessionFault> {
+        let ReportDecisions { orders, events, payments, images, .. } = decisions;
         macro_rules! column {
             ($rows:expr, $row:pat => $value:expr) => {
                 &$rows.iter().map(|$row| $value).collect::<Vec<_>>()
@@ -248,7 +252,7 @@ impl PreparedStatements {
 }
 
 /// The events of one app.
-struct OutboxRow<'a> {
+struct OrderOutboxRow<'a> {
     app_id: &'a str,
     random: Vec<u8>,
     count: i32,
@@ -256,13 +260,13 @@ struct OutboxRow<'a> {
 }
 
 /// One event for each report that changed an order, in rows of one app.
-fn outbox<'a>(events: &[NewEvent<'a>]) -> Vec<OutboxRow<'a>> {
+fn outbox<'a>(events: &[NewEvent<'a>]) -> Vec<OrderOutboxRow<'a>> {
     let mut of_apps: BTreeMap<&str, Vec<(String, i64)>> = BTreeMap::new();
     for event in events {
         of_apps.entry(event.key.0).or_default().push((event.key.1.to_owned(), event.seq));
     }
     let rows = of_apps.iter().flat_map(|(app_id, keys)| {
-        EventKeys::in_rows(keys, EventKeys::Orders).map(|(count, keys)| OutboxRow {
+        EventKeys::in_rows(keys, EventKeys::Orders).map(|(count, keys)| OrderOutboxRow {
             app_id,
             random: random_bytes::<10>().to_vec(),
             count,
@@ -278,11 +282,11 @@ fn position(row: &Row) -> Option<usize> {
     usize::try_from(row.try_get::<_, i64>(0).ok()?.checked_sub(1)?).ok()
 }
 
-fn found(row: &Row) -> Option<Found> {
+fn found(row: &Row) -> Option<ReportContext> {
     let is_reported: Option<bool> = row.try_get(3).ok()?;
     let is_blocked = row.try_get(2).ok()?;
     let event_count: Option<i64> = row.try_get(7).ok()?;
-    Some(Found {
+    Some(ReportContext {
         open_id: row.try_get(1).ok()?,
         image: is_reported.map(|is_reported| FoundImage { is_blocked, is_reported }),
         poi: row.try_get(4).ok()?,

@@ -10,7 +10,9 @@ use domain::order::{Order, OrderCreateTime, OrderReport, OrderStatus};
 use proptest::prelude::*;
 
 use super::ReportOutcome;
-use super::batch::{Decisions, Found, FoundImage, FoundOrder, ReportRequest, decide, order_key};
+use super::batch::{
+    FoundImage, FoundOrder, ReportContext, ReportDecisions, ReportRequest, decide, order_key,
+};
 
 type OwnedKey = (String, String);
 
@@ -82,12 +84,12 @@ impl Reported {
     }
 
     /// What the tables show of this report.
-    fn found(self, tables: &Tables) -> Found {
+    fn found(self, tables: &Tables) -> ReportContext {
         let request = self.request();
         let (caller, report) = &request;
         let key = |no: &str| (caller.app().id.to_string(), no.to_owned());
         let order = tables.orders.get(&key(report.out_biz_order_no.as_str())).cloned();
-        Found {
+        ReportContext {
             open_id: self.player < 2,
             image: (self.image < 5).then(|| FoundImage {
                 is_blocked: self.image == 4,
@@ -107,7 +109,7 @@ impl Reported {
 
 impl Tables {
     /// Carries a batch out as the database does.
-    fn apply(&mut self, decisions: &Decisions<'_>) {
+    fn apply(&mut self, decisions: &ReportDecisions<'_>) {
         let owned = |key: &(&str, &str)| (key.0.to_owned(), key.1.to_owned());
         for event in &decisions.events {
             let former = self.events.insert((owned(&event.key), event.seq), event.order.clone());

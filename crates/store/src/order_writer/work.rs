@@ -7,8 +7,8 @@ use futures_util::future::{join, join3};
 use tokio::time::Instant;
 
 use super::ReportOutcome;
-use super::batch::{Decisions, Found, Key, ReportRequest, decide, order_key};
-use super::statements::PreparedStatements;
+use super::batch::{AppScopedId, ReportContext, ReportDecisions, ReportRequest, decide, order_key};
+use super::statements::OrderStatements;
 use crate::engine::Engine;
 use crate::writer::{
     Connection, Locking, Opening, PlansMade, SessionFault, Spans, Work, connect, drive, execute, fault,
@@ -17,14 +17,14 @@ use crate::writer::{
 /// A writer's session.
 pub(super) struct ReportWork {
     opening: Opening,
-    session: Option<Session>,
+    session: Option<OrderSession>,
 }
 
 /// A session. Between two batches it is outside any transaction.
-struct Session {
+struct OrderSession {
     client: tokio_postgres::Client,
     connection: Connection,
-    statements: PreparedStatements,
+    statements: OrderStatements,
     plans: PlansMade,
     answer_timeout: Duration,
 }
@@ -49,7 +49,7 @@ impl Work for ReportWork {
     ) -> Result<Vec<Option<ReportOutcome>>, SessionFault> {
         let session = match &mut self.session {
             Some(session) => session,
-            None => self.session.insert(Session::open(&self.opening).await?),
+            None => self.session.insert(OrderSession::open(&self.opening).await?),
         };
         let decisions = match locking {
             Locking::None => {
@@ -92,22 +92,22 @@ impl Work for ReportWork {
     }
 }
 
-impl Session {
+impl OrderSession {
     /// Connects and prepares the statements.
     async fn open(opening: &Opening) -> Result<Self, SessionFault> {
         let (client, mut connection) = connect(opening).await?;
         let engine = opening.engine.get();
         let preparing = async {
             execute(&client, &opening.settings(engine)).await?;
-            PreparedStatements::prepare(&client, engine).await.map_err(|error| fault(&error))
+            OrderStatements::prepare(&client, engine).await.map_err(|error| fault(&error))
         };
         let answer_timeout = opening.answer_timeout();
         let statements = drive(&mut connection, tokio::time::sleep(answer_timeout), preparing).await?;
         Ok(Self { client, connection, statements, plans: PlansMade::at(Instant::now()), answer_timeout })
     }
 
-    /// Reads what the reports depend on, without a lock. [`Session::write`] detects a later change.
-    async fn read(&mut self, requests: &[&ReportRequest]) -> Result<Vec<Found>, SessionFault> {
+    /// Reads what the reports depend on, without a lock. [`OrderSession::write`] detects a later change.
+    async fn read(&mut self, requests: &[&ReportRequest]) -> Result<Vec<ReportContext>, SessionFault> {
         let discards_plans = self.plans.are_outdated(Instant::now());
         let Self { client, connection, statements, .. } = self;
         let reading = async {
@@ -121,7 +121,7 @@ impl Session {
     }
 
     /// Writes the decisions in one statement, durably, or writes nothing.
-    async fn write(&mut self, decisions: &Decisions<'_>) -> Result<(), SessionFault> {
+    async fn write(&mut self, decisions: &ReportDecisions<'_>) -> Result<(), SessionFault> {
         if decisions.is_empty() {
             return Ok(());
         }
@@ -135,10 +135,10 @@ impl Session {
         &mut self,
         requests: &[&'a ReportRequest],
         skips_held: bool,
-    ) -> Result<(Vec<Found>, BTreeSet<Key<'a>>), SessionFault> {
+    ) -> Result<(Vec<ReportContext>, BTreeSet<AppScopedId<'a>>), SessionFault> {
         let discards_plans = self.plans.are_outdated(Instant::now());
         let Self { client, connection, statements, .. } = self;
-        let keys: BTreeSet<Key<'a>> = requests.iter().map(|request| order_key(request)).collect();
+        let keys: BTreeSet<AppScopedId<'a>> = requests.iter().map(|request| order_key(request)).collect();
         let (app_ids, order_nos): (Vec<_>, Vec<_>) = keys.iter().copied().unzip();
         // They are polled from left to right. Each is sent at its first poll.
         let beginning = async {
@@ -171,9 +171,9 @@ impl Session {
         }
     }
 
-    /// Writes the decisions in the transaction of [`Session::begin`] and commits durably. After a fault other than `Lost`,
+    /// Writes the decisions in the transaction of [`OrderSession::begin`] and commits durably. After a fault other than `Lost`,
     /// nothing was written.
-    async fn commit(&mut self, decisions: &Decisions<'_>) -> Result<(), SessionFault> {
+    async fn commit(&mut self, decisions: &ReportDecisions<'_>) -> Result<(), SessionFault> {
         if decisions.is_empty() {
             return self.execute("COMMIT").await;
         }

@@ -15,9 +15,9 @@ use domain::operator::Operator;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use crate::archive::{State, lock_newest};
+use crate::archive::{ArchiveState, lock_newest};
 use crate::error::{OperationError, Result};
-use crate::operator_log::{Action, LogLine};
+use crate::operator_log::{LogLine, OperatorAction};
 use crate::pseudonym::{PSEUDONYM, scrub_entries};
 use crate::secrets::random_bytes;
 use crate::store::Store;
@@ -50,7 +50,7 @@ impl Store {
                     return Err(nothing_recorded(app_id, open_id).into());
                 }
                 let note = names.replaced(operator.reason());
-                LogLine::new(operator, Action::PlayerErase, pseudonym)
+                LogLine::new(operator, OperatorAction::PlayerErase, pseudonym)
                     .of_app(app_id)
                     .after(json!({ "rows": erased.rows, "lines": lines }))
                     .note(&note)
@@ -72,7 +72,7 @@ async fn erase(
     let &Names { app_id, open_id, pseudonym } = names;
     // Before the entries, as a transaction that moves entries does.
     let (_, state) = lock_newest(connection, app_id).await?;
-    if state.is_some_and(|state| state != State::Kept.as_str()) {
+    if state.is_some_and(|state| state != ArchiveState::Kept.as_str()) {
         return Err(archive_moving(app_id).into());
     }
     let mut rows = BTreeMap::new();

@@ -7,7 +7,7 @@ use domain::moment::rfc3339;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::{ExportError, RowFile, Subject};
+use super::{ExportError, ExportedPlayer, RowFile};
 use crate::error::StoreError;
 
 /// Rows of events that are read at once. Each has at most 512 keys.
@@ -16,7 +16,7 @@ const PIECE: i64 = 200;
 /// Writes the events about the player, in the order of their numbers.
 pub(super) async fn write(
     connection: &mut PgConnection,
-    subject: &Subject,
+    subject: &ExportedPlayer,
     file: &mut impl RowFile,
 ) -> Result<(), ExportError> {
     let mut after = 0;
@@ -77,7 +77,7 @@ pub(super) async fn write(
 /// Those of these orders that are the player's.
 async fn own_orders(
     connection: &mut PgConnection,
-    subject: &Subject,
+    subject: &ExportedPlayer,
     numbers: &[String],
 ) -> Result<HashSet<String>, ExportError> {
     if numbers.is_empty() {

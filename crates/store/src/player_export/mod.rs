@@ -23,7 +23,7 @@ use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
 use crate::error::{OperationError, StoreError};
-use crate::operator_log::{Action, LogLine};
+use crate::operator_log::{LogLine, OperatorAction};
 use crate::store::Store;
 
 domain::word_enum! {
@@ -94,7 +94,7 @@ impl From<zip::result::ZipError> for ExportError {
 
 /// Whose rows are exported.
 #[derive(Debug, Clone)]
-struct Subject {
+struct ExportedPlayer {
     app_id: String,
     open_id: String,
     /// `None` for an unknown app.
@@ -130,7 +130,7 @@ impl Store {
             write_rows(part, &mut snapshot, &subject, &mut json).await?;
             counts.insert(part.as_str(), json.end()?);
             out.start_file(format!("{part}.csv"), options())?;
-            let mut csv = CsvFile { columns: part.columns(), writer: csv_writer(&mut out) };
+            let mut csv = CsvTable { columns: part.columns(), writer: csv_writer(&mut out) };
             csv.writer.write_record(csv.columns.split(','))?;
             write_rows(part, &mut snapshot, &subject, &mut csv).await?;
             csv.writer.flush()?;
@@ -148,7 +148,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         let context = (operator.clone(), app_id.clone(), open_id.clone());
         self.transaction(context, |connection, (operator, app_id, open_id)| {
-            let line = LogLine::new(operator, Action::PlayerExport, open_id.as_str()).of_app(app_id);
+            let line = LogLine::new(operator, OperatorAction::PlayerExport, open_id.as_str()).of_app(app_id);
             Box::pin(line.record(connection))
         })
         .await
@@ -168,7 +168,7 @@ async fn subject(
     connection: &mut PgConnection,
     app_id: &AppId,
     open_id: &OpenId,
-) -> Result<(Subject, OffsetDateTime), ExportError> {
+) -> Result<(ExportedPlayer, OffsetDateTime), ExportError> {
     // Apart, because on Citus the wallets lie on another node than what the last query reads.
     let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
     let app_no = app_no.fetch_optional(&mut *connection).await?;
@@ -194,14 +194,14 @@ async fn subject(
         return Err(nothing_recorded(app_id, open_id).into());
     }
     let (app_id, open_id) = (app_id.to_string(), open_id.to_string());
-    Ok((Subject { app_id, open_id, app_no, wallet_no }, found.at))
+    Ok((ExportedPlayer { app_id, open_id, app_no, wallet_no }, found.at))
 }
 
 /// Writes the rows of a kind. Each is an object of JSON, as text.
 async fn write_rows(
     part: ExportedRows,
     connection: &mut PgConnection,
-    subject: &Subject,
+    subject: &ExportedPlayer,
     file: &mut impl RowFile,
 ) -> Result<(), ExportError> {
     if part == ExportedRows::Events {
@@ -243,7 +243,7 @@ impl<W: Write> JsonFile<'_, W> {
 }
 
 /// CSV with these columns, named with commas between them.
-struct CsvFile<W: Write> {
+struct CsvTable<W: Write> {
     columns: &'static str,
     writer: csv::Writer<W>,
 }
@@ -252,7 +252,7 @@ fn csv_writer<W: Write>(out: W) -> csv::Writer<W> {
     WriterBuilder::new().has_headers(false).from_writer(out)
 }
 
-impl<W: Write> RowFile for CsvFile<W> {
+impl<W: Write> RowFile for CsvTable<W> {
     fn add(&mut self, row: &str) -> Result<(), ExportError> {
         let row: Map<String, Value> = serde_json::from_str(row).map_err(io::Error::from)?;
         for column in self.columns.split(',') {
@@ -268,8 +268,8 @@ impl<W: Write> RowFile for CsvFile<W> {
     }
 }
 
-fn readme(subject: &Subject, at: OffsetDateTime) -> String {
-    let Subject { app_id, open_id, .. } = subject;
+fn readme(subject: &ExportedPlayer, at: OffsetDateTime) -> String {
+    let ExportedPlayer { app_id, open_id, .. } = subject;
     let mut text = format!(
         "All that Minitill holds about the player {open_id} of the app {app_id}, at {at}.\n\n\
          Each name is a list in JSON and the same as CSV. Times are in UTC, amounts in coins. In CSV a text that a\n\

@@ -4,7 +4,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
 use sqlx::PgConnection;
 
-use super::{ExportedRows, Subject};
+use super::{ExportedPlayer, ExportedRows};
 
 impl ExportedRows {
     /// What its files say, for people.
@@ -77,7 +77,7 @@ macro_rules! texts {
 pub(super) fn of<'c>(
     part: ExportedRows,
     connection: &'c mut PgConnection,
-    subject: &'c Subject,
+    subject: &'c ExportedPlayer,
 ) -> BoxStream<'c, Result<String, sqlx::Error>> {
     let (app_id, open_id) = (subject.app_id.as_str(), subject.open_id.as_str());
     match part {

@@ -10,7 +10,7 @@ use domain::operation::receiver::{
 };
 use domain::operation::unknown_app;
 use domain::operator::Operator;
-use domain::receiver::{RECEIVERS_MAX, Receiver, ReceiverId, TimeSpan};
+use domain::receiver::{RECEIVERS_MAX, Receiver, ReceiverId, TimeBounds};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
@@ -18,7 +18,7 @@ use super::{new_secret, receiver_rows};
 use crate::app::app_exists;
 use crate::error::{OperationError, Result, StoreError};
 use crate::event::{ROWS_AT_ONCE, event_key, number_some};
-use crate::operator_log::{Action, LogLine};
+use crate::operator_log::{LogLine, OperatorAction};
 use crate::secrets::random_bytes;
 use crate::store::Store;
 
@@ -113,7 +113,7 @@ impl ReceiverUpdate {
         .await
         .map_err(StoreError::from)?;
         let receiver = self.read(connection, &receiver_id).await?;
-        let line = self.line(Action::ReceiverAdd, &receiver_id).after(shown(&receiver));
+        let line = self.line(OperatorAction::ReceiverAdd, &receiver_id).after(shown(&receiver));
         let report = ReceiverReport::Added(Box::new(AddedReceiver { receiver, secret }));
         line.answer(&report).record(connection).await?;
         Ok(report)
@@ -134,7 +134,7 @@ impl ReceiverUpdate {
         .execute(&mut *connection)
         .await
         .map_err(StoreError::from)?;
-        self.changed(connection, Action::ReceiverPause, id, &before).await
+        self.changed(connection, OperatorAction::ReceiverPause, id, &before).await
     }
 
     /// Resumes a receiver. What waited for it is sent now.
@@ -162,7 +162,7 @@ impl ReceiverUpdate {
             .await
             .map_err(StoreError::from)?;
         }
-        self.changed(connection, Action::ReceiverResume, id, &before).await
+        self.changed(connection, OperatorAction::ReceiverResume, id, &before).await
     }
 
     async fn remove(
@@ -182,7 +182,7 @@ impl ReceiverUpdate {
         .map_err(StoreError::from)?;
         let (app_id, receiver_id) = (self.app_id.clone(), id.clone());
         let report = ReceiverReport::Removed(RemovedReceiver { app_id, receiver_id, removed: true });
-        let line = self.line(Action::ReceiverRemove, id).before(shown(&before));
+        let line = self.line(OperatorAction::ReceiverRemove, id).before(shown(&before));
         line.answer(&report).record(connection).await?;
         Ok(report)
     }
@@ -207,7 +207,7 @@ impl ReceiverUpdate {
         .map_err(StoreError::from)?;
         let (app_id, receiver_id) = (self.app_id.clone(), id.clone());
         let report = ReceiverReport::Rotated(NewReceiverSecret { app_id, receiver_id, secret });
-        self.line(Action::ReceiverRotateSecret, id).answer(&report).record(connection).await?;
+        self.line(OperatorAction::ReceiverRotateSecret, id).answer(&report).record(connection).await?;
         Ok(report)
     }
 
@@ -244,7 +244,7 @@ impl ReceiverUpdate {
         &self,
         connection: &mut PgConnection,
         id: &ReceiverId,
-        TimeSpan { since, until }: TimeSpan,
+        TimeBounds { since, until }: TimeBounds,
     ) -> Result<ReceiverReport, OperationError> {
         self.locked(connection, id).await?;
         let resent = sqlx::query!(
@@ -277,7 +277,7 @@ impl ReceiverUpdate {
         }
         let mut after = what;
         after["resent"] = resent.into();
-        self.line(Action::ReceiverResend, id).after(after).answer(&report).record(connection).await?;
+        self.line(OperatorAction::ReceiverResend, id).after(after).answer(&report).record(connection).await?;
         Ok(report)
     }
 
@@ -285,7 +285,7 @@ impl ReceiverUpdate {
     async fn changed(
         &self,
         connection: &mut PgConnection,
-        action: Action,
+        action: OperatorAction,
         id: &ReceiverId,
         before: &Receiver,
     ) -> Result<ReceiverReport, OperationError> {
@@ -332,7 +332,7 @@ impl ReceiverUpdate {
         row.fetch_one(connection).await?.try_into()
     }
 
-    fn line<'a>(&'a self, action: Action, id: &'a ReceiverId) -> LogLine<'a> {
+    fn line<'a>(&'a self, action: OperatorAction, id: &'a ReceiverId) -> LogLine<'a> {
         LogLine::new(&self.operator, action, id.as_str()).of_app(&self.app_id)
     }
 }

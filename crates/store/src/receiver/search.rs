@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use domain::event::EventType;
 use domain::ids::AppId;
-use domain::receiver::{Receiver, ReceiverId, TimeSpan};
+use domain::receiver::{Receiver, ReceiverId, TimeBounds};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sqlx::types::Json;
@@ -173,7 +173,7 @@ impl Store {
         &self,
         app_id: &AppId,
         id: &ReceiverId,
-        TimeSpan { since, until }: TimeSpan,
+        TimeBounds { since, until }: TimeBounds,
         after: i64,
         limit: u32,
     ) -> Result<Option<Vec<FailedEvent>>> {

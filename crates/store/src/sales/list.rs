@@ -17,7 +17,7 @@ use sqlx::AssertSqlSafe;
 use time::OffsetDateTime;
 
 use crate::error::Result;
-use crate::paging::{CursorKey, Page, TimeCursor};
+use crate::paging::{CursorKey, ListPage, TimeCursor};
 use crate::search_period::is_bounded;
 use crate::store::Store;
 
@@ -140,7 +140,7 @@ pub struct SaleKey {
 /// A position in the list.
 pub type SaleCursor = TimeCursor<SaleKey>;
 /// A page of the list, newest first. A page that has examined 100,000 entries of an app may have few items and a `next`.
-pub type SalesPage = Page<SaleRow, SaleCursor>;
+pub type SalesPage = ListPage<SaleRow, SaleCursor>;
 
 impl fmt::Display for SaleKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -197,7 +197,7 @@ WHERE e.kind IN ('exchange', 'present', 'cancel') AND ($8::bigint IS NULL OR e.w
 ORDER BY e.at DESC, e.reference DESC LIMIT $12";
 
 #[derive(sqlx::FromRow)]
-struct Found {
+struct StoredSale {
     kind: String,
     reference: String,
     of_biz_no: Option<String>,
@@ -209,7 +209,7 @@ struct Found {
     at: OffsetDateTime,
 }
 
-impl Found {
+impl StoredSale {
     fn into_row(self, app_id: &str) -> (SaleKey, SaleRow) {
         let key = SaleKey { reference: self.reference.clone(), app_id: app_id.to_owned() };
         let (biz_no, reference) = match self.reference.strip_prefix(REF_MARK) {
@@ -235,7 +235,7 @@ impl Found {
 }
 
 /// The part of the order that a page reads in one app.
-struct Part<'a> {
+struct AppSales<'a> {
     app_id: String,
     app_no: i32,
     filter: &'a SaleFilter,
@@ -265,7 +265,7 @@ impl Store {
         // The newest place to which only a part of an app was examined.
         let mut through: Option<SaleCursor> = None;
         for app in apps {
-            let part = Part { app_id: app.app_id, app_no: app.app_no, filter, since, after };
+            let part = AppSales { app_id: app.app_id, app_no: app.app_no, filter, since, after };
             let (rows, looked_through) = self.sales_of_app(&part, wanted).await?;
             found.extend(rows);
             found.sort_unstable_by(|one, other| place(other).cmp(&place(one)));
@@ -282,18 +282,19 @@ impl Store {
         if let Some(through) = &through {
             found.retain(|row| place(row) >= (through.at, &through.key));
         }
-        let page = Page::cut(found, limit, |(key, row)| SaleCursor { at: row.created_at, key: key.clone() });
+        let page =
+            ListPage::cut(found, limit, |(key, row)| SaleCursor { at: row.created_at, key: key.clone() });
         let items = page.items.into_iter().map(|(_, row)| row).collect();
-        Ok(Page { items, next: page.next.or(through) })
+        Ok(ListPage { items, next: page.next.or(through) })
     }
 
     /// The first rows of an app, and the place to which it was examined, where it was not examined to its end.
     async fn sales_of_app(
         &self,
-        part: &Part<'_>,
+        part: &AppSales<'_>,
         wanted: usize,
     ) -> Result<(Vec<(SaleKey, SaleRow)>, Option<SaleCursor>)> {
-        let Part { app_id, app_no, filter, since, after } = part;
+        let AppSales { app_id, app_no, filter, since, after } = part;
         let mut wallet_no = None;
         if let Some(open_id) = &filter.open_id {
             let wallet = sqlx::query_scalar!(
@@ -326,7 +327,7 @@ impl Store {
             .bind(filter.zone.as_ref().map(Zone::as_str))
             .bind(filter.product_name.as_ref().map(ProductText::as_str))
             .bind(i64::try_from(wanted).unwrap_or(i64::MAX));
-        let rows: Vec<Found> = rows.fetch_all(&self.pool).await?;
+        let rows: Vec<StoredSale> = rows.fetch_all(&self.pool).await?;
         let mut through = None;
         if rows.len() < wanted {
             let last = format!(

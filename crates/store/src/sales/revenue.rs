@@ -162,7 +162,7 @@ pub(super) struct GroupRow {
 }
 
 /// What a report is made of.
-pub(super) struct Scope {
+pub(super) struct RevenueScope {
     pub(super) app_no: i32,
     pub(super) by_day: bool,
     pub(super) by_product: bool,
@@ -249,7 +249,7 @@ async fn report(
     let has = |group| query.group.contains(&group);
     let span = span(connection, app_no, since, until).await?;
     let by_day = has(RevenueGroup::Day);
-    let scope = Scope {
+    let scope = RevenueScope {
         app_no,
         by_day,
         by_product: has(RevenueGroup::ProductName),
@@ -313,7 +313,7 @@ async fn span(
 /// from the ledger.
 async fn groups(
     connection: &mut PgConnection,
-    scope: &Scope,
+    scope: &RevenueScope,
     (since, until): Span,
     engine: Engine,
 ) -> Result<Groups> {
@@ -351,7 +351,7 @@ fn hour_after(moment: OffsetDateTime) -> OffsetDateTime {
 /// The sums of a span as the ledger has them.
 pub(super) async fn of_ledger(
     connection: &mut PgConnection,
-    scope: &Scope,
+    scope: &RevenueScope,
     (since, until): Span,
 ) -> Result<Vec<GroupRow>> {
     let rows = sqlx::query_as!(

@@ -10,7 +10,7 @@ use serde::Serialize;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use super::revenue::{GroupRow, Scope, app_no};
+use super::revenue::{GroupRow, RevenueScope, app_no};
 use crate::engine::Engine;
 use crate::error::{OperationError, Result, StoreError};
 use crate::store::Store;
@@ -216,7 +216,7 @@ pub(super) async fn unrolled(connection: &mut PgConnection, app_no: i32) -> Resu
 /// The sums of whole hours from the roll-up. Rows by day leave out hours in which a day begins.
 pub(super) async fn of_hours(
     connection: &mut PgConnection,
-    scope: &Scope,
+    scope: &RevenueScope,
     (since, until): (OffsetDateTime, OffsetDateTime),
 ) -> Result<Vec<GroupRow>> {
     let cut: i16 = match (scope.by_product, scope.by_zone) {
@@ -253,7 +253,7 @@ pub(super) async fn of_hours(
 /// The sums of the same hours of what is not rolled up.
 pub(super) async fn of_keys(
     connection: &mut PgConnection,
-    scope: &Scope,
+    scope: &RevenueScope,
     (since, until): (OffsetDateTime, OffsetDateTime),
 ) -> Result<Vec<GroupRow>> {
     let keys = unrolled(connection, scope.app_no).await?;

@@ -16,7 +16,7 @@ use crate::app::app_exists;
 use crate::engine::Engine;
 use crate::error::{OperationError, Result, StoreError};
 use crate::exchange_lookup::ExchangeRecord;
-use crate::operator_log::{Action, LogLine};
+use crate::operator_log::{LogLine, OperatorAction};
 use crate::store::Store;
 use crate::wallet_writer::change;
 
@@ -103,9 +103,9 @@ pub(crate) async fn write_change(
         return Err(above_limit(max).into());
     }
     let action = match command {
-        WalletCommand::Credit(_) => Action::WalletCredit,
-        WalletCommand::Debit(_) => Action::WalletDebit,
-        WalletCommand::GiveBack(_) => Action::WalletCancel,
+        WalletCommand::Credit(_) => OperatorAction::WalletCredit,
+        WalletCommand::Debit(_) => OperatorAction::WalletDebit,
+        WalletCommand::GiveBack(_) => OperatorAction::WalletCancel,
     };
     let report = WalletReport::new(&receipt, false);
     let reference = command.reference().as_str();

@@ -15,7 +15,7 @@ use sqlx::PgConnection;
 
 use crate::engine::Engine;
 use crate::error::{OperationError, Result, StoreError};
-use crate::operator_log::{Action, ListedCredit, LogLine};
+use crate::operator_log::{ListedCredit, LogLine, OperatorAction};
 use crate::store::Store;
 use crate::wallet_no::random_wallet_no;
 use crate::wallet_writer::{change, plan_by_keys};
@@ -94,7 +94,7 @@ async fn write_credits(
         sums.insert("free".to_owned(), free.to_string().into());
         sums.insert("charge".to_owned(), charge.to_string().into());
         sums.insert("at".to_owned(), rfc3339(changed.at).into());
-        let line = LogLine::new(operator, Action::WalletCredits, &source.subject).of_app(app_id);
+        let line = LogLine::new(operator, OperatorAction::WalletCredits, &source.subject).of_app(app_id);
         line.after(json!(sums)).note(&source.note).credits(&listed).record(connection).await?;
     }
     let outcomes = changed.outcomes.into_iter().zip(credits);

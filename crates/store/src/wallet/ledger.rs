@@ -7,7 +7,7 @@ use time::OffsetDateTime;
 
 use super::{LedgerLine, Wallet, ledger_line};
 use crate::error::{Result, StoreError};
-use crate::paging::Page;
+use crate::paging::ListPage;
 use crate::store::Store;
 
 /// How many entries a page examines at most. It limits the time of a search in a wallet with
@@ -63,7 +63,7 @@ pub struct LedgerRow {
 
 /// A page of entries, newest first. The cursor is the `seq` of the last entry that was examined. A page
 /// that has examined 100,000 entries without a match has no items and a `next`.
-pub type LedgerPage = Page<LedgerRow, i64>;
+pub type LedgerPage = ListPage<LedgerRow, i64>;
 
 /// Totals of a wallet's entries. Sums are text, because they may need more than 64 bits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -133,8 +133,8 @@ impl Store {
         let floor = lowest.max(highest.saturating_sub(LOOKED_THROUGH_MAX - 1));
         let wanted = (floor, highest);
         let rows = self.ledger_rows(app_id, open_id, filter, wanted, i64::from(limit) + 1).await?;
-        let page = Page::cut(rows, limit, |last| last.line.seq);
-        Ok(Page { next: page.next.or((floor > lowest).then_some(floor)), ..page })
+        let page = ListPage::cut(rows, limit, |last| last.line.seq);
+        Ok(ListPage { next: page.next.or((floor > lowest).then_some(floor)), ..page })
     }
 
     /// The newest entries from `floor` to `highest` that match the filter.

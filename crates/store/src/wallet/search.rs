@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 use super::Wallet;
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::paging::Page;
+use crate::paging::ListPage;
 use crate::store::Store;
 
 /// A character above every character of an open id.
@@ -58,7 +58,7 @@ impl Serialize for PlayerCursor {
 }
 
 /// A page of players in the order of their open ids, then of their apps. So an exact match comes first.
-pub type PlayersPage = Page<Wallet, PlayerCursor>;
+pub type PlayersPage = ListPage<Wallet, PlayerCursor>;
 
 /// The search on Citus, which cannot distribute a limit for each app. An index of its own has the open ids of all apps.
 const FIND_ON_CITUS: &str = "\
@@ -120,7 +120,7 @@ impl Store {
 }
 
 fn cut(wallets: Vec<Wallet>, limit: u32) -> PlayersPage {
-    Page::cut(wallets, limit, |last| PlayerCursor {
+    ListPage::cut(wallets, limit, |last| PlayerCursor {
         open_id: last.open_id.clone(),
         app_id: last.app_id.clone(),
     })

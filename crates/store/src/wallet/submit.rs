@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::error::Result;
 use crate::store::Store;
-use crate::wallet_writer::Writers;
+use crate::wallet_writer::WalletWriters;
 
 impl Store {
     /// Carries out a request, a change exactly once for each `biz_no` of an app. The work belongs to a writer, so
@@ -51,7 +51,7 @@ impl Store {
     /// nothing. It shows the cost of everything around the store.
     #[must_use]
     pub fn answering_at_once(mut self) -> Self {
-        self.writers.replace(Writers::answering_at_once(self.settings.exchange_queue_max, |request| {
+        self.writers.replace(WalletWriters::answering_at_once(self.settings.exchange_queue_max, |request| {
             let reference = request.value().reference.clone();
             WalletOutcome::Done(Receipt { reference, balances: Balances::default(), given_back: None })
         }));

@@ -13,7 +13,7 @@ use crate::error::StoreError;
 pub(super) struct Batch<'a> {
     pub(super) requests: Vec<(AppNo, &'a WalletRequest)>,
     /// Where the keys of each request stand.
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<BatchPlace>,
     /// `(app_no, open_id)`.
     pub(super) wallets: DistinctKeys<'a>,
     /// `(app_no, reference)`: those of the requests, and of the exchanges that cancels name.
@@ -22,7 +22,7 @@ pub(super) struct Batch<'a> {
 
 /// Where the keys of a request stand in [`Batch::wallets`] and [`Batch::numbers`].
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct BatchPlace {
     pub(super) wallet: usize,
     pub(super) number: usize,
     /// The exchange that a cancel names.
@@ -83,7 +83,7 @@ pub(super) struct Rows {
 
 /// The decision about one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Decision {
     /// The answer after the commit.
     Answer(WalletOutcome),
     /// The wallet is held, or the request asks for what this batch writes. It must be tried again.
@@ -119,7 +119,7 @@ pub(super) struct WalletUpdate {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Decisions {
     /// One for each request, in their order.
-    pub(super) verdicts: Vec<Verdict>,
+    pub(super) verdicts: Vec<Decision>,
     /// In the order of their references.
     pub(super) rows: Vec<NewRow>,
     /// In the order of their keys.
@@ -130,8 +130,8 @@ impl Decisions {
     /// The outcomes of changes whose wallets were locked without skipping any.
     pub(super) fn outcomes(self) -> Result<Vec<WalletOutcome>, StoreError> {
         let outcome = |verdict| match verdict {
-            Verdict::Answer(outcome) => Ok(outcome),
-            Verdict::SetAside | Verdict::NeedsLock => Err(StoreError::Again),
+            Decision::Answer(outcome) => Ok(outcome),
+            Decision::SetAside | Decision::NeedsLock => Err(StoreError::Again),
         };
         self.verdicts.into_iter().map(outcome).collect()
     }
@@ -147,7 +147,7 @@ impl<'a> Batch<'a> {
         let (number_of, targets) = number_of.split_at(requests.len());
         let mut targets = targets.iter().copied();
         let places = requests.iter().zip(wallet_of).zip(number_of);
-        let places = places.map(|(((_, asked), wallet), number)| Place {
+        let places = places.map(|(((_, asked), wallet), number)| BatchPlace {
             wallet,
             number: *number,
             target: asked.target().and_then(|_| targets.next()),

@@ -186,7 +186,7 @@ impl<'a> Columns<'a> {
 }
 
 /// The events of one app and type.
-struct OutboxRow {
+struct WalletOutboxRow {
     app_no: i32,
     event_type: EventType,
     count: i32,
@@ -194,7 +194,7 @@ struct OutboxRow {
 }
 
 /// One event for each new ledger entry, in rows of one app and type.
-fn outbox(batch: &Batch<'_>, rows: &[NewRow]) -> Vec<OutboxRow> {
+fn outbox(batch: &Batch<'_>, rows: &[NewRow]) -> Vec<WalletOutboxRow> {
     let mut entries: BTreeMap<(i32, EventType), Vec<(WalletNo, i64)>> = BTreeMap::new();
     for row in rows {
         if let (Some((seq, _)), Some(event_type)) = (row.entry, EventType::of_entry(row.kind)) {
@@ -203,7 +203,7 @@ fn outbox(batch: &Batch<'_>, rows: &[NewRow]) -> Vec<OutboxRow> {
         }
     }
     let rows = entries.iter().flat_map(|(&(app_no, event_type), entries)| {
-        EventKeys::in_rows(entries, EventKeys::Entries).map(move |(count, keys)| OutboxRow {
+        EventKeys::in_rows(entries, EventKeys::Entries).map(move |(count, keys)| WalletOutboxRow {
             app_no,
             event_type,
             count,

@@ -11,13 +11,13 @@ use tokio::time::Instant;
 
 use super::batch::{Batch, ExchangeDetail, WalletState};
 use super::columns::Columns;
-use super::known::Known;
+use super::known::ReadRows;
 use super::record::Record;
 use crate::engine::Engine;
 use crate::writer::SessionFault;
 
 /// A database in which a writer opens sessions.
-pub(super) trait Database: Clone {
+pub(super) trait WriterDatabase: Clone {
     /// Sends the statements of a session.
     type Client: DatabaseClient;
     /// Drives a session while it is polled. It ends with the session, and returns the fault.
@@ -55,7 +55,7 @@ pub(super) trait DatabaseClient {
     async fn roll_back(&self) -> Result<(), SessionFault>;
 
     /// Reads wallets and records of a batch in one snapshot. It locks nothing.
-    async fn read(&self, batch: &Batch<'_>, discards_plans: bool) -> Result<Known, SessionFault>;
+    async fn read(&self, batch: &Batch<'_>, discards_plans: bool) -> Result<ReadRows, SessionFault>;
 
     /// Locks the wallets of a batch in the order of their keys, and reads them. With `skips_held`
     /// it skips wallets that another session has locked.

@@ -8,7 +8,7 @@ use domain::wallet::{
     PurseChange, Refused, WalletOutcome,
 };
 
-use super::batch::{Batch, Decisions, NewRow, OpenWallet, Rows, Verdict, WalletState, WalletUpdate};
+use super::batch::{Batch, Decision, Decisions, NewRow, OpenWallet, Rows, WalletState, WalletUpdate};
 use super::record::Record;
 
 impl Batch<'_> {
@@ -43,7 +43,7 @@ struct Books<'b, 'a> {
 }
 
 impl<'b> Books<'b, '_> {
-    fn decide(&mut self, position: usize) -> Verdict {
+    fn decide(&mut self, position: usize) -> Decision {
         match &self.batch.requests[position].1.action {
             Action::Change(change) => self.change(position, change),
             Action::Balance => self.balance(position),
@@ -52,19 +52,19 @@ impl<'b> Books<'b, '_> {
     }
 
     /// A change: its reference, `ts`, the wallet, and what the change itself needs.
-    fn change(&mut self, position: usize, change: &Change) -> Verdict {
+    fn change(&mut self, position: usize, change: &Change) -> Decision {
         let request = self.batch.requests[position].1;
         let place = self.batch.places[position];
         let wallet = self.wallets[place.wallet];
         if let Some(record) = &self.records[place.number] {
-            return Verdict::Answer(record.answer(wallet.wallet_no(), request, change));
+            return Decision::Answer(record.answer(wallet.wallet_no(), request, change));
         }
         if !request.is_fresh {
             return refused(Refused::TsOutsideWindow);
         }
         let wallet = match wallet {
             WalletState::Unknown => return refused(Refused::UnknownWallet),
-            WalletState::Held(_) => return Verdict::SetAside,
+            WalletState::Held(_) => return Decision::SetAside,
             WalletState::Open(wallet) => wallet,
         };
         let (purses, remaining) = match self.changed_purses(position, &wallet, change) {
@@ -107,19 +107,19 @@ impl<'b> Books<'b, '_> {
     }
 
     /// A balance: `ts`, the wallet.
-    fn balance(&self, position: usize) -> Verdict {
+    fn balance(&self, position: usize) -> Decision {
         if !self.batch.requests[position].1.is_fresh {
             return refused(Refused::TsOutsideWindow);
         }
         match self.wallets[self.batch.places[position].wallet] {
             WalletState::Unknown => refused(Refused::UnknownWallet),
-            WalletState::Held(_) => Verdict::SetAside,
-            WalletState::Open(wallet) => Verdict::Answer(WalletOutcome::Balance(wallet.balances)),
+            WalletState::Held(_) => Decision::SetAside,
+            WalletState::Open(wallet) => Decision::Answer(WalletOutcome::Balance(wallet.balances)),
         }
     }
 
     /// A query: `ts`, the wallet, the reference. It uses no reference, but it can close an unknown one.
-    fn query(&mut self, position: usize, closes: bool) -> Verdict {
+    fn query(&mut self, position: usize, closes: bool) -> Decision {
         if !self.batch.requests[position].1.is_fresh {
             return refused(Refused::TsOutsideWindow);
         }
@@ -131,13 +131,13 @@ impl<'b> Books<'b, '_> {
         if let Some(record) = &self.records[place.number] {
             return self.show(position, record);
         }
-        let WalletState::Open(wallet) = wallet else { return Verdict::SetAside };
+        let WalletState::Open(wallet) = wallet else { return Decision::SetAside };
         if closes {
             return self.close(position, wallet);
         }
         // A transaction that has not committed may use the number. It holds the wallet.
         if !self.read.are_locked {
-            return Verdict::NeedsLock;
+            return Decision::NeedsLock;
         }
         refused(Refused::UnknownNumber)
     }
@@ -150,7 +150,7 @@ impl<'b> Books<'b, '_> {
         kind: ReferenceKind,
         change: PurseChange,
         remaining: Option<i64>,
-    ) -> Verdict {
+    ) -> Decision {
         wallet.balances = change.after;
         wallet.entry_count += 1;
         let (app_no, request) = self.batch.requests[position];
@@ -175,11 +175,11 @@ impl<'b> Books<'b, '_> {
         let receipt = record.receipt(request);
         self.wallets[self.batch.places[position].wallet] = WalletState::Open(wallet);
         self.write(position, record, Some((wallet.entry_count, wallet.chain_hash)), change, remaining);
-        Verdict::Answer(WalletOutcome::Done(receipt))
+        Decision::Answer(WalletOutcome::Done(receipt))
     }
 
     /// Closes the unused number of a query.
-    fn close(&mut self, position: usize, wallet: OpenWallet) -> Verdict {
+    fn close(&mut self, position: usize, wallet: OpenWallet) -> Decision {
         let nothing = PurseChange { free_change: 0, charge_change: 0, after: Balances::default() };
         let request = self.batch.requests[position].1;
         let record = Record::new(request, wallet.wallet_no, ReferenceKind::Closed, nothing, None, self.at);
@@ -189,11 +189,11 @@ impl<'b> Books<'b, '_> {
             change: None,
         };
         self.write(position, record, None, nothing, None);
-        Verdict::Answer(WalletOutcome::Number(Box::new(state)))
+        Decision::Answer(WalletOutcome::Number(Box::new(state)))
     }
 
     /// Shows what a known number was used for.
-    fn show(&self, position: usize, record: &Record<'_>) -> Verdict {
+    fn show(&self, position: usize, record: &Record<'_>) -> Decision {
         let request = self.batch.requests[position].1;
         let wallet = self.wallets[self.batch.places[position].wallet];
         if wallet.wallet_no() != Some(record.wallet_no) {
@@ -205,7 +205,7 @@ impl<'b> Books<'b, '_> {
             (ReferenceKind::Cancel, Some(of)) => Some(NumberKind::Cancel { of: of.to_string() }),
             (ReferenceKind::Exchange, _) => match &self.read.details[position] {
                 // This batch writes the exchange.
-                None => return Verdict::SetAside,
+                None => return Decision::SetAside,
                 Some(detail) => Some(NumberKind::Exchange {
                     product_name: detail.product_name.clone(),
                     remaining: detail.remaining,
@@ -224,7 +224,7 @@ impl<'b> Books<'b, '_> {
             zone_id: record.zone_id.as_deref().unwrap_or_default().to_owned(),
         });
         let (reference, created_at) = (request.reference.clone(), unix_millis(record.at));
-        Verdict::Answer(WalletOutcome::Number(Box::new(NumberState { reference, created_at, change })))
+        Decision::Answer(WalletOutcome::Number(Box::new(NumberState { reference, created_at, change })))
     }
 
     /// The exchange of this wallet that a cancel names.
@@ -261,8 +261,8 @@ impl<'b> Books<'b, '_> {
     }
 }
 
-fn refused(why: Refused) -> Verdict {
-    Verdict::Answer(WalletOutcome::Refused(why))
+fn refused(why: Refused) -> Decision {
+    Decision::Answer(WalletOutcome::Refused(why))
 }
 
 /// The wallets that have changed.

@@ -11,21 +11,21 @@ use tokio_postgres::types::ToSql;
 
 use super::batch::{Batch, ExchangeDetail, WalletState};
 use super::columns::Columns;
-use super::database::{Database, DatabaseClient};
-use super::known::Known;
+use super::database::{DatabaseClient, WriterDatabase};
+use super::known::ReadRows;
 use super::record::Record;
 use super::rows;
-use super::statements::{PreparedStatements, Writing};
+use super::statements::{WalletStatements, Writing};
 use crate::engine::Engine;
 use crate::writer::{Connection, Opening, SessionFault, answered, connect, drive, execute, fault};
 
 /// A session with its prepared statements.
 pub(super) struct PostgresClient {
     client: tokio_postgres::Client,
-    statements: PreparedStatements,
+    statements: WalletStatements,
 }
 
-impl Database for Opening {
+impl WriterDatabase for Opening {
     type Client = PostgresClient;
     type Connection = Connection;
 
@@ -34,7 +34,7 @@ impl Database for Opening {
         let engine = self.engine.get();
         let preparing = async {
             execute(&client, &self.settings(engine)).await?;
-            PreparedStatements::prepare(&client, engine).await.map_err(|error| fault(&error))
+            WalletStatements::prepare(&client, engine).await.map_err(|error| fault(&error))
         };
         let statements = drive(&mut connection, self.pause(self.answer_timeout()), preparing).await?;
         Ok((PostgresClient { client, statements }, connection))
@@ -70,7 +70,7 @@ impl DatabaseClient for PostgresClient {
         execute(&self.client, "ROLLBACK").await
     }
 
-    async fn read(&self, batch: &Batch<'_>, discards_plans: bool) -> Result<Known, SessionFault> {
+    async fn read(&self, batch: &Batch<'_>, discards_plans: bool) -> Result<ReadRows, SessionFault> {
         let app_nos: Vec<i32> = batch.lookups().map(|(wallet, _)| batch.wallets.app_nos[wallet]).collect();
         let open_ids: Vec<&str> = batch.lookups().map(|(wallet, _)| batch.wallets.names[wallet]).collect();
         let numbers: Vec<&str> = batch.lookups().map(|(_, number)| batch.numbers.names[number]).collect();

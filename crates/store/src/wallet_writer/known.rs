@@ -10,7 +10,7 @@ use crate::error::StoreError;
 use crate::writer::SessionFault;
 
 /// The database's rows of a batch, and the time of the read.
-pub(super) struct Known {
+pub(super) struct ReadRows {
     pub(super) rows: Rows,
     pub(super) at: OffsetDateTime,
 }
@@ -25,7 +25,7 @@ pub(super) struct LockedRows {
     pub(super) existing: Vec<(usize, WalletNo)>,
 }
 
-impl Known {
+impl ReadRows {
     pub(super) fn nothing(batch: &Batch<'_>) -> Self {
         let rows = Rows {
             wallets: vec![WalletState::Unknown; batch.wallets.names.len()],

@@ -32,4 +32,4 @@ pub(super) use nodes::NodeWriters;
 pub(super) use operators::{change, plan_by_keys};
 
 /// The writers of wallets.
-pub(super) type Writers = writer::Writers<Signed<WalletRequest>, WalletOutcome>;
+pub(super) type WalletWriters = writer::Writers<Signed<WalletRequest>, WalletOutcome>;

@@ -13,7 +13,7 @@ use sqlx::{Connection as _, PgConnection, PgPool};
 use telemetry::metrics::ExchangeMetrics;
 use tokio::time::{Instant, timeout};
 
-use super::Writers;
+use super::WalletWriters;
 use super::work::WalletWork;
 use crate::counts::Replays;
 use crate::engine::{Engine, node_of};
@@ -35,8 +35,8 @@ pub(crate) struct NodeWriters {
     metrics: ExchangeMetrics,
     replays: Replays,
     /// They speak to the address of the database.
-    first: Writers,
-    of_nodes: Arc<Mutex<HashMap<Address, Writers>>>,
+    first: WalletWriters,
+    of_nodes: Arc<Mutex<HashMap<Address, WalletWriters>>>,
     /// The node of each app. `None` when this process does not reach it.
     nodes: Arc<LookUpCache<AppNo, Option<Address>>>,
 }
@@ -49,7 +49,7 @@ impl NodeWriters {
         metrics: &ExchangeMetrics,
         replays: &Replays,
     ) -> Result<Self> {
-        let first = Writers::start(count, queue_max, |queue| {
+        let first = WalletWriters::start(count, queue_max, |queue| {
             keep_writing(Writer::new(queue, WalletWork::new(opening, metrics, replays)))
         })?;
         Ok(Self {
@@ -69,12 +69,18 @@ impl NodeWriters {
     }
 
     /// For benchmarks: writers that answer at once.
-    pub(crate) fn replace(&mut self, writers: Writers) {
+    pub(crate) fn replace(&mut self, writers: WalletWriters) {
         self.first = writers;
     }
 
     /// The writers that speak to the node of an app, or through the coordinator when the node is not known.
-    pub(crate) async fn of(&self, app_no: AppNo, pool: &PgPool, now: Duration, deadline: Instant) -> Writers {
+    pub(crate) async fn of(
+        &self,
+        app_no: AppNo,
+        pool: &PgPool,
+        now: Duration,
+        deadline: Instant,
+    ) -> WalletWriters {
         if self.opening.engine.get() == Engine::Postgres {
             return self.first.clone();
         }

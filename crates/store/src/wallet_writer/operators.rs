@@ -14,7 +14,7 @@ use time::OffsetDateTime;
 
 use super::batch::Batch;
 use super::columns::{Columns, Items};
-use super::known::{Known, LockedRows};
+use super::known::{LockedRows, ReadRows};
 use super::{rows, statements};
 use crate::engine::Engine;
 use crate::error::{Result, StoreError};
@@ -73,7 +73,7 @@ pub(crate) async fn change(
         records: rows::records::<PgRow>(&recorded).map_err(store_error)?,
         at,
     };
-    let known = Known::of_locked(&batch, rows).map_err(store_error)?;
+    let known = ReadRows::of_locked(&batch, rows).map_err(store_error)?;
     let decisions = batch.decide(&known.rows, known.at());
     if !decisions.rows.is_empty() {
         let columns = Columns::new(&batch, &decisions, known.at, Items::default());

@@ -11,7 +11,7 @@ use domain::wallet::{
 };
 use time::OffsetDateTime;
 
-use super::rows::Columns;
+use super::rows::ColumnReader;
 
 /// What a reference was used for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,12 +101,12 @@ impl<'b> Record<'b> {
 
 impl Record<'static> {
     /// Whether a row has a record. `None` when the row is damaged.
-    pub(super) fn is_in(row: &impl Columns) -> Option<bool> {
+    pub(super) fn is_in(row: &impl ColumnReader) -> Option<bool> {
         Some(row.column::<Option<i64>>("record_wallet_no")?.is_some())
     }
 
     /// The record in a row. `None` when the row is damaged.
-    pub(super) fn read(row: &impl Columns) -> Option<Self> {
+    pub(super) fn read(row: &impl ColumnReader) -> Option<Self> {
         let text = |name| Some(row.column::<Option<String>>(name)?.map(Cow::Owned));
         let pay_priority = match row.column::<Option<i16>>("pay_priority")? {
             Some(code) => Some(PayPriority::from_code(code)?),

@@ -9,7 +9,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
 use super::batch::{Batch, ExchangeDetail, OpenWallet, WalletState};
-use super::known::{Known, damaged};
+use super::known::{ReadRows, damaged};
 use super::record::Record;
 use crate::writer::SessionFault;
 
@@ -17,14 +17,14 @@ use crate::writer::SessionFault;
 const CANCELS_SHOWN_MAX: usize = 100;
 
 /// The columns of a row of either driver. The writers use tokio-postgres, and operators' changes use sqlx.
-pub(super) trait Columns {
+pub(super) trait ColumnReader {
     /// The column of this name, if it has this type.
     fn column<'r, T>(&'r self, name: &str) -> Option<T>
     where
         T: FromSql<'r> + sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres>;
 }
 
-impl Columns for Row {
+impl ColumnReader for Row {
     fn column<'r, T>(&'r self, name: &str) -> Option<T>
     where
         T: FromSql<'r> + sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres>,
@@ -33,7 +33,7 @@ impl Columns for Row {
     }
 }
 
-impl Columns for PgRow {
+impl ColumnReader for PgRow {
     fn column<'r, T>(&'r self, name: &str) -> Option<T>
     where
         T: FromSql<'r> + sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres>,
@@ -43,14 +43,14 @@ impl Columns for PgRow {
 }
 
 /// The position of a row's key in the batch.
-fn position(row: &impl Columns) -> Option<usize> {
+fn position(row: &impl ColumnReader) -> Option<usize> {
     // WITH ORDINALITY counts from 1.
     usize::try_from(row.column::<i64>("position")?.checked_sub(1)?).ok()
 }
 
-/// From the rows of [`super::statements::PreparedStatements::read`], one for each number of a request.
-pub(super) fn known(batch: &Batch<'_>, rows: &[Row]) -> Result<Known, SessionFault> {
-    let (mut known, lookups) = (Known::nothing(batch), batch.lookups().collect::<Vec<_>>());
+/// From the rows of [`super::statements::WalletStatements::read`], one for each number of a request.
+pub(super) fn known(batch: &Batch<'_>, rows: &[Row]) -> Result<ReadRows, SessionFault> {
+    let (mut known, lookups) = (ReadRows::nothing(batch), batch.lookups().collect::<Vec<_>>());
     for row in rows {
         let lookup = position(row).and_then(|position| lookups.get(position));
         let (place_of_wallet, place_of_number) = *lookup.ok_or_else(|| damaged("wallets"))?;
@@ -67,30 +67,30 @@ pub(super) fn known(batch: &Batch<'_>, rows: &[Row]) -> Result<Known, SessionFau
     Ok(known)
 }
 
-/// From the rows of [`super::statements::PreparedStatements::lock`].
-pub(super) fn wallets<R: Columns>(rows: &[R]) -> Result<Vec<(usize, WalletState)>, SessionFault> {
+/// From the rows of [`super::statements::WalletStatements::lock`].
+pub(super) fn wallets<R: ColumnReader>(rows: &[R]) -> Result<Vec<(usize, WalletState)>, SessionFault> {
     rows.iter().map(|row| position(row).zip(wallet(row)).ok_or_else(|| damaged("wallets"))).collect()
 }
 
 /// From the rows of [`super::statements::EXISTING`].
-pub(super) fn existing<R: Columns>(rows: &[R]) -> Result<Vec<(usize, WalletNo)>, SessionFault> {
+pub(super) fn existing<R: ColumnReader>(rows: &[R]) -> Result<Vec<(usize, WalletNo)>, SessionFault> {
     let existing = |row: &R| Some((position(row)?, WalletNo(row.column("wallet_no")?)));
     rows.iter().map(|row| existing(row).ok_or_else(|| damaged("wallets"))).collect()
 }
 
-/// From the rows of [`super::statements::PreparedStatements::records`].
-pub(super) fn records<R: Columns>(rows: &[R]) -> Result<Vec<(usize, Record<'static>)>, SessionFault> {
+/// From the rows of [`super::statements::WalletStatements::records`].
+pub(super) fn records<R: ColumnReader>(rows: &[R]) -> Result<Vec<(usize, Record<'static>)>, SessionFault> {
     let record = |row: &R| position(row).zip(Record::read(row));
     rows.iter().map(|row| record(row).ok_or_else(|| damaged("ledger_entries"))).collect()
 }
 
-/// From the rows of [`super::statements::PreparedStatements::details`].
+/// From the rows of [`super::statements::WalletStatements::details`].
 pub(super) fn details(rows: &[Row]) -> Result<Vec<(usize, ExchangeDetail)>, SessionFault> {
     rows.iter().map(|row| position(row).zip(detail(row)).ok_or_else(|| damaged("ledger_entries"))).collect()
 }
 
 /// The wallet in the columns that [`super::statements`] names.
-fn wallet(row: &impl Columns) -> Option<WalletState> {
+fn wallet(row: &impl ColumnReader) -> Option<WalletState> {
     let wallet_no = WalletNo(row.column("wallet_no")?);
     let balances = Balances::new(row.column("free_balance")?, row.column("charge_balance")?).ok()?;
     let chain_hash = ChainHash::try_from(row.column::<&[u8]>("chain_hash")?).ok()?;

@@ -9,15 +9,15 @@ use futures_util::future::{join, join5};
 
 use super::batch::{Batch, Decisions, ExchangeDetail};
 use super::columns::{Columns, Items};
-use super::database::{Database, DatabaseClient};
-use super::known::{Known, LockedRows};
+use super::database::{DatabaseClient, WriterDatabase};
+use super::known::{LockedRows, ReadRows};
 use crate::writer::{PlansMade, SessionFault};
 
 /// How many stored items a session remembers. It limits the memory (some 2 MB).
 const ITEMS_REMEMBERED_MAX: usize = 32_768;
 
 /// A session. Between two batches it is outside any transaction.
-pub(super) struct Session<D: Database> {
+pub(super) struct Session<D: WriterDatabase> {
     database: D,
     client: D::Client,
     connection: D::Connection,
@@ -25,7 +25,7 @@ pub(super) struct Session<D: Database> {
     items: StoredItems,
 }
 
-impl<D: Database> Session<D> {
+impl<D: WriterDatabase> Session<D> {
     /// Connects and prepares the statements.
     pub(super) async fn open(database: &D) -> Result<Self, SessionFault> {
         let (client, connection) = database.connect().await?;
@@ -44,7 +44,7 @@ impl<D: Database> Session<D> {
     }
 
     /// Reads the rows of the batch without a lock. [`Session::write`] detects a later change.
-    pub(super) async fn read(&mut self, batch: &Batch<'_>) -> Result<Known, SessionFault> {
+    pub(super) async fn read(&mut self, batch: &Batch<'_>) -> Result<ReadRows, SessionFault> {
         let discards_plans = self.plans.are_outdated(self.database.now());
         let Self { database, client, connection, .. } = self;
         let reading = async {
@@ -59,7 +59,7 @@ impl<D: Database> Session<D> {
     pub(super) async fn write(
         &mut self,
         batch: &Batch<'_>,
-        known: &Known,
+        known: &ReadRows,
         decisions: &Decisions,
     ) -> Result<(), SessionFault> {
         let columns = Columns::new(batch, decisions, known.at, self.items.missing(batch, decisions));
@@ -72,7 +72,11 @@ impl<D: Database> Session<D> {
 
     /// Begins a transaction, locks the wallets of the batch and reads its records. With
     /// `skips_held` it skips wallets that another session has locked.
-    pub(super) async fn begin(&mut self, batch: &Batch<'_>, skips_held: bool) -> Result<Known, SessionFault> {
+    pub(super) async fn begin(
+        &mut self,
+        batch: &Batch<'_>,
+        skips_held: bool,
+    ) -> Result<ReadRows, SessionFault> {
         let discards_plans = self.plans.are_outdated(self.database.now());
         let Self { database, client, connection, .. } = self;
         // They are polled from left to right. Each is sent at its first poll.
@@ -90,7 +94,7 @@ impl<D: Database> Session<D> {
             let (wallets, at, records, details) = (wallets?, at?, records?, details?);
             let are_all_locked = wallets.len() == batch.wallets.names.len();
             let existing = if are_all_locked { Vec::new() } else { client.existing(batch).await? };
-            Known::of_locked(batch, LockedRows { wallets, at, records, existing })?
+            ReadRows::of_locked(batch, LockedRows { wallets, at, records, existing })?
                 .with_details(batch, details)
         };
         let known = drive(database, connection, work).await;
@@ -108,7 +112,7 @@ impl<D: Database> Session<D> {
     pub(super) async fn commit(
         &mut self,
         batch: &Batch<'_>,
-        known: &Known,
+        known: &ReadRows,
         decisions: &Decisions,
     ) -> Result<(), SessionFault> {
         let Self { database, client, connection, items, .. } = self;
@@ -177,7 +181,7 @@ async fn details<C: DatabaseClient>(
 }
 
 /// Drives the session until `work` has ended.
-async fn drive<D: Database, T>(
+async fn drive<D: WriterDatabase, T>(
     database: &D,
     connection: &mut D::Connection,
     work: impl Future<Output = Result<T, SessionFault>>,

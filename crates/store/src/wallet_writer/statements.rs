@@ -190,7 +190,7 @@ fn fill(engine: Engine, parameter: u8, sql: &str) -> String {
 }
 
 /// The prepared statements of a session.
-pub(super) struct PreparedStatements {
+pub(super) struct WalletStatements {
     pub(super) read: Statement,
     pub(super) lock: Statement,
     pub(super) lock_skipping_held: Statement,
@@ -233,7 +233,7 @@ impl Writing {
     }
 }
 
-impl PreparedStatements {
+impl WalletStatements {
     /// Prepares the statements, which checks them against the schema.
     pub(super) async fn prepare(client: &Client, engine: Engine) -> Result<Self, Error> {
         let read = format!(

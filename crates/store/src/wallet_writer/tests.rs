@@ -14,7 +14,7 @@ use proptest::prelude::*;
 
 use crate::engine::Engine;
 
-use super::batch::{Batch, Decisions, ExchangeDetail, NewRow, OpenWallet, Rows, Verdict, WalletState};
+use super::batch::{Batch, Decision, Decisions, ExchangeDetail, NewRow, OpenWallet, Rows, WalletState};
 use super::record::Record;
 use super::statements;
 
@@ -471,7 +471,7 @@ proptest! {
                 asked.into_iter().map(|asked| (asked.app_no(), asked.request())).collect();
             let batch = Batch::new(asked.iter().map(|(app_no, request)| (*app_no, request)).collect());
             let mut decisions = batch.decide(&batched.rows(&batch, false), AT);
-            if decisions.verdicts.contains(&Verdict::NeedsLock) {
+            if decisions.verdicts.contains(&Decision::NeedsLock) {
                 decisions = batch.decide(&batched.rows(&batch, true), AT);
             }
             let mut before = batched.clone();
@@ -481,13 +481,13 @@ proptest! {
                 let mut earlier = || matches!(request.action, Action::Query { .. }).then(|| before.read(*app_no, request));
                 match verdict {
                     // The next batch shows what this one writes.
-                    Verdict::SetAside => {
+                    Decision::SetAside => {
                         let is_new = !before.used.contains_key(&(app_no.0, request.reference.clone()));
                         prop_assert!(is_new && matches!(expected, WalletOutcome::Number(_)));
                     }
                     // A query may show an exchange as it was before the cancels of its batch.
-                    Verdict::Answer(outcome) if outcome != expected => prop_assert_eq!(Some(outcome), earlier()),
-                    verdict => prop_assert_eq!(verdict, Verdict::Answer(expected)),
+                    Decision::Answer(outcome) if outcome != expected => prop_assert_eq!(Some(outcome), earlier()),
+                    verdict => prop_assert_eq!(verdict, Decision::Answer(expected)),
                 }
             }
             prop_assert_eq!(&batched.wallets, &single.wallets);
@@ -523,13 +523,13 @@ fn a_held_wallet_sets_aside_what_needs_it_and_nothing_else() {
     let mut rows = model.rows(&batch, true);
     rows.wallets[0] = WalletState::Held(WalletNo(0));
     let decisions = batch.decide(&rows, AT);
-    assert!(decisions.verdicts[..5].iter().all(|verdict| *verdict == Verdict::SetAside), "{decisions:?}");
+    assert!(decisions.verdicts[..5].iter().all(|verdict| *verdict == Decision::SetAside), "{decisions:?}");
     assert_eq!(
         decisions.verdicts[5..],
         [
-            Verdict::Answer(WalletOutcome::Replayed(receipt)),
-            Verdict::Answer(WalletOutcome::Refused(Refused::TsOutsideWindow)),
-            Verdict::Answer(WalletOutcome::Balance(Balances::new(0, 9).unwrap())),
+            Decision::Answer(WalletOutcome::Replayed(receipt)),
+            Decision::Answer(WalletOutcome::Refused(Refused::TsOutsideWindow)),
+            Decision::Answer(WalletOutcome::Balance(Balances::new(0, 9).unwrap())),
         ]
     );
     assert_eq!((decisions.rows.len(), decisions.wallets.len()), (0, 0));
@@ -548,9 +548,12 @@ fn an_expired_record_wins_over_other_content_but_a_ref_never_expires() {
             let mut rows = model.rows(&batch, false);
             rows.records[0].as_mut().unwrap().is_expired = true;
             let verdict = batch.decide(&rows, AT).verdicts.remove(0);
-            let is_replay = matches!(verdict, Verdict::Answer(WalletOutcome::Replayed(_)));
+            let is_replay = matches!(verdict, Decision::Answer(WalletOutcome::Replayed(_)));
             assert_eq!(is_replay, kind == Kind::Credit && is_first, "{verdict:?}");
-            assert!(is_replay || verdict == Verdict::Answer(WalletOutcome::Refused(expected)), "{verdict:?}");
+            assert!(
+                is_replay || verdict == Decision::Answer(WalletOutcome::Refused(expected)),
+                "{verdict:?}"
+            );
         }
     }
 }
@@ -561,8 +564,8 @@ fn an_unknown_number_is_told_only_while_the_wallet_is_locked() {
     let query = request(Kind::Query, 1, 0, true);
     let batch = Batch::new(vec![(AppNo(0), &query)]);
     let verdict = |are_locked| batch.decide(&model.rows(&batch, are_locked), AT).verdicts.remove(0);
-    assert_eq!(verdict(false), Verdict::NeedsLock);
-    assert_eq!(verdict(true), Verdict::Answer(WalletOutcome::Refused(Refused::UnknownNumber)));
+    assert_eq!(verdict(false), Decision::NeedsLock);
+    assert_eq!(verdict(true), Decision::Answer(WalletOutcome::Refused(Refused::UnknownNumber)));
 }
 
 #[test]

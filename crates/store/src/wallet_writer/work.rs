@@ -8,28 +8,28 @@ use domain::wallet::{WalletOutcome, WalletRequest};
 use telemetry::metrics::{BatchRetry, ExchangeMetrics};
 use tokio::time::Instant;
 
-use super::batch::{Batch, Verdict};
-use super::database::Database;
+use super::batch::{Batch, Decision};
+use super::database::WriterDatabase;
 use super::session::Session;
 use crate::counts::Replays;
 use crate::engine::Engine;
 use crate::writer::{Locking, SessionFault, Spans, Work};
 
 /// A writer's session, and what it counts.
-pub(super) struct WalletWork<D: Database> {
+pub(super) struct WalletWork<D: WriterDatabase> {
     database: D,
     session: Option<Session<D>>,
     metrics: ExchangeMetrics,
     replays: Replays,
 }
 
-impl<D: Database> WalletWork<D> {
+impl<D: WriterDatabase> WalletWork<D> {
     pub(super) fn new(database: &D, metrics: &ExchangeMetrics, replays: &Replays) -> Self {
         Self { database: database.clone(), session: None, metrics: metrics.clone(), replays: replays.clone() }
     }
 }
 
-impl<D: Database> Work for WalletWork<D> {
+impl<D: WriterDatabase> Work for WalletWork<D> {
     type Request = Signed<WalletRequest>;
     type Outcome = WalletOutcome;
 
@@ -52,7 +52,7 @@ impl<D: Database> Work for WalletWork<D> {
         if locking == Locking::None {
             let known = session.read(&batch).await?;
             let decisions = batch.decide(&known.rows, known.at());
-            if !decisions.verdicts.contains(&Verdict::NeedsLock) {
+            if !decisions.verdicts.contains(&Decision::NeedsLock) {
                 if !decisions.rows.is_empty() {
                     session.write(&batch, &known, &decisions).await?;
                 }
@@ -111,10 +111,10 @@ impl<D: Database> Work for WalletWork<D> {
 }
 
 /// `None` is a request that was set aside.
-fn outcomes(verdicts: Vec<Verdict>) -> Vec<Option<WalletOutcome>> {
+fn outcomes(verdicts: Vec<Decision>) -> Vec<Option<WalletOutcome>> {
     let outcome = |verdict| match verdict {
-        Verdict::Answer(outcome) => Some(outcome),
-        Verdict::SetAside | Verdict::NeedsLock => None,
+        Decision::Answer(outcome) => Some(outcome),
+        Decision::SetAside | Decision::NeedsLock => None,
     };
     verdicts.into_iter().map(outcome).collect()
 }

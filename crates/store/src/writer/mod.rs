@@ -19,7 +19,7 @@ use telemetry::traces::{self, SpanKind, Trace};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use self::queue::{Place, Queue};
+use self::queue::{QueueSlot, QueueSlots};
 use crate::error::{Result, StoreError};
 use crate::transaction::ATTEMPTS_MAX;
 
@@ -105,7 +105,7 @@ pub(crate) enum Locking {
 #[derive(Debug)]
 pub(crate) struct Writers<Q, O> {
     queues: Arc<[mpsc::UnboundedSender<Queued<Q, O>>]>,
-    places: Queue,
+    places: QueueSlots,
 }
 
 impl<Q, O> Clone for Writers<Q, O> {
@@ -123,7 +123,7 @@ pub(crate) struct Queued<Q, O> {
     /// The trace of its request and the time of its arrival in the queue, while traces are collected.
     trace: Option<(Trace, Instant)>,
     /// Its place in the bounded queue, until it is answered.
-    place: Place,
+    place: QueueSlot,
 }
 
 impl<Q, O> Queued<Q, O> {
@@ -152,7 +152,7 @@ impl<Q: Send + 'static, O: Send + 'static> Writers<Q, O> {
         queue_max: usize,
         writing: impl Fn(mpsc::UnboundedReceiver<Queued<Q, O>>) -> F,
     ) -> Result<Self> {
-        Self::start_with(count, Queue::new(queue_max), writing)
+        Self::start_with(count, QueueSlots::new(queue_max), writing)
     }
 
     /// Starts `count` writers more, which share the places of these.
@@ -166,7 +166,7 @@ impl<Q: Send + 'static, O: Send + 'static> Writers<Q, O> {
 
     fn start_with<F: Future<Output = ()> + Send + 'static>(
         count: usize,
-        places: Queue,
+        places: QueueSlots,
         writing: impl Fn(mpsc::UnboundedReceiver<Queued<Q, O>>) -> F,
     ) -> Result<Self> {
         let (writers, queues) = Self::with_places(count.max(1), places);
@@ -182,10 +182,10 @@ impl<Q: Send + 'static, O: Send + 'static> Writers<Q, O> {
         count: usize,
         queue_max: usize,
     ) -> (Self, Vec<mpsc::UnboundedReceiver<Queued<Q, O>>>) {
-        Self::with_places(count, Queue::new(queue_max))
+        Self::with_places(count, QueueSlots::new(queue_max))
     }
 
-    fn with_places(count: usize, places: Queue) -> (Self, Vec<mpsc::UnboundedReceiver<Queued<Q, O>>>) {
+    fn with_places(count: usize, places: QueueSlots) -> (Self, Vec<mpsc::UnboundedReceiver<Queued<Q, O>>>) {
         let (queues, receivers): (Vec<_>, Vec<_>) = (0..count).map(|_| mpsc::unbounded_channel()).unzip();
         (Self { queues: queues.into(), places }, receivers)
     }

@@ -10,32 +10,32 @@ const LEFT_TO_OTHERS: usize = 8;
 
 /// The places. Clones share them.
 #[derive(Debug, Clone)]
-pub(super) struct Queue {
+pub(super) struct QueueSlots {
     max: usize,
-    taken: Arc<Mutex<Taken>>,
+    taken: Arc<Mutex<TakenSlots>>,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
+struct TakenSlots {
     count: usize,
     by_app: HashMap<AppId, usize>,
 }
 
 /// A place of one exchange, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
-    queue: Queue,
+pub(super) struct QueueSlot {
+    queue: QueueSlots,
     app_id: AppId,
 }
 
-impl Queue {
+impl QueueSlots {
     /// Nothing waits. At most `max` exchanges may.
     pub(super) fn new(max: usize) -> Self {
         Self { max, taken: Arc::default() }
     }
 
     /// Takes a place for an exchange of this app; `None` when there is none for it (contract 9.5.1).
-    pub(super) fn take(&self, app_id: &AppId) -> Option<Place> {
+    pub(super) fn take(&self, app_id: &AppId) -> Option<QueueSlot> {
         let mut taken = self.lock();
         let of_app = taken.by_app.get(app_id).copied().unwrap_or(0);
         let is_alone = of_app == taken.count;
@@ -45,7 +45,7 @@ impl Queue {
         }
         taken.count += 1;
         *taken.by_app.entry(app_id.clone()).or_default() += 1;
-        Some(Place { queue: self.clone(), app_id: app_id.clone() })
+        Some(QueueSlot { queue: self.clone(), app_id: app_id.clone() })
     }
 
     /// How many places are free.
@@ -53,19 +53,19 @@ impl Queue {
         self.max - self.lock().count
     }
 
-    fn lock(&self) -> MutexGuard<'_, Taken> {
+    fn lock(&self) -> MutexGuard<'_, TakenSlots> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Place {
+impl QueueSlot {
     /// The app that has the place.
     pub(super) fn app_id(&self) -> &AppId {
         &self.app_id
     }
 }
 
-impl Drop for Place {
+impl Drop for QueueSlot {
     fn drop(&mut self) {
         let mut taken = self.queue.lock();
         taken.count -= 1;
@@ -85,7 +85,7 @@ mod tests {
     /// Contract 9.5.1.
     #[test]
     fn one_app_has_at_most_half_of_the_queue_while_another_waits() {
-        let queue = Queue::new(16);
+        let queue = QueueSlots::new(16);
         let [busy, other] = ["busy", "other"].map(|id| AppId::parse(id).unwrap());
         let fill = |app: &AppId| std::iter::from_fn(|| queue.take(app)).collect::<Vec<_>>();
         let mut of_busy = fill(&busy);
@@ -96,6 +96,6 @@ mod tests {
         assert_eq!(fill(&busy).len(), 1, "half, and no more");
         drop(of_other);
         assert_eq!(fill(&busy).len(), 7, "alone again");
-        assert_eq!(Queue::new(1).take(&busy).map(|place| place.queue.free()), Some(0));
+        assert_eq!(QueueSlots::new(1).take(&busy).map(|place| place.queue.free()), Some(0));
     }
 }

@@ -23,7 +23,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A message to the exporter.
 #[derive(Debug)]
-pub(super) enum Message {
+pub(super) enum ExporterMessage {
     /// The spans of a request.
     Spans(Vec<SpanData>),
     /// Answered when all earlier spans have been sent or dropped.
@@ -67,18 +67,18 @@ impl Exporter {
     }
 
     /// Sends spans until the channel closes.
-    pub(super) async fn run(mut self, mut messages: mpsc::Receiver<Message>) {
+    pub(super) async fn run(mut self, mut messages: mpsc::Receiver<ExporterMessage>) {
         while let Some(first) = messages.recv().await {
             let (mut spans, mut requests, mut waiting) = (Vec::new(), 0, None);
             let gather_until = Instant::now() + GATHER_FOR;
             let mut next = Some(first);
             while let Some(message) = next {
                 match message {
-                    Message::Spans(of_request) => {
+                    ExporterMessage::Spans(of_request) => {
                         spans.extend(of_request);
                         requests += 1;
                     }
-                    Message::Flush(done) => {
+                    ExporterMessage::Flush(done) => {
                         waiting = Some(done);
                         break;
                     }

@@ -45,7 +45,7 @@ async fn end_one(statuses: &'static [u16]) -> (usize, f64, f64) {
     tracer.end(&trace, answered);
     // Not `flush`, which ends after a second: a test waits for the decision.
     let (done, flushed) = oneshot::channel();
-    tracer.queue.send(Message::Flush(done)).await.unwrap();
+    tracer.queue.send(ExporterMessage::Flush(done)).await.unwrap();
     flushed.await.unwrap();
     let families = registry.gather();
     let counted = |outcome: &str| {

@@ -36,27 +36,31 @@ const NOTICES: [(AppAction, &str); 8] = [
 ];
 
 /// What an app's page tells after the command in the field `done` of its address.
-pub(super) fn notice(visit: &ConsoleRequest) -> Option<String> {
-    visit.notice(NOTICES.map(|(action, words)| (action.as_str(), words)))
+pub(super) fn notice(request: &ConsoleRequest) -> Option<String> {
+    request.notice(NOTICES.map(|(action, words)| (action.as_str(), words)))
 }
 
-pub(super) async fn create(visit: ConsoleRequest) -> Answer {
-    let app_id = visit.fields.required("app_id", AppId::parse)?;
-    answer(AppAction::Create, &app_id, &visit).await
+pub(super) async fn create(request: ConsoleRequest) -> Answer {
+    let app_id = request.fields.required("app_id", AppId::parse)?;
+    answer(AppAction::Create, &app_id, &request).await
 }
 
-pub(super) async fn carry_out(action: AppAction, Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
+pub(super) async fn carry_out(
+    action: AppAction,
+    Path(name): Path<String>,
+    request: ConsoleRequest,
+) -> Answer {
     let app_id = AppId::parse(&name).map_err(|_| ConsoleError::no_such_app(&name))?;
-    answer(action, &app_id, &visit).await
+    answer(action, &app_id, &request).await
 }
 
 /// Carries out a command and answers with the app's page, or with the page of a new secret.
-async fn answer(action: AppAction, app_id: &AppId, visit: &ConsoleRequest) -> Answer {
-    let mut operator = visit.operator()?;
+async fn answer(action: AppAction, app_id: &AppId, request: &ConsoleRequest) -> Answer {
+    let mut operator = request.operator()?;
     if CONFIRMED.iter().any(|confirmed| confirmed.action == action) {
-        operator = operator.because(&visit.fields.required("reason", Reason::parse)?);
+        operator = operator.because(&request.fields.required("reason", Reason::parse)?);
     }
-    let command = AppCommand::read(action, &visit.fields)?;
+    let command = AppCommand::read(action, &request.fields)?;
     let path = format!("/console/apps/{app_id}");
     let rotation = match action {
         AppAction::RotatePayKey => Some(format!("{path}/rotate-pay-key")),
@@ -65,9 +69,9 @@ async fn answer(action: AppAction, app_id: &AppId, visit: &ConsoleRequest) -> An
     };
     let secrets_page = |title: &'static str, secrets: &[_], what_next: &[_]| {
         ShownOnce { owner: ("App", app_id.as_str(), &path), secrets, what_next, rotation: rotation.clone() }
-            .render(visit, Section::APPS, title)
+            .render(request, Section::APPS, title)
     };
-    match visit.state.store.carry_out(&operator, app_id, command).await? {
+    match request.state.store.carry_out(&operator, app_id, command).await? {
         AppReport::Created(NewAppSecrets { pay_key, app_secret, .. }) => secrets_page(
             "Keys of the new app",
             &[("Pay key", pay_key), ("App secret", app_secret)],
@@ -163,7 +167,7 @@ const CONFIRMED: [Confirmed; 4] = [
 /// A page that shows what a command will do, and asks for a reason.
 #[derive(Template)]
 #[template(path = "app_confirm.html")]
-struct ConfirmPage<'a> {
+struct AppChangePage<'a> {
     page: Page<'a>,
     app_id: &'a AppId,
     confirmed: &'a Confirmed,
@@ -178,15 +182,15 @@ pub(super) fn kind_in_words(key: &AppKey) -> String {
     said(&if key.kind == KeyKind::PayKey.as_str() { text!("Pay key") } else { text!("App secret") })
 }
 
-pub(super) async fn confirm(action: AppAction, Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
-    let app = find(&visit.state, &name).await?;
+pub(super) async fn confirm(action: AppAction, Path(name): Path<String>, request: ConsoleRequest) -> Answer {
+    let app = find(&request.state, &name).await?;
     let confirmed = CONFIRMED.iter().find(|confirmed| confirmed.action == action);
     let confirmed = confirmed.ok_or_else(|| ConsoleError::no_such_app(&name))?;
     let kind = if action == AppAction::RotatePayKey { KeyKind::PayKey } else { KeyKind::AppSecret };
     let mut keys = app.keys.iter().filter(|key| key.kind == kind.as_str() && key.valid);
     let rotates = matches!(action, AppAction::RotatePayKey | AppAction::RotateSecret);
-    render(&ConfirmPage {
-        page: visit.page(Section::APPS, text!("{question}?", question = Text::new(confirmed.button))),
+    render(&AppChangePage {
+        page: request.page(Section::APPS, text!("{question}?", question = Text::new(confirmed.button))),
         app_id: &app.summary.app_id,
         confirmed,
         seen: keys.next().map_or(0, |key| key.generation),

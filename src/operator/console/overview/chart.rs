@@ -35,10 +35,10 @@ pub(super) struct Line {
 }
 
 /// Values of a line, each with its position from left (0) to right (1).
-type Values = Vec<(f64, Option<f64>)>;
+type LinePoints = Vec<(f64, Option<f64>)>;
 
 /// A value for each minute of the last hour.
-pub(super) fn minutes(samples: &[Sample], value: impl Fn(&Sample, &Sample) -> Option<f64>) -> Values {
+pub(super) fn minutes(samples: &[Sample], value: impl Fn(&Sample, &Sample) -> Option<f64>) -> LinePoints {
     let Some(now) = samples.last() else { return Vec::new() };
     // Counted from the right, so that the last minute is complete.
     let mut ends: Vec<&Sample> = samples.iter().rev().step_by(MINUTE_SAMPLES).collect();
@@ -54,7 +54,7 @@ pub(super) fn minutes(samples: &[Sample], value: impl Fn(&Sample, &Sample) -> Op
 pub(super) fn chart(
     title: &'static str,
     unit: &str,
-    lines: Vec<(&'static str, &'static str, Values)>,
+    lines: Vec<(&'static str, &'static str, LinePoints)>,
 ) -> Chart {
     let values = lines.iter().flat_map(|(.., values)| values.iter().filter_map(|(_, value)| *value));
     let highest = values.fold(0.0_f64, f64::max);

@@ -5,7 +5,7 @@ use axum::response::{IntoResponse as _, Redirect, Response};
 use domain::event::{EventId, EventType};
 use domain::ids::AppId;
 use domain::operation::receiver::{NewReceiver, ReceiverCommand, ReceiverReport, Resend};
-use domain::receiver::{ReceiverFormat, ReceiverId, ReceiverState, TimeSpan};
+use domain::receiver::{ReceiverFormat, ReceiverId, ReceiverState, TimeBounds};
 
 use super::super::i18n::parse_moment;
 use super::super::page::Section;
@@ -13,67 +13,67 @@ use super::super::request::{Answer, ConsoleRequest};
 use super::super::shown_once::ShownOnce;
 use super::{find_app, list_path, no_such_receiver, parse, receiver_path};
 
-pub(super) async fn add(Path(name): Path<String>, visit: ConsoleRequest) -> Answer {
-    let app_id = find_app(&visit.state, &name).await?;
-    let url = visit.fields.required("url", |text| visit.state.notifier.read_url(text))?;
-    let format = visit.fields.required("format", ReceiverFormat::parse)?;
-    let is_ticked = |event: &EventType| visit.filled(&format!("events_{event}")).is_some();
+pub(super) async fn add(Path(name): Path<String>, request: ConsoleRequest) -> Answer {
+    let app_id = find_app(&request.state, &name).await?;
+    let url = request.fields.required("url", |text| request.state.notifier.read_url(text))?;
+    let format = request.fields.required("format", ReceiverFormat::parse)?;
+    let is_ticked = |event: &EventType| request.filled(&format!("events_{event}")).is_some();
     let events = EventType::ALL.into_iter().filter(is_ticked).collect();
     let command = ReceiverCommand::Add(NewReceiver { url, events, format });
-    change_once(&visit, &app_id, command).await
+    change_once(&request, &app_id, command).await
 }
 
-pub(super) async fn rotate_secret(Path(names): Path<(String, String)>, visit: ConsoleRequest) -> Answer {
+pub(super) async fn rotate_secret(Path(names): Path<(String, String)>, request: ConsoleRequest) -> Answer {
     let (app_id, id) = parse(&names)?;
-    change_once(&visit, &app_id, ReceiverCommand::RotateSecret(id)).await
+    change_once(&request, &app_id, ReceiverCommand::RotateSecret(id)).await
 }
 
 /// Carries out a command that makes a secret. The page of the secret sends its form again when it is reloaded.
-async fn change_once(visit: &ConsoleRequest, app_id: &AppId, command: ReceiverCommand) -> Answer {
-    let (store, seen) = (&visit.state.store, visit.text("seen"));
-    let report = store.change_receivers(&visit.operator()?, app_id, command, Some(seen)).await?;
-    answer(visit, &list_path(app_id), report)
+async fn change_once(request: &ConsoleRequest, app_id: &AppId, command: ReceiverCommand) -> Answer {
+    let (store, seen) = (&request.state.store, request.text("seen"));
+    let report = store.change_receivers(&request.operator()?, app_id, command, Some(seen)).await?;
+    answer(request, &list_path(app_id), report)
 }
 
 /// Does something to the receiver of the path.
 pub(super) async fn change(
     command: fn(ReceiverId) -> ReceiverCommand,
     Path(names): Path<(String, String)>,
-    visit: ConsoleRequest,
+    request: ConsoleRequest,
 ) -> Answer {
-    carry_out(&names, &visit, command).await
+    carry_out(&names, &request, command).await
 }
 
 /// Sends one event again, whatever became of it.
-pub(super) async fn resend_one(Path(names): Path<(String, String)>, visit: ConsoleRequest) -> Answer {
-    let event_id = visit.fields.required("event_id", EventId::parse)?;
-    carry_out(&names, &visit, |id| ReceiverCommand::Resend(id, Resend::One(event_id))).await
+pub(super) async fn resend_one(Path(names): Path<(String, String)>, request: ConsoleRequest) -> Answer {
+    let event_id = request.fields.required("event_id", EventId::parse)?;
+    carry_out(&names, &request, |id| ReceiverCommand::Resend(id, Resend::One(event_id))).await
 }
 
 /// Sends all failed events of a time span again.
-pub(super) async fn resend_failed(Path(names): Path<(String, String)>, visit: ConsoleRequest) -> Answer {
-    let since = visit.fields.optional("from", parse_moment)?;
-    let until = visit.fields.optional("to", parse_moment)?;
-    let which = Resend::Failed(TimeSpan { since, until });
-    carry_out(&names, &visit, |id| ReceiverCommand::Resend(id, which)).await
+pub(super) async fn resend_failed(Path(names): Path<(String, String)>, request: ConsoleRequest) -> Answer {
+    let since = request.fields.optional("from", parse_moment)?;
+    let until = request.fields.optional("to", parse_moment)?;
+    let which = Resend::Failed(TimeBounds { since, until });
+    carry_out(&names, &request, |id| ReceiverCommand::Resend(id, which)).await
 }
 
 async fn carry_out(
     names: &(String, String),
-    visit: &ConsoleRequest,
+    request: &ConsoleRequest,
     command: impl FnOnce(ReceiverId) -> ReceiverCommand,
 ) -> Answer {
     let (app_id, id) = parse(names)?;
     let path = receiver_path(&app_id, &id);
-    let report = visit.state.store.change_receivers(&visit.operator()?, &app_id, command(id), None).await;
-    answer(visit, &path, report?)
+    let report = request.state.store.change_receivers(&request.operator()?, &app_id, command(id), None).await;
+    answer(request, &path, report?)
 }
 
 /// Sends an event that is marked as a test. The receiver's page shows how it ended.
-pub(super) async fn test(Path(names): Path<(String, String)>, visit: ConsoleRequest) -> Answer {
+pub(super) async fn test(Path(names): Path<(String, String)>, request: ConsoleRequest) -> Answer {
     let (app_id, id) = parse(&names)?;
-    visit.operator()?;
-    let (state, none) = (&visit.state, || no_such_receiver(&app_id, id.as_str()));
+    request.operator()?;
+    let (state, none) = (&request.state, || no_such_receiver(&app_id, id.as_str()));
     let receiver = state.store.receiver_to_test(&app_id, &id).await?.ok_or_else(none)?;
     let tried = state.notifier.send_test(&receiver).await;
     if !state.store.note_test(&app_id, &id, &tried).await? {
@@ -83,7 +83,7 @@ pub(super) async fn test(Path(names): Path<(String, String)>, visit: ConsoleRequ
 }
 
 /// The answer after a command: `path`, which is the receiver's page, or the page of a new secret.
-fn answer(visit: &ConsoleRequest, path: &str, report: ReceiverReport) -> Answer {
+fn answer(request: &ConsoleRequest, path: &str, report: ReceiverReport) -> Answer {
     match report {
         ReceiverReport::Added(added) => {
             let receiver = &added.receiver;
@@ -94,14 +94,14 @@ fn answer(visit: &ConsoleRequest, path: &str, report: ReceiverReport) -> Answer 
                 ReceiverFormat::Platform => NOT_USED,
             };
             let next = "The receiver gets what happens from now on. Its page sends a test event.";
-            show_secret(visit, &receiver.app_id, &receiver.receiver_id, added.secret, &[verified, next])
+            show_secret(request, &receiver.app_id, &receiver.receiver_id, added.secret, &[verified, next])
         }
         ReceiverReport::Rotated(rotated) => {
             let next = [
                 "Give it to the receiver now.",
                 "The secret before it signs too for 24 hours. An older one no longer signs.",
             ];
-            show_secret(visit, &rotated.app_id, &rotated.receiver_id, rotated.secret, &next)
+            show_secret(request, &rotated.app_id, &rotated.receiver_id, rotated.secret, &next)
         }
         ReceiverReport::Changed(receiver) => match receiver.state {
             ReceiverState::Paused => Ok(see(&format!("{path}?done=pause"))),
@@ -116,7 +116,7 @@ fn answer(visit: &ConsoleRequest, path: &str, report: ReceiverReport) -> Answer 
 pub(super) const NOT_USED: &str = "In the platform format the app secret signs, so this secret is not used.";
 
 fn show_secret(
-    visit: &ConsoleRequest,
+    request: &ConsoleRequest,
     app_id: &AppId,
     id: &ReceiverId,
     secret: String,
@@ -125,7 +125,7 @@ fn show_secret(
     let path = receiver_path(app_id, id);
     let (owner, secrets) = (("Receiver", id.as_str(), path.as_str()), [("Secret", secret)]);
     ShownOnce { owner, secrets: &secrets, what_next, rotation: None }.render(
-        visit,
+        request,
         Section::APPS,
         "Secret of the receiver",
     )

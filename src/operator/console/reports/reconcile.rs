@@ -3,7 +3,7 @@
 
 use askama::Template;
 use axum::routing::{get, post};
-use domain::fields::{FieldError, FieldProblem};
+use domain::fields::{FieldError, FieldErrorKind};
 use domain::ids::AppId;
 use domain::period::Period;
 use domain::rights::Need;
@@ -14,16 +14,16 @@ use super::super::error::ConsoleError;
 use super::super::i18n::{said, zone};
 use super::super::page::{Page, Section, Shown as _, render_search};
 use super::super::request::{Answer, ConsoleRequest};
-use super::super::route::Route;
+use super::super::route::ConsoleRoute;
 use super::super::upload::{FilePart, Upload, missing, wrong as wrong_file};
 use super::app_of;
 use super::statement::period_of;
 use crate::operator::reconcile_upload::{COLUMN_FIELDS, compared, field_of};
 
-pub(in super::super) const RECONCILE_ROUTES: &[Route] = &[
-    Route::page_for(Need::Reports, PATH, || get(form)).of_own_apps(),
+pub(in super::super) const RECONCILE_ROUTES: &[ConsoleRoute] = &[
+    ConsoleRoute::page_for(Need::Reports, PATH, || get(form)).of_own_apps(),
     // It is a POST because of its file, and changes nothing.
-    Route::change(Need::Reports, PATH, || post(compare)).of_own_apps(),
+    ConsoleRoute::change(Need::Reports, PATH, || post(compare)).of_own_apps(),
 ];
 
 pub(super) const PATH: &str = "/console/reports/reconcile";
@@ -40,7 +40,7 @@ struct ReconcilePage<'a> {
     number: Column,
     columns: Vec<Column>,
     /// `None` where no file was compared.
-    found: Option<Found>,
+    found: Option<ReconcileResult>,
 }
 
 /// An input for the name of a column in their file.
@@ -53,7 +53,7 @@ struct Column {
     value: String,
 }
 
-struct Found {
+struct ReconcileResult {
     app: AppId,
     period: Option<Period>,
     comparison: Comparison,
@@ -91,14 +91,14 @@ fn field_in_words(field: &str) -> String {
 }
 
 fn render(
-    visit: &ConsoleRequest,
+    request: &ConsoleRequest,
     page: Page<'_>,
     app: Option<AppId>,
-    found: Option<Found>,
+    found: Option<ReconcileResult>,
     wrong: &[FieldError],
 ) -> Answer {
     let column =
-        |(name, field)| Column { label: label(name), name, field, value: visit.text(field).to_owned() };
+        |(name, field)| Column { label: label(name), name, field, value: request.text(field).to_owned() };
     let [number, others @ ..] = COLUMN_FIELDS;
     let title = said(&text!("Compare with other books"));
     let page = Page { title, loads_again: false, ..page.marking(wrong) };
@@ -112,18 +112,18 @@ fn render(
     render_search(&page, wrong)
 }
 
-async fn form(visit: ConsoleRequest) -> Answer {
-    let mut filters = visit.filters();
+async fn form(request: ConsoleRequest) -> Answer {
+    let mut filters = request.filters();
     period_of(&mut filters);
-    let page = visit.search_page(Section::REPORTS).await?;
+    let page = request.search_page(Section::REPORTS).await?;
     let app = app_of(&page, &mut filters);
-    render(&visit, page, app, None, &filters.wrong)
+    render(&request, page, app, None, &filters.wrong)
 }
 
-async fn compare(Upload { visit, file }: Upload) -> Answer {
-    let mut filters = visit.filters();
+async fn compare(Upload { request, file }: Upload) -> Answer {
+    let mut filters = request.filters();
     let period = period_of(&mut filters);
-    let page = visit.search_page(Section::REPORTS).await?;
+    let page = request.search_page(Section::REPORTS).await?;
     let app = app_of(&page, &mut filters);
     let mut wrong = filters.wrong;
     if let Some(app) = &app
@@ -133,35 +133,35 @@ async fn compare(Upload { visit, file }: Upload) -> Answer {
     }
     let mut found = None;
     match (&app, file, wrong.is_empty()) {
-        (Some(app), Some(file), true) => match find(&visit, app, period, file).await? {
-            Ok(comparison) => found = Some(Found { app: app.clone(), period, comparison }),
+        (Some(app), Some(file), true) => match find(&request, app, period, file).await? {
+            Ok(comparison) => found = Some(ReconcileResult { app: app.clone(), period, comparison }),
             Err(of_file) => wrong.push(of_file),
         },
         (_, None, _) => wrong.push(missing()),
         // There is no app at all.
-        (None, Some(_), true) => wrong.extend(visit.fields.required("app_id", AppId::parse).err()),
+        (None, Some(_), true) => wrong.extend(request.fields.required("app_id", AppId::parse).err()),
         (_, Some(_), false) => {}
     }
-    render(&visit, page, app, found, &wrong)
+    render(&request, page, app, found, &wrong)
 }
 
 /// What the comparison has found, or what is wrong with a field.
 async fn find(
-    visit: &ConsoleRequest,
+    request: &ConsoleRequest,
     app: &AppId,
     period: Option<Period>,
     file: FilePart,
 ) -> Result<Result<Comparison, FieldError>, ConsoleError> {
-    let map = COLUMN_FIELDS.into_iter().filter_map(|(column, field)| Some((visit.filled(field)?, column)));
+    let map = COLUMN_FIELDS.into_iter().filter_map(|(column, field)| Some((request.filled(field)?, column)));
     let compared = compared(app.clone(), period, &zone(), map.collect(), MEMBERS_MAX);
     let busy =
         |error| if matches!(error, StoreError::Overloaded) { ConsoleError::COMPARING } else { error.into() };
-    let permit = visit.state.store.comparison_permit().map_err(busy)?;
+    let permit = request.state.store.comparison_permit().map_err(busy)?;
     let file = match file.keep().await? {
         Ok(file) => file,
         Err(wrong) => return Ok(Err(wrong)),
     };
-    match visit.state.store.comparison(permit, compared, file).await {
+    match request.state.store.comparison(permit, compared, file).await {
         Ok(comparison) => Ok(Ok(comparison)),
         Err(ReconcileError::File(refusal)) => Ok(Err(of_file(&refusal.fault))),
         Err(ReconcileError::Operation(error)) => Err(error.into()),
@@ -176,7 +176,7 @@ fn of_file(fault: &FileFault) -> FieldError {
         Some(column) => {
             let expected = text!("the name of a column of the file: {why}", why);
             let field = field_of(column).to_owned();
-            FieldError { field, problem: FieldProblem::Malformed { expected, got: None } }
+            FieldError { field, problem: FieldErrorKind::Malformed { expected, got: None } }
         }
         None => wrong_file(text!("a file that can be compared: {why}", why)),
     }

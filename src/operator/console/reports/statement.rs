@@ -14,13 +14,13 @@ use super::super::error::ConsoleError;
 use super::super::i18n::{Moment as _, zone};
 use super::super::page::{Page, Section, Shown as _, download, render_search};
 use super::super::request::{Answer, ConsoleRequest, Filters, address};
-use super::super::route::Route;
+use super::super::route::ConsoleRoute;
 use super::{app_of, reconcile};
 
-pub(in super::super) const STATEMENT_ROUTES: &[Route] = &[
-    Route::page_for(Need::Reports, "/console/reports/statement", || get(page)).of_own_apps(),
-    Route::page_for(Need::Reports, "/console/reports/statement.txt", || get(document)).of_own_apps(),
-    Route::page_for(Need::Reports, "/console/reports/bill.csv", || get(bill)).of_own_apps(),
+pub(in super::super) const STATEMENT_ROUTES: &[ConsoleRoute] = &[
+    ConsoleRoute::page_for(Need::Reports, "/console/reports/statement", || get(page)).of_own_apps(),
+    ConsoleRoute::page_for(Need::Reports, "/console/reports/statement.txt", || get(document)).of_own_apps(),
+    ConsoleRoute::page_for(Need::Reports, "/console/reports/bill.csv", || get(bill)).of_own_apps(),
 ];
 
 const PATH: &str = "/console/reports/statement";
@@ -85,22 +85,22 @@ pub(super) fn period_of(filters: &mut Filters<'_>) -> Option<Period> {
     filters.read("day", Period::day).or(month)
 }
 
-async fn page(visit: ConsoleRequest) -> Answer {
-    let mut filters = visit.filters();
+async fn page(request: ConsoleRequest) -> Answer {
+    let mut filters = request.filters();
     let period = period_of(&mut filters);
-    let page = Page { loads_again: false, ..visit.search_page(Section::REPORTS).await? };
+    let page = Page { loads_again: false, ..request.search_page(Section::REPORTS).await? };
     let app = app_of(&page, &mut filters);
     let mut wrong = filters.wrong;
     let mut closed = None;
     if let (Some(app), Some(period), []) = (&app, period, wrong.as_slice()) {
-        match close(&visit, app, period).await? {
+        match close(&request, app, period).await? {
             Ok(statement) => closed = Some(Closed::new(statement, app, period)),
             Err(why) => wrong.push(why),
         }
     }
-    let now = visit.now();
+    let now = request.now();
     let last_month = Period::Month(zone().day_of(Preset::LastMonth.span(&zone(), now).since));
-    let month = Some(visit.text("month")).filter(|text| !text.is_empty());
+    let month = Some(request.text("month")).filter(|text| !text.is_empty());
     let month = month.map_or_else(|| last_month.to_string(), str::to_owned);
     let title = domain::text!("Close a day or a month");
     let page = Page { title: super::super::i18n::said(&title), ..page.marking(&wrong) };
@@ -110,11 +110,11 @@ async fn page(visit: ConsoleRequest) -> Answer {
 
 /// The statement, or what is wrong with the field of its period.
 async fn close(
-    visit: &ConsoleRequest,
+    request: &ConsoleRequest,
     app: &AppId,
     period: Period,
 ) -> Result<Result<Statement, FieldError>, ConsoleError> {
-    let statement = visit.state.store.period_statement(app, period, &zone()).await;
+    let statement = request.state.store.period_statement(app, period, &zone()).await;
     let refused = |why: domain::text::Text| {
         let (field, shown) = (period.field(), period.to_string());
         let Expected(expected) = Expected(domain::text!("a period that is closed: {why}", why));
@@ -130,30 +130,30 @@ async fn close(
 }
 
 /// The app and the period of a file.
-fn asked(visit: &ConsoleRequest) -> Result<(AppId, Period), ConsoleError> {
-    let app = visit.fields.required("app_id", AppId::parse)?;
-    let mut filters = visit.filters();
+fn asked(request: &ConsoleRequest) -> Result<(AppId, Period), ConsoleError> {
+    let app = request.fields.required("app_id", AppId::parse)?;
+    let mut filters = request.filters();
     let period = period_of(&mut filters);
     if let Some(wrong) = filters.wrong.pop() {
         return Err(wrong.into());
     }
     match period {
         Some(period) => Ok((app, period)),
-        None => Ok((app, visit.fields.required("month", Period::month)?)),
+        None => Ok((app, request.fields.required("month", Period::month)?)),
     }
 }
 
 /// The document as a file. It is the same bytes as `minitill report statement` prints.
-async fn document(visit: ConsoleRequest) -> Answer {
-    let (app, period) = asked(&visit)?;
-    let statement = close(&visit, &app, period).await??;
+async fn document(request: ConsoleRequest) -> Answer {
+    let (app, period) = asked(&request)?;
+    let statement = close(&request, &app, period).await??;
     let name = format!("statement-{app}-{period}.txt");
     Ok(download(&name, "text/plain; charset=utf-8", format!("{}\n", statement.document).into_bytes()))
 }
 
 /// The bill as a file. It is the same bytes as `minitill report bill` writes.
-async fn bill(visit: ConsoleRequest) -> Answer {
-    let (app, period) = asked(&visit)?;
-    let reader = visit.csv_reader();
-    Ok(bill_file(&visit.state.store, &app, period, &zone(), reader).await?)
+async fn bill(request: ConsoleRequest) -> Answer {
+    let (app, period) = asked(&request)?;
+    let reader = request.csv_reader();
+    Ok(bill_file(&request.state.store, &app, period, &zone(), reader).await?)
 }

@@ -9,7 +9,7 @@ use domain::wallet::{Amount, Balances, NotGivenBack, Paid, PayPriority, PurseCha
 use store::{ChangeRecord, ChangeRequest, ExchangeRecord, StoreError};
 
 use super::super::error::ConsoleError;
-use super::subject::{Made, Target};
+use super::subject::{ChangeSubject, Made};
 
 /// The change that the form requests.
 pub(super) struct Wanted {
@@ -19,7 +19,7 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    pub(super) fn read(fields: &Fields, target: &Target) -> Result<Self, ConsoleError> {
+    pub(super) fn read(fields: &Fields, target: &ChangeSubject) -> Result<Self, ConsoleError> {
         let (open_id, mut given_from) = (target.open_id.clone(), None);
         let command = match &target.made {
             Made::Credit { .. } => {
@@ -67,12 +67,12 @@ impl Wanted {
     }
 
     /// Whether a request is for this change.
-    pub(super) fn is_asked(&self, request: &ChangeRequest, target: &Target) -> bool {
+    pub(super) fn is_asked(&self, request: &ChangeRequest, target: &ChangeSubject) -> bool {
         request.open_id == target.open_id && request.command.content() == self.command.content()
     }
 
     /// Whether `earlier` is the same change of the same target.
-    pub(super) fn is(&self, earlier: &ChangeRecord, target: &Target) -> bool {
+    pub(super) fn is(&self, earlier: &ChangeRecord, target: &ChangeSubject) -> bool {
         let (line, kind) = (&earlier.line, self.command.kind());
         let coins = (line.free_change.abs(), line.charge_change.abs());
         let is_like = |purses| line.kind == kind.as_str() && coins == purses;
@@ -97,7 +97,7 @@ impl Wanted {
     ///
     /// # Errors
     /// The refusal that the change itself would get.
-    pub(super) fn preview(&self, target: &Target) -> Result<PurseChange, ConsoleError> {
+    pub(super) fn preview(&self, target: &ChangeSubject) -> Result<PurseChange, ConsoleError> {
         let change = if target.is_unknown() && !self.command.makes_known() {
             Err(Refused::UnknownWallet)
         } else {
@@ -107,7 +107,7 @@ impl Wanted {
         change.map_err(|why| refused(why, &target.app_id, &target.open_id, reference).into())
     }
 
-    fn change_of(&self, target: &Target) -> Result<Result<PurseChange, Refused>, StoreError> {
+    fn change_of(&self, target: &ChangeSubject) -> Result<Result<PurseChange, Refused>, StoreError> {
         let purses = Balances::new(target.wallet.free_balance, target.wallet.charge_balance)
             .map_err(|error| StoreError::Internal(error.to_string()))?;
         Ok(match (&self.command, self.given_from) {

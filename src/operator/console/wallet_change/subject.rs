@@ -12,11 +12,11 @@ use super::super::i18n::said;
 use super::super::page::{Section, Shown as _};
 use super::super::player::{empty_wallet, find_player, player_path};
 use super::super::request::address;
-use super::Kind;
+use super::ChangeKind;
 use crate::state::AppState;
 
 /// What a change is made to.
-pub(super) struct Target {
+pub(super) struct ChangeSubject {
     pub(super) app_id: AppId,
     pub(super) open_id: OpenId,
     /// Empty for a player whom the app does not know.
@@ -44,17 +44,17 @@ pub(super) struct AmountField {
     pub(super) is_required: bool,
 }
 
-impl Target {
+impl ChangeSubject {
     /// The target of an address: an app, and a player or an exchange of it.
     pub(super) async fn find(
-        kind: Kind,
+        kind: ChangeKind,
         state: &AppState,
         names: &(String, String),
     ) -> Result<Self, ConsoleError> {
         let ((app_id, open_id, wallet), made) = match kind {
-            Kind::Credit => return Self::to_credit(state, names).await,
-            Kind::Debit => (find_player(state, names).await?, Made::Debit),
-            Kind::GiveBack => {
+            ChangeKind::Credit => return Self::to_credit(state, names).await,
+            ChangeKind::Debit => (find_player(state, names).await?, Made::Debit),
+            ChangeKind::GiveBack => {
                 let exchange = find_exchange(state, names, false).await?;
                 let player = (exchange.app_id.clone(), exchange.open_id.clone());
                 (find_player(state, &player).await?, Made::GiveBack(Box::new(exchange)))

@@ -9,10 +9,10 @@ use tokio::time::Instant;
 use super::content::signed_request;
 use super::counts::EventKind;
 use super::oracle::Request;
-use super::rows::{APPS, Content, Kind, NUMBERS, UNLUCKY, WALLETS};
+use super::rows::{APPS, NUMBERS, RequestContent, RequestKind, UNLUCKY, WALLETS};
 use super::world::World;
 use crate::error::StoreError;
-use crate::wallet_writer::Writers;
+use crate::wallet_writer::WalletWriters;
 
 pub(super) type Outcome = Result<WalletOutcome, StoreError>;
 
@@ -20,12 +20,12 @@ pub(super) type Outcome = Result<WalletOutcome, StoreError>;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wish {
     pub(super) number: usize,
-    pub(super) content: Content,
+    pub(super) content: RequestContent,
     pub(super) is_fresh: bool,
 }
 
 /// A request whose answer a client waits for.
-pub(super) struct Waiting {
+pub(super) struct WaitingRequest {
     wish: Wish,
     request: Request,
     pub(super) process: usize,
@@ -34,15 +34,15 @@ pub(super) struct Waiting {
 }
 
 #[derive(Default)]
-pub(super) struct Client {
-    pub(super) waiting: Option<Waiting>,
+pub(super) struct GameClient {
+    pub(super) waiting: Option<WaitingRequest>,
     /// A request that was sent and whose result the client does not know.
     pub(super) unsure: Option<Wish>,
 }
 
 /// All clients, and the answers they got.
 pub(super) struct Clients {
-    pub(super) all: Vec<Client>,
+    pub(super) all: Vec<GameClient>,
     start: Instant,
     /// The first success of each number. Every other success must be equal.
     successes: Vec<Option<Receipt>>,
@@ -51,7 +51,7 @@ pub(super) struct Clients {
 impl Clients {
     pub(super) fn new(count: usize, start: Instant) -> Self {
         Self {
-            all: (0..count).map(|_| Client::default()).collect(),
+            all: (0..count).map(|_| GameClient::default()).collect(),
             start,
             successes: vec![None; APPS * NUMBERS],
         }
@@ -79,10 +79,14 @@ impl Clients {
             content.kind,
             content.kind,
             content.kind,
-            Kind::Query,
-            Kind::Balance,
+            RequestKind::Query,
+            RequestKind::Balance,
         ]);
-        let kind = if random.chance(500) { random.one_of(&[Kind::Close, Kind::Present]) } else { kind };
+        let kind = if random.chance(500) {
+            random.one_of(&[RequestKind::Close, RequestKind::Present])
+        } else {
+            kind
+        };
         let mut content = content.of_kind(kind);
         if content.amount > 0 && random.chance(unlucky) {
             content.amount = UNLUCKY;
@@ -91,7 +95,7 @@ impl Clients {
     }
 
     /// Sends a wish to a process.
-    pub(super) fn send(&mut self, world: &mut World, client: usize, wish: Wish, to: (usize, &Writers)) {
+    pub(super) fn send(&mut self, world: &mut World, client: usize, wish: Wish, to: (usize, &WalletWriters)) {
         let (process, writers) = to;
         let request = Request {
             number: wish.number,
@@ -108,7 +112,8 @@ impl Clients {
         match writers.enqueue(&app_id, (&app_id, &open_id), asked, deadline) {
             Ok(receiver) => {
                 self.all[client].unsure = None;
-                self.all[client].waiting = Some(Waiting { wish, request, process, gives_up_at, receiver });
+                self.all[client].waiting =
+                    Some(WaitingRequest { wish, request, process, gives_up_at, receiver });
             }
             Err(error) => world.violated(Err(format!("a queue refused: {error}"))),
         }
@@ -179,15 +184,15 @@ fn is_final(outcome: &Outcome) -> bool {
 
 /// The content that a number goes with, so that repeats are common. Half of the numbers are exchanges; three of
 /// eight are cancels of an exchange of the same wallet, some of them two of one.
-fn usual_content(app: usize, number: usize) -> Content {
+fn usual_content(app: usize, number: usize) -> RequestContent {
     let own = number % NUMBERS;
     let before = if own % 16 < 8 { 4 } else { 12 };
     let kind = match own % 8 {
-        0..=3 => Kind::Exchange,
-        4 => Kind::Present,
-        _ => Kind::Cancel,
+        0..=3 => RequestKind::Exchange,
+        4 => RequestKind::Present,
+        _ => RequestKind::Cancel,
     };
-    let content = Content {
+    let content = RequestContent {
         kind,
         wallet: app * WALLETS + number % WALLETS,
         amount: 1 + i64::try_from(number % 9).unwrap(),
@@ -196,7 +201,7 @@ fn usual_content(app: usize, number: usize) -> Content {
         of: number.checked_sub(before).filter(|_| own >= before),
     };
     match kind {
-        Kind::Cancel => Content { amount: 1 + content.amount % 4, ..content }.of_kind(kind),
+        RequestKind::Cancel => RequestContent { amount: 1 + content.amount % 4, ..content }.of_kind(kind),
         kind => content.of_kind(kind),
     }
 }

@@ -16,7 +16,8 @@ use domain::wallet::{Balances, PayPriority, Reading, WalletCall, WalletForm, Wal
 use super::link::moment;
 use super::protocol::Recorded;
 use super::rows::{
-    Content, ITEMS, Kind, NUMBERS, REMARK, WALLETS, app_no, app_text, item_of, number_text, wallet_no,
+    ITEMS, NUMBERS, REMARK, RequestContent, RequestKind, WALLETS, app_no, app_text, item_of, number_text,
+    wallet_no,
 };
 use crate::wallet_writer::record::Record;
 
@@ -27,13 +28,17 @@ const KEY: &str = "simulation";
 const ZONE: &str = "s1_r1";
 
 /// Number and content of a request, and whether its `ts` is fresh.
-type RequestKey = (usize, Content, bool);
+type RequestKey = (usize, RequestContent, bool);
 
 /// A cache of signed requests, because signing is slow and the same ones come often.
 static SIGNED: LazyLock<Mutex<HashMap<RequestKey, Signed<WalletRequest>>>> = LazyLock::new(Mutex::default);
 
 /// The request of a client, signed as a game server signs it.
-pub(super) fn signed_request(number: usize, content: Content, is_fresh: bool) -> Signed<WalletRequest> {
+pub(super) fn signed_request(
+    number: usize,
+    content: RequestContent,
+    is_fresh: bool,
+) -> Signed<WalletRequest> {
     let asked = (number % NUMBERS, content, is_fresh);
     let mut signed = SIGNED.lock().unwrap();
     signed.entry(asked).or_insert_with(|| sign(asked)).clone()
@@ -43,11 +48,11 @@ fn sign((number, content, is_fresh): RequestKey) -> Signed<WalletRequest> {
     let app_id = app_text(content.wallet / WALLETS);
     let ts = if is_fresh { NOW } else { STALE };
     let call = match content.kind {
-        Kind::Exchange => WalletCall::Exchange,
-        Kind::Present => WalletCall::Present,
-        Kind::Cancel => WalletCall::Cancel,
-        Kind::Close | Kind::Query => WalletCall::Query,
-        Kind::Balance => WalletCall::Balance,
+        RequestKind::Exchange => WalletCall::Exchange,
+        RequestKind::Present => WalletCall::Present,
+        RequestKind::Cancel => WalletCall::Cancel,
+        RequestKind::Close | RequestKind::Query => WalletCall::Query,
+        RequestKind::Balance => WalletCall::Balance,
     };
     let form = format!(
         "app_id={app_id}&open_id=o{}&zone_id={ZONE}&os=ios&ts={ts}&user_ip=192.0.2.1&amount={}&pay_priority={}\
@@ -56,7 +61,7 @@ fn sign((number, content, is_fresh): RequestKey) -> Signed<WalletRequest> {
         content.amount,
         u8::from(content.gifted_first),
         content.of.map(number_text).unwrap_or_default(),
-        u8::from(content.kind == Kind::Close),
+        u8::from(content.kind == RequestKind::Close),
         content.variant
     );
     let key = PayKey::new(KEY.to_owned());
@@ -77,13 +82,13 @@ fn sign((number, content, is_fresh): RequestKey) -> Signed<WalletRequest> {
 pub(super) fn record(recorded: Recorded) -> Record<'static> {
     let Recorded { row, balances, remaining, is_expired } = recorded;
     let content = row.content;
-    let bought = content.kind == Kind::Exchange;
+    let bought = content.kind == RequestKind::Exchange;
     let text = |text: &str, has: bool| has.then(|| Cow::Owned(text.to_owned()));
     let kind = match content.kind {
-        Kind::Exchange => ReferenceKind::Exchange,
-        Kind::Present => ReferenceKind::Present,
-        Kind::Cancel => ReferenceKind::Cancel,
-        Kind::Close | Kind::Query | Kind::Balance => ReferenceKind::Closed,
+        RequestKind::Exchange => ReferenceKind::Exchange,
+        RequestKind::Present => ReferenceKind::Present,
+        RequestKind::Cancel => ReferenceKind::Cancel,
+        RequestKind::Close | RequestKind::Query | RequestKind::Balance => ReferenceKind::Closed,
     };
     let is_change = kind != ReferenceKind::Closed;
     Record {

@@ -14,11 +14,11 @@ use super::clients::{Clients, Wish};
 use super::counts::{EventCounts, EventKind};
 use super::link::Simulated;
 use super::random::Random;
-use super::rows::Kind;
+use super::rows::RequestKind;
 use super::settings::{RunSettings, Sabotage};
 use super::world::{Peer, World};
 use crate::counts::Replays;
-use crate::wallet_writer::Writers;
+use crate::wallet_writer::WalletWriters;
 use crate::wallet_writer::work::WalletWork;
 use crate::writer::Writer;
 
@@ -26,19 +26,19 @@ use crate::writer::Writer;
 const CALM_STEPS_MAX: u64 = 40_000;
 
 /// The result of a run without a violation.
-pub(super) struct Report {
+pub(super) struct EpisodeReport {
     pub(super) steps: u64,
     pub(super) counts: EventCounts,
 }
 
 /// The task of a writer, and whether it must be polled.
-struct Task {
+struct WriterTask {
     writing: Pin<Box<dyn Future<Output = ()>>>,
     flag: Arc<Flag>,
     waker: Waker,
 }
 
-impl Task {
+impl WriterTask {
     fn is_woken(&self) -> bool {
         self.flag.0.load(Ordering::Relaxed)
     }
@@ -54,8 +54,8 @@ impl Wake for Flag {
 
 /// A running process. A crashed process is `None` and starts again later.
 struct Process {
-    writers: Writers,
-    tasks: Vec<Task>,
+    writers: WalletWriters,
+    tasks: Vec<WriterTask>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -91,7 +91,7 @@ impl Episode {
         sabotage: Sabotage,
         steps: u64,
         prints_steps: bool,
-    ) -> Result<Report, String> {
+    ) -> Result<EpisodeReport, String> {
         let mut random = Random::new(seed);
         let settings = RunSettings::draw(&mut random, sabotage, steps);
         let start = Instant::now();
@@ -110,7 +110,7 @@ impl Episode {
         let steps = episode.steps;
         outcome.map_err(|text| format!("seed {seed}, step {steps}: {text}"))?;
         let counts = episode.world.borrow().counts.clone();
-        Ok(Report { steps, counts })
+        Ok(EpisodeReport { steps, counts })
     }
 
     fn play(&mut self) -> Result<(), String> {
@@ -256,7 +256,7 @@ impl Episode {
 
     fn start_process(&mut self, process: usize) {
         let writers = self.world.borrow().settings.writers;
-        let (writers, queues) = Writers::with_queues(writers, 1_000);
+        let (writers, queues) = WalletWriters::with_queues(writers, 1_000);
         let tasks = queues.into_iter().map(|queue| {
             let database = Simulated { world: Rc::clone(&self.world), start: self.start };
             let mut writer = Writer::new(
@@ -265,7 +265,7 @@ impl Episode {
             );
             let flag = Arc::new(Flag(AtomicBool::new(true)));
             let waker = Waker::from(Arc::clone(&flag));
-            Task { writing: Box::pin(async move { writer.run().await }), flag, waker }
+            WriterTask { writing: Box::pin(async move { writer.run().await }), flag, waker }
         });
         let tasks = tasks.collect();
         self.processes[process] = Some(Process { writers, tasks });
@@ -287,7 +287,7 @@ impl Episode {
                         return world.violated(Err(format!("number {number} was acknowledged and lost")));
                     };
                     // A closed number is asked for again, and a change is a replay whatever its time.
-                    Wish { number, content, is_fresh: content.kind == Kind::Close }
+                    Wish { number, content, is_fresh: content.kind == RequestKind::Close }
                 }
                 None => Clients::draw(&mut world, part_done),
             },

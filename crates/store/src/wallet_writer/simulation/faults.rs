@@ -4,8 +4,8 @@ use domain::ledger::{CHAIN_START, micros};
 
 use super::counts::EventKind;
 use super::link::moment;
-use super::protocol::{Reply, Statement};
-use super::rows::{APPS, EntryRow, WALLETS};
+use super::protocol::{SqlStatement, StatementReply};
+use super::rows::{APPS, SimulatedEntry, WALLETS};
 use super::world::{Peer, World};
 
 impl World {
@@ -57,7 +57,7 @@ impl World {
             return;
         }
         let (free_change, charge_change) = (self.random.between(0, 20), self.random.between(0, 20));
-        let change = EntryRow {
+        let change = SimulatedEntry {
             wallet,
             seq: 0,
             request: None,
@@ -70,11 +70,11 @@ impl World {
             chain_hash: CHAIN_START,
         };
         self.operate(vec![
-            Statement::Begin,
-            Statement::MakeWallet(wallet),
-            Statement::Lock { wallets: vec![wallet], skips_held: false },
-            Statement::Credit(change),
-            Statement::Commit,
+            SqlStatement::Begin,
+            SqlStatement::MakeWallet(wallet),
+            SqlStatement::Lock { wallets: vec![wallet], skips_held: false },
+            SqlStatement::Credit(change),
+            SqlStatement::Commit,
         ]);
     }
 
@@ -82,10 +82,10 @@ impl World {
         let wallet = self.random.below(APPS * WALLETS);
         let until = self.now + self.random.one_of(&[50, 300, 1_500]);
         self.operate(vec![
-            Statement::Begin,
-            Statement::Lock { wallets: vec![wallet], skips_held: false },
-            Statement::Hold { until },
-            Statement::RollBack,
+            SqlStatement::Begin,
+            SqlStatement::Lock { wallets: vec![wallet], skips_held: false },
+            SqlStatement::Hold { until },
+            SqlStatement::RollBack,
         ]);
     }
 
@@ -99,7 +99,7 @@ impl World {
         backend.waits = None;
         if loses_replies {
             for (_, answer) in backend.outbox.drain(..) {
-                self.counts.add(if matches!(answer, Ok(Reply::Committed)) {
+                self.counts.add(if matches!(answer, Ok(StatementReply::Committed)) {
                     EventKind::CommitLost
                 } else {
                     EventKind::ReplyLost

@@ -16,19 +16,19 @@ use tokio::time::Instant;
 
 use super::content::record;
 use super::counts::EventKind;
-use super::protocol::{Detailed, Reply, Statement, Write};
+use super::protocol::{Detailed, SqlStatement, StatementReply, Write};
 use super::rows::{
-    Content, EntryRow, EventRow, Kind, RecordRow, WalletRow, kind_of, number_id, number_text, numbered,
-    variant_of, wallet_id, wallet_no,
+    RecordRow, RequestContent, RequestKind, SimulatedEntry, SimulatedEvent, SimulatedWallet, kind_of,
+    number_id, number_text, numbered, variant_of, wallet_id, wallet_no,
 };
 use super::settings::Sabotage;
-use super::world::{End, World};
+use super::world::{SessionEnd, World};
 use crate::engine::Engine;
 use crate::error::StoreError;
 use crate::wallet_writer::batch::{Batch, ExchangeDetail, OpenWallet, WalletState};
 use crate::wallet_writer::columns::Columns;
-use crate::wallet_writer::database::{Database, DatabaseClient};
-use crate::wallet_writer::known::Known;
+use crate::wallet_writer::database::{DatabaseClient, WriterDatabase};
+use crate::wallet_writer::known::ReadRows;
 use crate::wallet_writer::record::Record;
 use crate::writer::SessionFault;
 
@@ -46,7 +46,7 @@ pub(super) struct SimulatedClient {
     session: u64,
 }
 
-pub(super) struct Ending(Rc<End>);
+pub(super) struct Ending(Rc<SessionEnd>);
 
 /// A timer of simulated time.
 struct Pause {
@@ -55,7 +55,7 @@ struct Pause {
     id: u64,
 }
 
-impl Database for Simulated {
+impl WriterDatabase for Simulated {
     type Client = SimulatedClient;
     type Connection = Ending;
 
@@ -133,7 +133,7 @@ impl Drop for SimulatedClient {
 }
 
 impl SimulatedClient {
-    async fn ask(&self, statement: Statement) -> Result<Reply, SessionFault> {
+    async fn ask(&self, statement: SqlStatement) -> Result<StatementReply, SessionFault> {
         let receiver = self.world.borrow_mut().send(self.session, statement);
         match receiver.await {
             Ok(Ok(reply)) => Ok(reply),
@@ -143,7 +143,7 @@ impl SimulatedClient {
     }
 }
 
-fn unexpected(reply: &Reply) -> SessionFault {
+fn unexpected(reply: &StatementReply) -> SessionFault {
     SessionFault::Other(StoreError::Internal(format!("an answer to something else: {reply:?}")))
 }
 
@@ -160,7 +160,7 @@ pub(super) fn moment(millis: u64) -> OffsetDateTime {
     OffsetDateTime::UNIX_EPOCH + Duration::from_millis(millis)
 }
 
-fn state(wallet: usize, row: WalletRow) -> WalletState {
+fn state(wallet: usize, row: SimulatedWallet) -> WalletState {
     WalletState::Open(OpenWallet {
         wallet_no: wallet_no(wallet),
         balances: Balances::new(row.free, row.charge).unwrap(),
@@ -171,26 +171,26 @@ fn state(wallet: usize, row: WalletRow) -> WalletState {
 
 impl DatabaseClient for SimulatedClient {
     async fn begin(&self, _discards_plans: bool) -> Result<(), SessionFault> {
-        self.ask(Statement::Begin).await.map(drop)
+        self.ask(SqlStatement::Begin).await.map(drop)
     }
 
     async fn commit(&self) -> Result<(), SessionFault> {
-        self.ask(Statement::Commit).await.map(drop)
+        self.ask(SqlStatement::Commit).await.map(drop)
     }
 
     async fn roll_back(&self) -> Result<(), SessionFault> {
-        self.ask(Statement::RollBack).await.map(drop)
+        self.ask(SqlStatement::RollBack).await.map(drop)
     }
 
-    async fn read(&self, batch: &Batch<'_>, _discards_plans: bool) -> Result<Known, SessionFault> {
+    async fn read(&self, batch: &Batch<'_>, _discards_plans: bool) -> Result<ReadRows, SessionFault> {
         let wallets = wallet_ids(batch);
         let numbers = number_ids(batch);
         let looked_up = batch.lookups();
         let looked_up: Vec<(usize, usize)> = looked_up.collect();
         let keys = looked_up.iter().map(|(wallet, number)| (wallets[*wallet], numbers[*number])).collect();
-        let reply = self.ask(Statement::Read(keys)).await?;
-        let Reply::Read(now, rows) = reply else { return Err(unexpected(&reply)) };
-        let mut known = Known { at: moment(now), ..Known::nothing(batch) };
+        let reply = self.ask(SqlStatement::Read(keys)).await?;
+        let StatementReply::Read(now, rows) = reply else { return Err(unexpected(&reply)) };
+        let mut known = ReadRows { at: moment(now), ..ReadRows::nothing(batch) };
         for ((wallet, number), (row, recorded)) in looked_up.into_iter().zip(rows) {
             if let Some(row) = row {
                 known.rows.wallets[wallet] = state(wallets[wallet], row);
@@ -206,35 +206,35 @@ impl DatabaseClient for SimulatedClient {
         skips_held: bool,
     ) -> Result<Vec<(usize, WalletState)>, SessionFault> {
         let wallets = wallet_ids(batch);
-        let reply = self.ask(Statement::Lock { wallets: wallets.clone(), skips_held }).await?;
-        let Reply::Locked(rows) = reply else { return Err(unexpected(&reply)) };
+        let reply = self.ask(SqlStatement::Lock { wallets: wallets.clone(), skips_held }).await?;
+        let StatementReply::Locked(rows) = reply else { return Err(unexpected(&reply)) };
         Ok(rows.into_iter().map(|(place, row)| (place, state(wallets[place], row))).collect())
     }
 
     async fn time(&self) -> Result<OffsetDateTime, SessionFault> {
-        let reply = self.ask(Statement::Now).await?;
-        let Reply::Now(millis) = reply else { return Err(unexpected(&reply)) };
+        let reply = self.ask(SqlStatement::Now).await?;
+        let StatementReply::Now(millis) = reply else { return Err(unexpected(&reply)) };
         Ok(moment(millis))
     }
 
     async fn existing(&self, batch: &Batch<'_>) -> Result<Vec<(usize, WalletNo)>, SessionFault> {
         let wallets = wallet_ids(batch);
-        let reply = self.ask(Statement::Existing(wallets.clone())).await?;
-        let Reply::Places(places) = reply else { return Err(unexpected(&reply)) };
+        let reply = self.ask(SqlStatement::Existing(wallets.clone())).await?;
+        let StatementReply::Places(places) = reply else { return Err(unexpected(&reply)) };
         Ok(places.into_iter().map(|place| (place, wallet_no(wallets[place]))).collect())
     }
 
     async fn records(&self, batch: &Batch<'_>) -> Result<Vec<(usize, Record<'static>)>, SessionFault> {
-        let reply = self.ask(Statement::Records(number_ids(batch))).await?;
-        let Reply::Records(rows) = reply else { return Err(unexpected(&reply)) };
+        let reply = self.ask(SqlStatement::Records(number_ids(batch))).await?;
+        let StatementReply::Records(rows) = reply else { return Err(unexpected(&reply)) };
         Ok(rows.into_iter().map(|(place, recorded)| (place, record(recorded))).collect())
     }
 
     async fn details(&self, batch: &Batch<'_>) -> Result<Vec<(usize, ExchangeDetail)>, SessionFault> {
         let numbers = number_ids(batch);
         let asked = batch.queries().map(|position| numbers[batch.places[position].number]).collect();
-        let reply = self.ask(Statement::Details(asked)).await?;
-        let Reply::Details(rows) = reply else { return Err(unexpected(&reply)) };
+        let reply = self.ask(SqlStatement::Details(asked)).await?;
+        let StatementReply::Details(rows) = reply else { return Err(unexpected(&reply)) };
         let summary = |(number, amount, at): (usize, i64, u64)| CancelSummary {
             reference: number_text(number),
             amount,
@@ -250,15 +250,15 @@ impl DatabaseClient for SimulatedClient {
     }
 
     async fn write(&self, columns: &Columns<'_>, _is_alone: bool) -> Result<(), SessionFault> {
-        self.ask(Statement::Write(written(columns))).await.map(drop)
+        self.ask(SqlStatement::Write(written(columns))).await.map(drop)
     }
 }
 
 /// Converts the columns of the statement to rows.
 fn written(columns: &Columns<'_>) -> Write {
     let content = |place: usize| {
-        let content = Content {
-            kind: Kind::Exchange,
+        let content = RequestContent {
+            kind: RequestKind::Exchange,
             wallet: numbered(columns.wallet_no[place]),
             amount: (columns.free_change[place] + columns.charge_change[place]).abs(),
             gifted_first: columns.pay_priority[place] == Some(1),
@@ -281,7 +281,7 @@ fn written(columns: &Columns<'_>) -> Write {
     };
     let entry = |place: usize| {
         let (seq, chain_hash) = columns.seq[place].zip(columns.chain_hash[place])?;
-        Some(EntryRow {
+        Some(SimulatedEntry {
             wallet: numbered(columns.wallet_no[place]),
             seq,
             request: Some((number(place), content(place))),
@@ -295,7 +295,7 @@ fn written(columns: &Columns<'_>) -> Write {
         })
     };
     let wallet = |place: usize| {
-        let row = WalletRow {
+        let row = SimulatedWallet {
             free: columns.wallet_free_balance[place],
             charge: columns.wallet_charge_balance[place],
             entries: columns.entry_count[place],
@@ -308,8 +308,11 @@ fn written(columns: &Columns<'_>) -> Write {
         let keys = EventKeys::decode(event_type, &columns.outbox_keys[place]);
         let Some(EventKeys::Entries(entries)) = keys else { panic!("events of wallets name entries") };
         assert_eq!(columns.outbox_count[place], i32::try_from(entries.len()).unwrap());
-        let event =
-            |(wallet_no, seq): (WalletNo, i64)| EventRow { wallet: numbered(wallet_no.0), seq, event_type };
+        let event = |(wallet_no, seq): (WalletNo, i64)| SimulatedEvent {
+            wallet: numbered(wallet_no.0),
+            seq,
+            event_type,
+        };
         entries.into_iter().map(event).collect()
     };
     let places = 0..columns.app_no.len();

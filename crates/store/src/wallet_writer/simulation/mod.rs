@@ -45,7 +45,7 @@ mod world;
 mod write;
 
 use counts::{EventCounts, EventKind};
-use episode::{Episode, Report};
+use episode::{Episode, EpisodeReport};
 use settings::Sabotage;
 
 /// Steps of a run before its faults stop. A seed means the same run only with the same number.
@@ -71,8 +71,8 @@ impl Drop for Running {
 }
 
 /// Runs one seed after another, at least this many steps.
-fn run(seeds: impl Iterator<Item = u64>, sabotage: Sabotage, steps: u64) -> Result<Report, String> {
-    let mut sum = Report { steps: 0, counts: EventCounts::new() };
+fn run(seeds: impl Iterator<Item = u64>, sabotage: Sabotage, steps: u64) -> Result<EpisodeReport, String> {
+    let mut sum = EpisodeReport { steps: 0, counts: EventCounts::new() };
     for seed in seeds {
         let _running = Running(seed);
         let report = Episode::run(seed, sabotage, STEPS, false)?;

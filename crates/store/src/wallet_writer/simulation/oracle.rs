@@ -7,7 +7,8 @@
 use domain::wallet::{NumberKind, NumberState, Receipt, Refused, WalletOutcome};
 
 use super::rows::{
-    APPS, Content, EntryRow, EventRow, Kind, NUMBERS, UNLUCKY, WalletRow, Writes, number_text,
+    APPS, NUMBERS, RequestContent, RequestKind, SimulatedEntry, SimulatedEvent, SimulatedWallet, UNLUCKY,
+    Writes, number_text,
 };
 use crate::error::StoreError;
 
@@ -23,7 +24,7 @@ struct Stand {
 /// The one use of a number.
 #[derive(Debug, Clone)]
 struct Original {
-    content: Content,
+    content: RequestContent,
     /// 0 for a closed number.
     seq: i64,
     free: i64,
@@ -44,7 +45,7 @@ struct Original {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Request {
     pub(super) number: usize,
-    pub(super) content: Content,
+    pub(super) content: RequestContent,
     pub(super) is_fresh: bool,
     pub(super) commit: u64,
     pub(super) at: u64,
@@ -52,18 +53,19 @@ pub(super) struct Request {
 
 #[derive(Debug)]
 pub(super) struct Oracle {
-    wallets: Vec<Option<WalletRow>>,
+    wallets: Vec<Option<SimulatedWallet>>,
     stands: Vec<Vec<Stand>>,
     records: Vec<Option<Original>>,
     /// Contents that were sent with a fresh `ts`, by number.
-    sent: Vec<Vec<Content>>,
+    sent: Vec<Vec<RequestContent>>,
     replayed_for: u64,
 }
 
 impl Oracle {
-    pub(super) fn new(wallets: &[Option<WalletRow>], replayed_for: u64) -> Self {
-        let first = |wallet: &Option<WalletRow>| {
-            let stand = |row: WalletRow| Stand { commit: 0, seq: 0, free: row.free, charge: row.charge };
+    pub(super) fn new(wallets: &[Option<SimulatedWallet>], replayed_for: u64) -> Self {
+        let first = |wallet: &Option<SimulatedWallet>| {
+            let stand =
+                |row: SimulatedWallet| Stand { commit: 0, seq: 0, free: row.free, charge: row.charge };
             wallet.map(stand).into_iter().collect()
         };
         Self {
@@ -85,12 +87,12 @@ impl Oracle {
     pub(super) fn committed(&mut self, writes: &Writes, commit: u64) -> Result<(), String> {
         for wallet in &writes.made {
             if self.wallets[*wallet].is_none() {
-                self.wallets[*wallet] = Some(WalletRow::new(0, 0));
+                self.wallets[*wallet] = Some(SimulatedWallet::new(0, 0));
                 self.stands[*wallet].push(Stand { commit, seq: 0, free: 0, charge: 0 });
             }
         }
         let changes = writes.entries.iter().filter(|entry| entry.request.is_some()).count();
-        let closed = writes.records.iter().filter(|record| record.content.kind == Kind::Close);
+        let closed = writes.records.iter().filter(|record| record.content.kind == RequestKind::Close);
         if changes + closed.clone().count() != writes.records.len() {
             return Err(format!("{} records with {changes} entries", writes.records.len()));
         }
@@ -128,18 +130,19 @@ impl Oracle {
         let mut events = writes.events.clone();
         events.sort_unstable();
         for entry in &entries {
-            let place = events.binary_search(&EventRow::of(entry));
+            let place = events.binary_search(&SimulatedEvent::of(entry));
             events.remove(place.map_err(|_| format!("no event for {entry:?}"))?);
         }
         if let Some(event) = events.first() {
             return Err(format!("an event without its entry: {event:?}"));
         }
-        let has_row = |entry: &EntryRow| writes.wallets.iter().any(|(wallet, _)| *wallet == entry.wallet);
+        let has_row =
+            |entry: &SimulatedEntry| writes.wallets.iter().any(|(wallet, _)| *wallet == entry.wallet);
         if entries.iter().all(has_row) { Ok(()) } else { Err("an entry without its wallet".to_owned()) }
     }
 
     /// Checks that a number may be used for this.
-    fn use_number(&self, number: usize, content: Content) -> Result<(), String> {
+    fn use_number(&self, number: usize, content: RequestContent) -> Result<(), String> {
         if self.records[number].is_some() {
             return Err("a number used twice".to_owned());
         }
@@ -149,7 +152,7 @@ impl Oracle {
         Ok(())
     }
 
-    fn replay(&mut self, entry: &EntryRow, writes: &Writes, commit: u64) -> Result<(), String> {
+    fn replay(&mut self, entry: &SimulatedEntry, writes: &Writes, commit: u64) -> Result<(), String> {
         let before = self.wallets[entry.wallet].ok_or("an entry of no wallet")?;
         if entry.seq != before.entries + 1 {
             return Err(format!("the ledger has {} entries", before.entries));
@@ -164,7 +167,7 @@ impl Oracle {
                 }
                 self.use_number(number, content)?;
                 let (free, charge, left) = self.carried_out(before, content)?;
-                let is_cancel = content.kind == Kind::Cancel;
+                let is_cancel = content.kind == RequestKind::Cancel;
                 if record.remaining != entry.remaining || entry.remaining != Some(left).filter(|_| is_cancel)
                 {
                     return Err(format!("expected {left} to be left"));
@@ -199,21 +202,25 @@ impl Oracle {
         if entry.chain_hash != chain_hash {
             return Err("a hash that breaks the chain".to_owned());
         }
-        self.wallets[entry.wallet] = Some(WalletRow { free, charge, entries: entry.seq, chain_hash });
+        self.wallets[entry.wallet] = Some(SimulatedWallet { free, charge, entries: entry.seq, chain_hash });
         self.stands[entry.wallet].push(Stand { commit, seq: entry.seq, free, charge });
         Ok(())
     }
 
     /// Both purses after a change, and what is left to give back.
-    fn carried_out(&self, before: WalletRow, content: Content) -> Result<(i64, i64, i64), String> {
+    fn carried_out(
+        &self,
+        before: SimulatedWallet,
+        content: RequestContent,
+    ) -> Result<(i64, i64, i64), String> {
         match (content.kind, content.of) {
-            (Kind::Exchange, _) => {
+            (RequestKind::Exchange, _) => {
                 let (free, charge) =
                     pay((before.free, before.charge), content).ok_or("a purse below zero")?;
                 Ok((free, charge, content.amount))
             }
-            (Kind::Present, _) => Ok((before.free + content.amount, before.charge, 0)),
-            (Kind::Cancel, Some(of)) => {
+            (RequestKind::Present, _) => Ok((before.free + content.amount, before.charge, 0)),
+            (RequestKind::Cancel, Some(of)) => {
                 let exchange = self.exchange_of(content, of).ok_or("a cancel of no exchange")?;
                 let left = exchange.left.last().map_or(0, |(_, left)| *left);
                 let rest = left - content.amount;
@@ -221,21 +228,23 @@ impl Oracle {
                     return Err(format!("a cancel of more than the {left} that are left"));
                 }
                 // Where the purses would stand if the exchange had been for what is left, before and after.
-                let as_if =
-                    |amount| pay(exchange.before, Content { amount, ..exchange.content }).unwrap_or_default();
+                let as_if = |amount| {
+                    pay(exchange.before, RequestContent { amount, ..exchange.content }).unwrap_or_default()
+                };
                 let (less, more) = (as_if(left), as_if(rest));
                 Ok((before.free + more.0 - less.0, before.charge + more.1 - less.1, rest))
             }
-            (Kind::Cancel | Kind::Close | Kind::Query | Kind::Balance, _) => {
+            (RequestKind::Cancel | RequestKind::Close | RequestKind::Query | RequestKind::Balance, _) => {
                 Err("no change has this kind".to_owned())
             }
         }
     }
 
     /// The exchange that a cancel names, if it is one of the same wallet.
-    fn exchange_of(&self, content: Content, of: usize) -> Option<&Original> {
+    fn exchange_of(&self, content: RequestContent, of: usize) -> Option<&Original> {
         let exchange = self.records[of].as_ref()?;
-        let fits = exchange.content.kind == Kind::Exchange && exchange.content.wallet == content.wallet;
+        let fits =
+            exchange.content.kind == RequestKind::Exchange && exchange.content.wallet == content.wallet;
         fits.then_some(exchange)
     }
 
@@ -265,7 +274,7 @@ impl Oracle {
                 .is_some_and(|record| record.content == request.content && tells(receipt, record)),
             Ok(WalletOutcome::Balance(balances)) => {
                 let expected = (balances.free(), balances.charge());
-                let is_balance = request.content.kind == Kind::Balance && request.is_fresh;
+                let is_balance = request.content.kind == RequestKind::Balance && request.is_fresh;
                 is_balance
                     && self.stands_during(request).any(|(stand, _)| (stand.free, stand.charge) == expected)
             }
@@ -282,18 +291,22 @@ impl Oracle {
 
     fn is_right_refusal(&self, request: &Request, why: Refused, now: u64) -> bool {
         let content = request.content;
-        let is_read = matches!(content.kind, Kind::Balance | Kind::Query | Kind::Close);
+        let is_read = matches!(content.kind, RequestKind::Balance | RequestKind::Query | RequestKind::Close);
         let record = self.records[request.number].as_ref();
         // A read does not ask whether its number is used.
         let is_free = is_read || self.is_unused_on_arrival(request.number, request);
         match why {
             Refused::Conflict => self.live_record(request).is_some_and(|record| {
-                !is_read && record.content != content && record.content.kind != Kind::Close
+                !is_read && record.content != content && record.content.kind != RequestKind::Close
             }),
             Refused::Expired => record.is_some_and(|record| {
-                !is_read && now >= record.created_at + self.replayed_for && record.content.kind != Kind::Close
+                !is_read
+                    && now >= record.created_at + self.replayed_for
+                    && record.content.kind != RequestKind::Close
             }),
-            Refused::Closed => !is_read && record.is_some_and(|record| record.content.kind == Kind::Close),
+            Refused::Closed => {
+                !is_read && record.is_some_and(|record| record.content.kind == RequestKind::Close)
+            }
             Refused::TsOutsideWindow => !request.is_fresh && is_free,
             Refused::UnknownWallet => {
                 let made = self.stands[content.wallet].first();
@@ -301,7 +314,9 @@ impl Oracle {
             }
             Refused::InsufficientBalance(balances) => {
                 let told = (balances.free(), balances.charge());
-                content.kind == Kind::Exchange && request.is_fresh && self.was_insufficient(request, told)
+                content.kind == RequestKind::Exchange
+                    && request.is_fresh
+                    && self.was_insufficient(request, told)
             }
             Refused::MoreThanLeft { remaining } => {
                 let exchange = content.of.and_then(|of| self.exchange_of(content, of));
@@ -317,7 +332,7 @@ impl Oracle {
                     }
                 };
                 // A query that closes always finds a number.
-                let may_miss = content.kind != Kind::Close
+                let may_miss = content.kind != RequestKind::Close
                     || record.is_some_and(|record| record.content.wallet != content.wallet);
                 let was_missing = !is_exchange || self.is_unused_on_arrival(sought, request);
                 request.is_fresh && is_free && may_miss && was_missing
@@ -332,18 +347,21 @@ impl Oracle {
         let is_told = told.reference == number_text(request.number)
             && told.created_at == i64::try_from(record.created_at).unwrap_or_default();
         let Some(change) = &told.change else {
-            return is_own && is_told && record.content.kind == Kind::Close;
+            return is_own && is_told && record.content.kind == RequestKind::Close;
         };
         let is_kind = match (&change.kind, record.content.kind) {
-            (NumberKind::Exchange { product_name, remaining, cancels, has_more_cancels }, Kind::Exchange) => {
+            (
+                NumberKind::Exchange { product_name, remaining, cancels, has_more_cancels },
+                RequestKind::Exchange,
+            ) => {
                 let given: i64 = cancels.iter().map(|cancel| cancel.amount).sum();
                 *product_name == format!("v{}", record.content.variant)
                     && !has_more_cancels
                     && given + remaining == record.content.amount
                     && left_during(record, request).any(|left| left == *remaining)
             }
-            (NumberKind::Present, Kind::Present) => true,
-            (NumberKind::Cancel { of }, Kind::Cancel) => {
+            (NumberKind::Present, RequestKind::Present) => true,
+            (NumberKind::Cancel { of }, RequestKind::Cancel) => {
                 record.content.of.map(number_text).as_ref() == Some(of)
             }
             _ => false,
@@ -389,7 +407,8 @@ impl Oracle {
                 None => true,
                 Some(record) if stand.commit <= request.commit => record.commit > request.commit,
                 Some(record) => {
-                    let is_beside = record.content.wallet != wallet || record.content.kind == Kind::Close;
+                    let is_beside =
+                        record.content.wallet != wallet || record.content.kind == RequestKind::Close;
                     let is_later = (record.commit, record.seq) > (stand.commit, stand.seq);
                     is_later || (is_beside && record.commit > request.commit)
                 }
@@ -401,12 +420,12 @@ impl Oracle {
     }
 
     /// The content of the success that a request with this number must get for ever.
-    pub(super) fn success(&self, number: usize) -> Option<Content> {
+    pub(super) fn success(&self, number: usize) -> Option<RequestContent> {
         self.records[number].as_ref().map(|record| record.content)
     }
 
     /// Compares the tables with the replayed state.
-    pub(super) fn close(&self, wallets: &[Option<WalletRow>], recorded: &[bool]) -> Result<(), String> {
+    pub(super) fn close(&self, wallets: &[Option<SimulatedWallet>], recorded: &[bool]) -> Result<(), String> {
         if self.wallets != wallets {
             return Err(format!("wallets {wallets:?}, expected {:?}", self.wallets));
         }
@@ -420,8 +439,11 @@ fn tells(receipt: &Receipt, record: &Original) -> bool {
     let given_back =
         receipt.given_back.as_ref().map(|given| (given.free, given.charge, Some(given.remaining)));
     let left = record.left.last().map(|(_, left)| *left);
-    let expected =
-        (record.content.kind == Kind::Cancel).then_some((record.free_change, record.charge_change, left));
+    let expected = (record.content.kind == RequestKind::Cancel).then_some((
+        record.free_change,
+        record.charge_change,
+        left,
+    ));
     (receipt.balances.free(), receipt.balances.charge()) == (record.free, record.charge)
         && given_back == expected
 }
@@ -433,7 +455,7 @@ fn left_during(exchange: &Original, request: &Request) -> impl Iterator<Item = i
 }
 
 /// Both purses after a deduction. `None` when they do not cover it.
-fn pay((free, charge): (i64, i64), content: Content) -> Option<(i64, i64)> {
+fn pay((free, charge): (i64, i64), content: RequestContent) -> Option<(i64, i64)> {
     if free + charge < content.amount {
         return None;
     }

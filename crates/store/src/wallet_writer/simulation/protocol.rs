@@ -2,15 +2,15 @@
 
 use std::collections::VecDeque;
 
-use super::rows::{EntryRow, EventRow, RecordRow, WalletRow};
+use super::rows::{RecordRow, SimulatedEntry, SimulatedEvent, SimulatedWallet};
 
 /// The id of a transaction.
 pub(super) type Tx = u64;
 
-pub(super) type StatementResult = Result<Reply, SqlError>;
+pub(super) type StatementResult = Result<StatementReply, SqlError>;
 
 #[derive(Debug)]
-pub(super) enum Statement {
+pub(super) enum SqlStatement {
     Begin,
     Commit,
     RollBack,
@@ -30,7 +30,7 @@ pub(super) enum Statement {
     /// Makes a missing wallet.
     MakeWallet(usize),
     /// Writes a credit. The wallet is locked.
-    Credit(EntryRow),
+    Credit(SimulatedEntry),
     /// Waits until this time.
     Hold {
         until: u64,
@@ -41,17 +41,17 @@ pub(super) enum Statement {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum StatementProgress {
     NotBegun,
-    Locking(Locking),
-    Writing(Writing),
+    Locking(LockProgress),
+    Writing(WriteProgress),
     /// Only the commit is missing, of a statement that is its own transaction.
     Committing,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Locking {
+pub(super) struct LockProgress {
     /// The existing wallets, in the order of locking.
     pub(super) to_lock: Vec<(usize, usize)>,
-    pub(super) locked: Vec<(usize, WalletRow)>,
+    pub(super) locked: Vec<(usize, SimulatedWallet)>,
 }
 
 /// A record, as a statement reads it.
@@ -75,13 +75,13 @@ pub(super) struct Detailed {
 }
 
 #[derive(Debug)]
-pub(super) enum Reply {
+pub(super) enum StatementReply {
     Done,
     Committed,
     /// With the database's time.
-    Read(u64, Vec<(Option<WalletRow>, Option<Recorded>)>),
+    Read(u64, Vec<(Option<SimulatedWallet>, Option<Recorded>)>),
     Now(u64),
-    Locked(Vec<(usize, WalletRow)>),
+    Locked(Vec<(usize, SimulatedWallet)>),
     Places(Vec<usize>),
     Records(Vec<(usize, Recorded)>),
     Details(Vec<(usize, Detailed)>),
@@ -97,21 +97,21 @@ pub(super) fn error(code: &'static str) -> SqlError {
 }
 
 /// The result of a step.
-pub(super) enum Step {
+pub(super) enum StepOutcome {
     Going(StatementProgress),
     /// The statement waits for the end of another transaction, and continues from there.
     Waits(Tx, StatementProgress),
-    Ended(Result<Reply, SqlError>),
+    Ended(Result<StatementReply, SqlError>),
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct Write {
     pub(super) records: Vec<RecordRow>,
-    pub(super) entries: Vec<EntryRow>,
+    pub(super) entries: Vec<SimulatedEntry>,
     /// With the `entry_count` that each must have.
-    pub(super) wallets: Vec<(usize, WalletRow, i64)>,
+    pub(super) wallets: Vec<(usize, SimulatedWallet, i64)>,
     /// The events of each row of the outbox.
-    pub(super) outbox: Vec<Vec<EventRow>>,
+    pub(super) outbox: Vec<Vec<SimulatedEvent>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,7 +123,7 @@ pub(super) enum WritePart {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Writing {
+pub(super) struct WriteProgress {
     /// The rest of the work: a part, and the position of a row in it.
     pub(super) left: VecDeque<(WritePart, usize)>,
     /// `entry_count` of each wallet at the first step.

@@ -16,7 +16,7 @@ pub(super) const UNLUCKY: i64 = 13;
 
 /// A kind of request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
+pub(super) enum RequestKind {
     Exchange,
     Present,
     Cancel,
@@ -28,8 +28,8 @@ pub(super) enum Kind {
 
 /// The content of a request, as far as the requests differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Content {
-    pub(super) kind: Kind,
+pub(super) struct RequestContent {
+    pub(super) kind: RequestKind,
     pub(super) wallet: usize,
     /// 0 for a query and a balance.
     pub(super) amount: i64,
@@ -41,24 +41,24 @@ pub(super) struct Content {
     pub(super) of: Option<usize>,
 }
 
-impl Content {
+impl RequestContent {
     /// The same without what its kind does not have.
-    pub(super) fn of_kind(self, kind: Kind) -> Self {
-        let is_exchange = kind == Kind::Exchange;
-        let has_amount = matches!(kind, Kind::Exchange | Kind::Present | Kind::Cancel);
+    pub(super) fn of_kind(self, kind: RequestKind) -> Self {
+        let is_exchange = kind == RequestKind::Exchange;
+        let has_amount = matches!(kind, RequestKind::Exchange | RequestKind::Present | RequestKind::Cancel);
         Self {
             kind,
             wallet: self.wallet,
             amount: if has_amount { self.amount } else { 0 },
             gifted_first: is_exchange && self.gifted_first,
             variant: if is_exchange { self.variant } else { 0 },
-            of: self.of.filter(|_| kind == Kind::Cancel),
+            of: self.of.filter(|_| kind == RequestKind::Cancel),
         }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct WalletRow {
+pub(super) struct SimulatedWallet {
     pub(super) free: i64,
     pub(super) charge: i64,
     pub(super) entries: i64,
@@ -66,7 +66,7 @@ pub(super) struct WalletRow {
     pub(super) chain_hash: ChainHash,
 }
 
-impl WalletRow {
+impl SimulatedWallet {
     /// A wallet without entries.
     pub(super) fn new(free: i64, charge: i64) -> Self {
         Self { free, charge, entries: 0, chain_hash: CHAIN_START }
@@ -76,7 +76,7 @@ impl WalletRow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RecordRow {
     pub(super) number: usize,
-    pub(super) content: Content,
+    pub(super) content: RequestContent,
     /// `None` for a closed number.
     pub(super) seq: Option<i64>,
     pub(super) created_at: u64,
@@ -89,11 +89,11 @@ pub(super) struct RecordRow {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct EntryRow {
+pub(super) struct SimulatedEntry {
     pub(super) wallet: usize,
     pub(super) seq: i64,
     /// Number and content of a game's request. `None` for a credit.
-    pub(super) request: Option<(usize, Content)>,
+    pub(super) request: Option<(usize, RequestContent)>,
     pub(super) remaining: Option<i64>,
     pub(super) free_change: i64,
     pub(super) charge_change: i64,
@@ -103,11 +103,11 @@ pub(super) struct EntryRow {
     pub(super) chain_hash: ChainHash,
 }
 
-impl EntryRow {
+impl SimulatedEntry {
     /// The right hash of the entry.
     pub(super) fn hash_after(&self, previous: &ChainHash) -> ChainHash {
         let content = self.request.map(|(_, content)| content);
-        let bought = content.filter(|content| content.kind == Kind::Exchange);
+        let bought = content.filter(|content| content.kind == RequestKind::Exchange);
         let reference = self.request.map_or_else(|| "!c".to_owned(), |(number, _)| number_text(number));
         let of = content.and_then(|content| content.of).map(number_text);
         let entry = LedgerEntry {
@@ -132,15 +132,15 @@ impl EntryRow {
 
 /// An event of the outbox, with the ledger entry that it names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct EventRow {
+pub(super) struct SimulatedEvent {
     pub(super) wallet: usize,
     pub(super) seq: i64,
     pub(super) event_type: EventType,
 }
 
-impl EventRow {
+impl SimulatedEvent {
     /// The event that tells of an entry.
-    pub(super) fn of(entry: &EntryRow) -> Self {
+    pub(super) fn of(entry: &SimulatedEntry) -> Self {
         let kind = entry.request.map_or("credit", |(_, content)| kind_text(content.kind));
         let event_type = EventType::of_entry(ReferenceKind::parse(kind).unwrap()).unwrap();
         Self { wallet: entry.wallet, seq: entry.seq, event_type }
@@ -152,9 +152,9 @@ impl EventRow {
 pub(super) struct Writes {
     pub(super) made: Vec<usize>,
     pub(super) records: Vec<RecordRow>,
-    pub(super) entries: Vec<EntryRow>,
-    pub(super) wallets: Vec<(usize, WalletRow)>,
-    pub(super) events: Vec<EventRow>,
+    pub(super) entries: Vec<SimulatedEntry>,
+    pub(super) wallets: Vec<(usize, SimulatedWallet)>,
+    pub(super) events: Vec<SimulatedEvent>,
 }
 
 impl Writes {
@@ -173,18 +173,18 @@ pub(super) fn number_text(number: usize) -> String {
 }
 
 /// The kind as the ledger has it.
-fn kind_text(kind: Kind) -> &'static str {
+fn kind_text(kind: RequestKind) -> &'static str {
     match kind {
-        Kind::Exchange => "exchange",
-        Kind::Present => "present",
-        Kind::Cancel => "cancel",
-        Kind::Close | Kind::Query | Kind::Balance => "closed",
+        RequestKind::Exchange => "exchange",
+        RequestKind::Present => "present",
+        RequestKind::Cancel => "cancel",
+        RequestKind::Close | RequestKind::Query | RequestKind::Balance => "closed",
     }
 }
 
 /// The kind of a row with this text.
-pub(super) fn kind_of(text: &str) -> Kind {
-    let kinds = [Kind::Exchange, Kind::Present, Kind::Cancel, Kind::Close];
+pub(super) fn kind_of(text: &str) -> RequestKind {
+    let kinds = [RequestKind::Exchange, RequestKind::Present, RequestKind::Cancel, RequestKind::Close];
     kinds.into_iter().find(|kind| kind_text(*kind) == text).unwrap()
 }
 

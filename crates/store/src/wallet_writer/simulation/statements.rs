@@ -4,9 +4,10 @@
 
 use super::counts::EventKind;
 use super::protocol::{
-    Detailed, Locking, Recorded, Reply, SqlError, Statement, StatementProgress, Step, Tx, error,
+    Detailed, LockProgress, Recorded, SqlError, SqlStatement, StatementProgress, StatementReply, StepOutcome,
+    Tx, error,
 };
-use super::rows::{EntryRow, EventRow, Kind, RecordRow, WalletRow};
+use super::rows::{RecordRow, RequestKind, SimulatedEntry, SimulatedEvent, SimulatedWallet};
 use super::settings::Sabotage;
 use super::world::{LockKey, SentStatement, Transaction, World};
 
@@ -21,17 +22,17 @@ impl World {
         let step = match waited {
             Some(Err(fault)) => {
                 self.count_fault(fault);
-                Step::Ended(Err(fault))
+                StepOutcome::Ended(Err(fault))
             }
             Some(Ok(())) | None => self.step(place, &asked.statement, progress),
         };
         match step {
-            Step::Ended(answer) => self.end_statement(place, asked, answer),
-            Step::Going(progress) => {
+            StepOutcome::Ended(answer) => self.end_statement(place, asked, answer),
+            StepOutcome::Going(progress) => {
                 asked.progress = progress;
                 self.backends[place].queue.push_front(asked);
             }
-            Step::Waits(holder, progress) => {
+            StepOutcome::Waits(holder, progress) => {
                 asked.progress = progress;
                 let since = self.now;
                 let backend = &mut self.backends[place];
@@ -41,46 +42,46 @@ impl World {
         }
     }
 
-    fn step(&mut self, place: usize, statement: &Statement, progress: StatementProgress) -> Step {
+    fn step(&mut self, place: usize, statement: &SqlStatement, progress: StatementProgress) -> StepOutcome {
         let has_failed = self.backends[place].transaction.as_ref().is_some_and(|open| open.has_failed);
-        let ends = matches!(statement, Statement::Commit | Statement::RollBack);
+        let ends = matches!(statement, SqlStatement::Commit | SqlStatement::RollBack);
         if has_failed && !ends {
-            return Step::Ended(Err(error("25P02")));
+            return StepOutcome::Ended(Err(error("25P02")));
         }
         if progress == StatementProgress::Committing {
-            return Step::Ended(Ok(self.commit(place)));
+            return StepOutcome::Ended(Ok(self.commit(place)));
         }
         if progress == StatementProgress::NotBegun && !ends {
-            self.begin(place, matches!(statement, Statement::Begin));
+            self.begin(place, matches!(statement, SqlStatement::Begin));
             if let Some(fault) = self.statement_fault(place, statement) {
-                return Step::Ended(Err(fault));
+                return StepOutcome::Ended(Err(fault));
             }
         }
         match statement {
-            Statement::RollBack => {
+            SqlStatement::RollBack => {
                 self.roll_back(place);
-                Step::Ended(Ok(Reply::Done))
+                StepOutcome::Ended(Ok(StatementReply::Done))
             }
-            Statement::Commit => Step::Ended(self.commit_asked(place)),
-            Statement::Read(keys) => Step::Ended(Ok(self.read(keys))),
-            Statement::Existing(wallets) => {
+            SqlStatement::Commit => StepOutcome::Ended(self.commit_asked(place)),
+            SqlStatement::Read(keys) => StepOutcome::Ended(Ok(self.read(keys))),
+            SqlStatement::Existing(wallets) => {
                 let is_there = |place: &usize| self.tables.wallets[wallets[*place]].is_some();
-                Step::Ended(Ok(Reply::Places((0..wallets.len()).filter(is_there).collect())))
+                StepOutcome::Ended(Ok(StatementReply::Places((0..wallets.len()).filter(is_there).collect())))
             }
-            Statement::Now => Step::Ended(Ok(Reply::Now(self.now))),
-            Statement::Records(numbers) => Step::Ended(Ok(self.records(place, numbers))),
-            Statement::Details(numbers) => Step::Ended(Ok(self.details(numbers))),
-            Statement::Lock { wallets, skips_held } => self.lock(place, wallets, *skips_held, progress),
-            Statement::Write(write) => self.write(place, write, progress),
-            Statement::MakeWallet(wallet) => self.make_wallet(place, *wallet),
-            Statement::Credit(entry) => self.credit(place, *entry),
-            Statement::Begin | Statement::Hold { .. } => Step::Ended(Ok(Reply::Done)),
+            SqlStatement::Now => StepOutcome::Ended(Ok(StatementReply::Now(self.now))),
+            SqlStatement::Records(numbers) => StepOutcome::Ended(Ok(self.records(place, numbers))),
+            SqlStatement::Details(numbers) => StepOutcome::Ended(Ok(self.details(numbers))),
+            SqlStatement::Lock { wallets, skips_held } => self.lock(place, wallets, *skips_held, progress),
+            SqlStatement::Write(write) => self.write(place, write, progress),
+            SqlStatement::MakeWallet(wallet) => self.make_wallet(place, *wallet),
+            SqlStatement::Credit(entry) => self.credit(place, *entry),
+            SqlStatement::Begin | SqlStatement::Hold { .. } => StepOutcome::Ended(Ok(StatementReply::Done)),
         }
     }
 
     /// A fault that is independent of the statement.
-    fn statement_fault(&mut self, place: usize, statement: &Statement) -> Option<SqlError> {
-        if !self.backends[place].is_writers || matches!(statement, Statement::Begin) {
+    fn statement_fault(&mut self, place: usize, statement: &SqlStatement) -> Option<SqlError> {
+        if !self.backends[place].is_writers || matches!(statement, SqlStatement::Begin) {
             None
         } else if self.fault(self.settings.serialisation) {
             self.counts.add(EventKind::Serialisation);
@@ -134,7 +135,7 @@ impl World {
         cancels
     }
 
-    fn details(&self, numbers: &[usize]) -> Reply {
+    fn details(&self, numbers: &[usize]) -> StatementReply {
         let detail = |(place, number): (usize, &usize)| {
             let recorded = self.recorded(*number, self.commits)?;
             let cancels = self.cancels_of(*number, self.commits);
@@ -142,25 +143,27 @@ impl World {
                 cancels.iter().map(|row| (row.number, row.content.amount, row.created_at)).collect();
             let Recorded { row, remaining, .. } = recorded;
             let detailed = Detailed { variant: row.content.variant, remaining, cancels };
-            (row.content.kind == Kind::Exchange).then_some((place, detailed))
+            (row.content.kind == RequestKind::Exchange).then_some((place, detailed))
         };
-        Reply::Details(numbers.iter().enumerate().filter_map(detail).collect())
+        StatementReply::Details(numbers.iter().enumerate().filter_map(detail).collect())
     }
 
-    fn read(&self, keys: &[(usize, usize)]) -> Reply {
+    fn read(&self, keys: &[(usize, usize)]) -> StatementReply {
         let row = |(wallet, number): &(usize, usize)| {
             (self.tables.wallets[*wallet], self.recorded(*number, self.commits))
         };
-        Reply::Read(self.now, keys.iter().map(row).collect())
+        StatementReply::Read(self.now, keys.iter().map(row).collect())
     }
 
-    fn records(&self, place: usize, numbers: &[usize]) -> Reply {
+    fn records(&self, place: usize, numbers: &[usize]) -> StatementReply {
         let transaction = self.backends[place].transaction.as_ref();
         let stale = transaction.and_then(|transaction| transaction.locked_after);
         let is_stale = self.settings.sabotage == Sabotage::StaleRecords;
         let as_of = stale.filter(|_| is_stale).unwrap_or(self.commits);
         let found = numbers.iter().enumerate();
-        Reply::Records(found.filter_map(|(at, number)| Some((at, self.recorded(*number, as_of)?))).collect())
+        StatementReply::Records(
+            found.filter_map(|(at, number)| Some((at, self.recorded(*number, as_of)?))).collect(),
+        )
     }
 
     /// Locks the next wallet. After a wait it reads the row again.
@@ -170,7 +173,7 @@ impl World {
         wallets: &[usize],
         skips_held: bool,
         progress: StatementProgress,
-    ) -> Step {
+    ) -> StepOutcome {
         let StatementProgress::Locking(mut locking) = progress else {
             let there = |(_, wallet): &(usize, usize)| self.tables.wallets[*wallet].is_some();
             let mut to_lock: Vec<_> = wallets.iter().copied().enumerate().filter(there).collect();
@@ -179,10 +182,13 @@ impl World {
             }
             to_lock.reverse();
             self.backends[place].transaction.as_mut().unwrap().locked_after = Some(self.commits);
-            return Step::Going(StatementProgress::Locking(Locking { to_lock, locked: Vec::new() }));
+            return StepOutcome::Going(StatementProgress::Locking(LockProgress {
+                to_lock,
+                locked: Vec::new(),
+            }));
         };
         let Some((at, wallet)) = locking.to_lock.pop() else {
-            return Step::Ended(Ok(Reply::Locked(locking.locked)));
+            return StepOutcome::Ended(Ok(StatementReply::Locked(locking.locked)));
         };
         match self.take(place, LockKey::Row(wallet)) {
             Ok(()) => locking.locked.push((at, self.tables.wallets[wallet].unwrap())),
@@ -190,40 +196,41 @@ impl World {
             Err(holder) => {
                 locking.to_lock.push((at, wallet));
                 self.counts.add(EventKind::RowWait);
-                return Step::Waits(holder, StatementProgress::Locking(locking));
+                return StepOutcome::Waits(holder, StatementProgress::Locking(locking));
             }
         }
-        Step::Going(StatementProgress::Locking(locking))
+        StepOutcome::Going(StatementProgress::Locking(locking))
     }
 
-    fn make_wallet(&mut self, place: usize, wallet: usize) -> Step {
+    fn make_wallet(&mut self, place: usize, wallet: usize) -> StepOutcome {
         if self.tables.wallets[wallet].is_some() {
-            return Step::Ended(Ok(Reply::Done));
+            return StepOutcome::Ended(Ok(StatementReply::Done));
         }
         match self.take(place, LockKey::Wallet(wallet)) {
             Ok(()) => {
                 self.writes(place).made.push(wallet);
-                Step::Ended(Ok(Reply::Done))
+                StepOutcome::Ended(Ok(StatementReply::Done))
             }
-            Err(holder) => Step::Waits(holder, StatementProgress::NotBegun),
+            Err(holder) => StepOutcome::Waits(holder, StatementProgress::NotBegun),
         }
     }
 
-    fn credit(&mut self, place: usize, change: EntryRow) -> Step {
-        let before = self.tables.wallets[change.wallet].unwrap_or(WalletRow::new(0, 0));
+    fn credit(&mut self, place: usize, change: SimulatedEntry) -> StepOutcome {
+        let before = self.tables.wallets[change.wallet].unwrap_or(SimulatedWallet::new(0, 0));
         let (free, seq) = (before.free + change.free_change, before.entries + 1);
-        let mut entry = EntryRow { seq, free, charge: before.charge + change.charge_change, ..change };
+        let mut entry = SimulatedEntry { seq, free, charge: before.charge + change.charge_change, ..change };
         if let Err(holder) = self.take(place, LockKey::Entry(change.wallet, seq)) {
-            return Step::Waits(holder, StatementProgress::NotBegun);
+            return StepOutcome::Waits(holder, StatementProgress::NotBegun);
         }
         entry.chain_hash = entry.hash_after(&before.chain_hash);
-        let after = WalletRow { free, charge: entry.charge, entries: seq, chain_hash: entry.chain_hash };
+        let after =
+            SimulatedWallet { free, charge: entry.charge, entries: seq, chain_hash: entry.chain_hash };
         let writes = self.writes(place);
         writes.entries.push(entry);
-        writes.events.push(EventRow::of(&entry));
+        writes.events.push(SimulatedEvent::of(&entry));
         writes.wallets.push((change.wallet, after));
         self.counts.add(EventKind::Credit);
-        Step::Ended(Ok(Reply::Done))
+        StepOutcome::Ended(Ok(StatementReply::Done))
     }
 
     pub(super) fn writes(&mut self, place: usize) -> &mut super::rows::Writes {
@@ -232,11 +239,16 @@ impl World {
 
     /// Ends a statement. An error undoes the whole transaction. A statement that is its own
     /// transaction commits in a step of its own.
-    fn end_statement(&mut self, place: usize, mut asked: SentStatement, answer: Result<Reply, SqlError>) {
+    fn end_statement(
+        &mut self,
+        place: usize,
+        mut asked: SentStatement,
+        answer: Result<StatementReply, SqlError>,
+    ) {
         let is_explicit = self.backends[place].transaction.as_ref().is_some_and(|open| open.is_explicit);
         match &answer {
             Err(_) => self.undo(place, is_explicit),
-            Ok(Reply::Done) if !is_explicit && self.has_writes(place) => {
+            Ok(StatementReply::Done) if !is_explicit && self.has_writes(place) => {
                 asked.progress = StatementProgress::Committing;
                 self.backends[place].queue.push_front(asked);
                 return;
@@ -247,8 +259,8 @@ impl World {
         self.reply(place, asked, answer);
     }
 
-    fn reply(&mut self, place: usize, asked: SentStatement, answer: Result<Reply, SqlError>) {
-        let is_commit = matches!(answer, Ok(Reply::Committed));
+    fn reply(&mut self, place: usize, asked: SentStatement, answer: Result<StatementReply, SqlError>) {
+        let is_commit = matches!(answer, Ok(StatementReply::Committed));
         let backend = &mut self.backends[place];
         let Some(sender) = asked.reply else { return };
         backend.outbox.push_back((sender, answer));

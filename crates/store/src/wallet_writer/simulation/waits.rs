@@ -2,7 +2,7 @@
 //! deadlock.
 
 use super::counts::EventKind;
-use super::protocol::{SqlError, Statement, Tx, error};
+use super::protocol::{SqlError, SqlStatement, Tx, error};
 use super::world::{Transaction, World};
 use crate::writer::LOCK_TIMEOUT;
 
@@ -15,7 +15,7 @@ impl World {
         let backend = &self.backends[place];
         let Some(asked) = backend.queue.front() else { return false };
         let holds =
-            matches!(asked.statement, Statement::Hold { until } if self.now < until && self.has_faults);
+            matches!(asked.statement, SqlStatement::Hold { until } if self.now < until && self.has_faults);
         !backend.is_dead && !holds && (backend.waits.is_none() || self.end_of_wait(place).is_some())
     }
 

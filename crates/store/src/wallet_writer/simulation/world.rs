@@ -13,9 +13,9 @@ use tokio::sync::oneshot;
 
 use super::counts::EventCounts;
 use super::oracle::Oracle;
-use super::protocol::{Statement, StatementProgress, StatementResult, Tx};
+use super::protocol::{SqlStatement, StatementProgress, StatementResult, Tx};
 use super::random::Random;
-use super::rows::{APPS, EntryRow, NUMBERS, RecordRow, WALLETS, WalletRow, Writes};
+use super::rows::{APPS, NUMBERS, RecordRow, SimulatedEntry, SimulatedWallet, WALLETS, Writes};
 use super::settings::RunSettings;
 use crate::writer::SessionFault;
 
@@ -36,11 +36,11 @@ pub(super) enum LockKey {
 
 /// The committed rows, and the held locks.
 #[derive(Debug)]
-pub(super) struct Tables {
-    pub(super) wallets: Vec<Option<WalletRow>>,
+pub(super) struct CommittedTables {
+    pub(super) wallets: Vec<Option<SimulatedWallet>>,
     /// Each with the commit that wrote it.
     pub(super) records: Vec<Option<(RecordRow, u64)>>,
-    pub(super) entries: BTreeMap<(usize, i64), EntryRow>,
+    pub(super) entries: BTreeMap<(usize, i64), SimulatedEntry>,
     pub(super) held: BTreeMap<LockKey, Tx>,
 }
 
@@ -58,14 +58,14 @@ pub(super) struct Transaction {
 /// A statement that was sent, and its progress.
 #[derive(Debug)]
 pub(super) struct SentStatement {
-    pub(super) statement: Statement,
+    pub(super) statement: SqlStatement,
     pub(super) progress: StatementProgress,
     pub(super) reply: Option<oneshot::Sender<StatementResult>>,
 }
 
 /// The session of a writer, seen by the writer.
 #[derive(Default)]
-pub(super) struct End {
+pub(super) struct SessionEnd {
     pub(super) is_ended: Cell<bool>,
     pub(super) waker: RefCell<Option<Waker>>,
 }
@@ -92,10 +92,10 @@ pub(super) struct Backend {
     pub(super) is_writers: bool,
     /// True when the database has ended it. The writer learns it after the replies before.
     pub(super) is_dead: bool,
-    pub(super) end: Rc<End>,
+    pub(super) end: Rc<SessionEnd>,
 }
 
-pub(super) type Connected = Result<(u64, Rc<End>), SessionFault>;
+pub(super) type Connected = Result<(u64, Rc<SessionEnd>), SessionFault>;
 
 pub(super) struct World {
     pub(super) settings: RunSettings,
@@ -104,7 +104,7 @@ pub(super) struct World {
     pub(super) oracle: Oracle,
     pub(super) now: u64,
     pub(super) timers: BTreeMap<(u64, u64), Waker>,
-    pub(super) tables: Tables,
+    pub(super) tables: CommittedTables,
     pub(super) backends: Vec<Backend>,
     pub(super) connecting: VecDeque<oneshot::Sender<Connected>>,
     pub(super) is_up: bool,
@@ -121,9 +121,9 @@ impl World {
         let mut wallets = Vec::new();
         for place in 0..APPS * WALLETS {
             let (free, charge) = (random.between(0, 40), random.between(0, 40));
-            wallets.push((place % WALLETS != WALLETS - 1).then_some(WalletRow::new(free, charge)));
+            wallets.push((place % WALLETS != WALLETS - 1).then_some(SimulatedWallet::new(free, charge)));
         }
-        let tables = Tables {
+        let tables = CommittedTables {
             wallets: wallets.clone(),
             records: vec![None; APPS * NUMBERS],
             entries: BTreeMap::new(),
@@ -172,7 +172,7 @@ impl World {
     }
 
     /// Opens a session of an operator with all its statements.
-    pub(super) fn operate(&mut self, statements: Vec<Statement>) {
+    pub(super) fn operate(&mut self, statements: Vec<SqlStatement>) {
         let backend = self.open(Peer::Gone);
         for statement in statements {
             backend.queue.push_back(SentStatement {
@@ -217,7 +217,11 @@ impl World {
     }
 
     /// Sends a statement. When the session is gone, the receiver of the reply is closed.
-    pub(super) fn send(&mut self, session: u64, statement: Statement) -> oneshot::Receiver<StatementResult> {
+    pub(super) fn send(
+        &mut self,
+        session: u64,
+        statement: SqlStatement,
+    ) -> oneshot::Receiver<StatementResult> {
         let (reply, receiver) = oneshot::channel();
         if let Some(backend) = self.backends.iter_mut().find(|backend| backend.id == session) {
             backend.queue.push_back(SentStatement {

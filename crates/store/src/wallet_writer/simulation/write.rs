@@ -4,8 +4,10 @@
 //! compares `entry_count` at the first step of the statement, and again after a wait for the row.
 
 use super::counts::EventKind;
-use super::protocol::{Reply, SqlError, StatementProgress, Step, Write, WritePart, Writing, error};
-use super::rows::{EntryRow, EventRow, RecordRow, UNLUCKY, WalletRow, Writes};
+use super::protocol::{
+    SqlError, StatementProgress, StatementReply, StepOutcome, Write, WritePart, WriteProgress, error,
+};
+use super::rows::{RecordRow, SimulatedEntry, SimulatedEvent, SimulatedWallet, UNLUCKY, Writes};
 use super::settings::Sabotage;
 use super::world::{LockKey, World};
 
@@ -18,10 +20,10 @@ enum RowOutcome {
 }
 
 impl World {
-    pub(super) fn write(&mut self, place: usize, write: &Write, progress: StatementProgress) -> Step {
+    pub(super) fn write(&mut self, place: usize, write: &Write, progress: StatementProgress) -> StepOutcome {
         let StatementProgress::Writing(mut writing) = progress else { return self.begin_write(write) };
         let Some((part, row)) = writing.left.front().copied() else {
-            return Step::Ended(Ok(Reply::Done));
+            return StepOutcome::Ended(Ok(StatementReply::Done));
         };
         let written = match part {
             WritePart::Records => self.insert_record(place, write.records[row]),
@@ -33,7 +35,7 @@ impl World {
             RowOutcome::Waits(holder) => {
                 let kind = if part == WritePart::Wallets { EventKind::RowWait } else { EventKind::KeyWait };
                 self.counts.add(kind);
-                return Step::Waits(holder, StatementProgress::Writing(writing));
+                return StepOutcome::Waits(holder, StatementProgress::Writing(writing));
             }
             RowOutcome::Refused(fault) => return self.refuse(place, fault),
             RowOutcome::Written if part == WritePart::Wallets => writing.updated += 1,
@@ -47,10 +49,10 @@ impl World {
             self.counts.add(EventKind::ChangedWallet);
             return self.refuse(place, error("22012"));
         }
-        Step::Going(StatementProgress::Writing(writing))
+        StepOutcome::Going(StatementProgress::Writing(writing))
     }
 
-    fn begin_write(&mut self, write: &Write) -> Step {
+    fn begin_write(&mut self, write: &Write) -> StepOutcome {
         let mut parts = [
             (WritePart::Records, write.records.len()),
             (WritePart::Entries, write.entries.len()),
@@ -59,13 +61,14 @@ impl World {
         ];
         self.random.shuffle(&mut parts);
         let left = parts.iter().flat_map(|(part, rows)| (0..*rows).map(|row| (*part, row))).collect();
-        let entries =
-            |(wallet, ..): &(usize, WalletRow, i64)| self.tables.wallets[*wallet].map(|row| row.entries);
+        let entries = |(wallet, ..): &(usize, SimulatedWallet, i64)| {
+            self.tables.wallets[*wallet].map(|row| row.entries)
+        };
         let seen = write.wallets.iter().map(entries).collect();
-        Step::Going(StatementProgress::Writing(Writing { left, seen, updated: 0 }))
+        StepOutcome::Going(StatementProgress::Writing(WriteProgress { left, seen, updated: 0 }))
     }
 
-    fn refuse(&mut self, place: usize, fault: SqlError) -> Step {
+    fn refuse(&mut self, place: usize, fault: SqlError) -> StepOutcome {
         if self.settings.sabotage == Sabotage::PartialWrite {
             // Rows that were inserted so far stay.
             let writes = std::mem::take(self.writes(place));
@@ -75,7 +78,7 @@ impl World {
             let events = std::mem::take(&mut self.writes(place).events);
             self.apply(Writes { events, ..Writes::default() });
         }
-        Step::Ended(Err(fault))
+        StepOutcome::Ended(Err(fault))
     }
 
     fn insert_record(&mut self, place: usize, row: RecordRow) -> RowOutcome {
@@ -108,7 +111,7 @@ impl World {
         RowOutcome::Written
     }
 
-    fn insert_entry(&mut self, place: usize, row: EntryRow) -> RowOutcome {
+    fn insert_entry(&mut self, place: usize, row: SimulatedEntry) -> RowOutcome {
         let sabotage = self.settings.sabotage;
         if !matches!(sabotage, Sabotage::NoEntryKey | Sabotage::NeitherGuardNorEntryKey) {
             if let Err(holder) = self.take(place, LockKey::Entry(row.wallet, row.seq)) {
@@ -124,7 +127,7 @@ impl World {
     }
 
     /// A row of the outbox has a key that nobody else makes, so it waits for nobody.
-    fn insert_outbox(&mut self, place: usize, events: &[EventRow]) -> RowOutcome {
+    fn insert_outbox(&mut self, place: usize, events: &[SimulatedEvent]) -> RowOutcome {
         if self.settings.sabotage == Sabotage::ForgottenEvents && self.random.chance(200) {
             return RowOutcome::Passed;
         }
@@ -135,7 +138,7 @@ impl World {
     fn update_wallet(
         &mut self,
         place: usize,
-        (wallet, row, entries_before): (usize, WalletRow, i64),
+        (wallet, row, entries_before): (usize, SimulatedWallet, i64),
         seen: Option<i64>,
     ) -> RowOutcome {
         let sabotage = self.settings.sabotage;
@@ -174,14 +177,14 @@ impl World {
     }
 
     /// `COMMIT`. After a failed statement it rolls back and reports success.
-    pub(super) fn commit_asked(&mut self, place: usize) -> Result<Reply, SqlError> {
+    pub(super) fn commit_asked(&mut self, place: usize) -> Result<StatementReply, SqlError> {
         let Some(has_failed) = self.backends[place].transaction.as_ref().map(|open| open.has_failed) else {
-            return Ok(Reply::Done);
+            return Ok(StatementReply::Done);
         };
         if has_failed {
             self.counts.add(EventKind::RolledBackCommit);
             self.roll_back(place);
-            return Ok(Reply::Done);
+            return Ok(StatementReply::Done);
         }
         if self.backends[place].is_writers && self.fault(self.settings.serialisation) {
             self.counts.add(EventKind::Serialisation);
@@ -192,8 +195,8 @@ impl World {
     }
 
     /// Makes the rows of a transaction visible and durable, all at once.
-    pub(super) fn commit(&mut self, place: usize) -> Reply {
-        let Some(open) = &mut self.backends[place].transaction else { return Reply::Committed };
+    pub(super) fn commit(&mut self, place: usize) -> StatementReply {
+        let Some(open) = &mut self.backends[place].transaction else { return StatementReply::Committed };
         let writes = std::mem::take(&mut open.writes);
         let is_explicit = open.is_explicit;
         let backend = &self.backends[place];
@@ -212,7 +215,7 @@ impl World {
             self.apply(writes);
         }
         self.undo(place, false);
-        Reply::Committed
+        StatementReply::Committed
     }
 
     fn apply(&mut self, writes: Writes) {
@@ -220,7 +223,7 @@ impl World {
         let judged = self.oracle.committed(&writes, self.commits);
         self.violated(judged);
         for wallet in &writes.made {
-            self.tables.wallets[*wallet].get_or_insert(WalletRow::new(0, 0));
+            self.tables.wallets[*wallet].get_or_insert(SimulatedWallet::new(0, 0));
         }
         for row in writes.records {
             self.tables.records[row.number] = Some((row, self.commits));

@@ -45,7 +45,7 @@ pub(super) struct Drawn {
 }
 
 /// A picture that is ready to draw.
-pub(super) struct Picture {
+pub(super) struct ReportChart {
     /// The picture as a text, for screen readers.
     pub(super) words: String,
     /// Labels of the axis of values: its end, its middle.
@@ -56,7 +56,7 @@ pub(super) struct Picture {
 }
 
 /// Bars that stand beside each other, from left to right.
-pub(super) fn columns(bars: Vec<Bar>, words: String) -> Picture {
+pub(super) fn columns(bars: Vec<Bar>, words: String) -> ReportChart {
     let end = end_of_scale(bars.iter().map(Bar::sum).max().unwrap_or_default());
     let labels = [0, bars.len() / 2, bars.len().saturating_sub(1)];
     let mut axis: Vec<String> =
@@ -80,11 +80,11 @@ pub(super) fn columns(bars: Vec<Bar>, words: String) -> Picture {
             words: bar.words,
         }
     });
-    Picture { words, scale: [end.shown(), (end / 2).shown()], axis, bars: bars.collect() }
+    ReportChart { words, scale: [end.shown(), (end / 2).shown()], axis, bars: bars.collect() }
 }
 
 /// Bars below each other, each 100 units long at the end of the scale.
-pub(super) fn list(mut bars: Vec<Bar>, words: String) -> Picture {
+pub(super) fn list(mut bars: Vec<Bar>, words: String) -> ReportChart {
     bars.truncate(BARS_MAX);
     let end = end_of_scale(bars.iter().map(Bar::sum).max().unwrap_or_default());
     let bars = bars.into_iter().map(|bar| {
@@ -103,7 +103,7 @@ pub(super) fn list(mut bars: Vec<Bar>, words: String) -> Picture {
             words: bar.words,
         }
     });
-    Picture { words, scale: [end.shown(), (end / 2).shown()], axis: Vec::new(), bars: bars.collect() }
+    ReportChart { words, scale: [end.shown(), (end / 2).shown()], axis: Vec::new(), bars: bars.collect() }
 }
 
 /// The first round number that is not below a value: 2, 4, 6, 8, and from 10 on those of [`STEPS`] times 10, 100 and so on.

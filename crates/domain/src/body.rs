@@ -1,0 +1,146 @@
+//! The kind of a body (contract 2.10): what came, whatever its content type says. A refusal names it, so that a
+//! right request in a wrong envelope does not read as one without fields.
+
+use crate::text;
+use crate::text::Text;
+
+/// The byte-order mark of UTF-8. Programs put it before a text.
+const MARK: &[u8] = b"\xef\xbb\xbf";
+/// How much of a body is looked at for the headers of a part.
+const PART_HEAD_BYTES: usize = 1024;
+
+/// A text without the byte-order mark in front of it.
+#[must_use]
+pub fn without_mark(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix(MARK).unwrap_or(bytes)
+}
+
+/// The kind of a body. Those behind the first four are never read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyKind {
+    /// No bytes, or blanks.
+    Nothing,
+    /// `name=value` joined with `&`.
+    Form,
+    /// It begins as an object or an array.
+    Json,
+    /// Parts between boundaries.
+    Multipart,
+    /// It begins with `<`.
+    Xml,
+    /// A text in quotes: something was serialised twice.
+    JsonText,
+    /// A form in which `&` and `=` are escaped as well.
+    EscapedForm,
+    /// JSON that was escaped, or sent as the name of a field.
+    EscapedJson,
+    /// Compressed, and no header says so.
+    Gzip,
+    /// None of these.
+    PlainText,
+}
+
+impl BodyKind {
+    /// The kind of a body.
+    #[must_use]
+    pub fn of(body: &[u8]) -> Self {
+        let text = without_mark(body).trim_ascii();
+        match text {
+            [] => Self::Nothing,
+            [b'{' | b'[', ..] => Self::Json,
+            [b'<', ..] => Self::Xml,
+            [b'"', ..] => Self::JsonText,
+            [0x1f, 0x8b, ..] => Self::Gzip,
+            _ if has_parts(text) => Self::Multipart,
+            _ => Self::of_pairs(text),
+        }
+    }
+
+    fn of_pairs(text: &[u8]) -> Self {
+        let name = text.split(|byte| matches!(byte, b'=' | b'&')).next().unwrap_or_default();
+        let decoded: Vec<u8> = percent_encoding::percent_decode(name).collect();
+        if matches!(decoded.trim_ascii(), [b'{' | b'[', ..]) {
+            Self::EscapedJson
+        } else if text.contains(&b'=') {
+            Self::Form
+        } else if decoded.contains(&b'=') {
+            Self::EscapedForm
+        } else {
+            Self::PlainText
+        }
+    }
+
+    /// The kind as a refusal names it, in words that follow "got".
+    #[must_use]
+    pub fn name(self) -> Text {
+        match self {
+            Self::Nothing => text!("nothing"),
+            Self::Form => text!("a form"),
+            Self::Json => Text::same("JSON"),
+            Self::Multipart => Text::same("multipart"),
+            Self::Xml => Text::same("XML"),
+            Self::JsonText => text!("text in quotes"),
+            Self::EscapedForm => text!("a form that is escaped as a whole"),
+            Self::EscapedJson => text!("JSON that is escaped as a whole"),
+            Self::Gzip => text!("gzip without a content-encoding"),
+            Self::PlainText => text!("plain text"),
+        }
+    }
+}
+
+/// Whether a text begins as parts do: a boundary, and the headers of a part behind it.
+fn has_parts(text: &[u8]) -> bool {
+    let head = &text[..text.len().min(PART_HEAD_BYTES)];
+    text.starts_with(b"--")
+        && String::from_utf8_lossy(head).to_ascii_lowercase().contains("content-disposition:")
+}
+
+/// The content coding of a request that changes its bytes, as its header names it. None is taken.
+#[must_use]
+pub fn content_coding<'a>(values: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let mut codings = values.flat_map(|value| value.split(',')).map(str::trim);
+    codings.find(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case("identity"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_is_what_it_is() {
+        for (body, kind) in [
+            (&b""[..], BodyKind::Nothing),
+            (b"\xef\xbb\xbf \r\n", BodyKind::Nothing),
+            (b"a=1&b=2", BodyKind::Form),
+            (b"\xef\xbb\xbfa=1", BodyKind::Form),
+            (b"a%3D1=", BodyKind::Form),
+            (b" {\"a\":1}", BodyKind::Json),
+            (b"\xef\xbb\xbf[]", BodyKind::Json),
+            (b"<xml><a>1</a></xml>", BodyKind::Xml),
+            (b"\"a=1&b=2\"", BodyKind::JsonText),
+            (b"a%3D1%26b%3D2", BodyKind::EscapedForm),
+            (b"%7B%22a%22%3A1%7D", BodyKind::EscapedJson),
+            (b"%7B%22a%22%3A1%7D=", BodyKind::EscapedJson),
+            (b"%5B1%5D&b=2", BodyKind::EscapedJson),
+            (b"\x1f\x8b\x08\x00", BodyKind::Gzip),
+            (b"--b\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n1", BodyKind::Multipart),
+            (b"--a=1", BodyKind::Form),
+            (b"app_id: sb1", BodyKind::PlainText),
+        ] {
+            assert_eq!(BodyKind::of(body), kind, "{}", String::from_utf8_lossy(body));
+        }
+    }
+
+    #[test]
+    fn a_coding_that_changes_nothing_is_none() {
+        for (header, coding) in [
+            (&["identity"][..], None),
+            (&["", "Identity, identity"], None),
+            (&["gzip"], Some("gzip")),
+            (&["identity, br"], Some("br")),
+            (&["identity", "x-gzip"], Some("x-gzip")),
+        ] {
+            assert_eq!(content_coding(header.iter().copied()), coding, "{header:?}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Stray characters around a credential that does not fit: what a file, a variable or a page of a wiki brought
+//! along (contract 2.11). They are named, and the value is not shown.
+
+use crate::text;
+use crate::text::Text;
+
+/// Quotes of keyboards, word processors and shells.
+const QUOTES: &str = "\"'`\u{201c}\u{201d}\u{2018}\u{2019}\u{ab}\u{bb}\u{300c}\u{300d}\u{ff02}\u{ff07}";
+const BEARER: &str = "bearer ";
+
+/// A kind of characters that belong to no credential.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stray {
+    Blank,
+    LineEnd,
+    Quotes,
+    Bearer,
+    ZeroWidth,
+    Separator,
+    Brackets,
+}
+
+impl Stray {
+    fn of(character: char) -> Option<Self> {
+        Some(match character {
+            '\r' | '\n' | '\u{85}' | '\u{2028}' | '\u{2029}' => Self::LineEnd,
+            // A soft hyphen, joiners, marks of direction, and the byte-order mark.
+            '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{180e}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}' => Self::ZeroWidth,
+            ',' | ';' | '&' | '\u{ff0c}' | '\u{ff1b}' => Self::Separator,
+            '<' | '>' | '{' | '}' | '[' | ']' | '(' | ')' => Self::Brackets,
+            blank if blank.is_whitespace() => Self::Blank,
+            quote if QUOTES.contains(quote) => Self::Quotes,
+            _ => return None,
+        })
+    }
+
+    fn name(self) -> Text {
+        match self {
+            Self::Blank => text!("a blank"),
+            Self::LineEnd => text!("a line end"),
+            Self::Quotes => text!("quotes"),
+            Self::Bearer => text!("\"Bearer\""),
+            Self::ZeroWidth => text!("a zero-width character"),
+            Self::Separator => text!("a separator"),
+            Self::Brackets => text!("brackets"),
+        }
+    }
+}
+
+/// A value without the stray characters around it.
+#[must_use]
+pub fn without_strays(value: &str) -> &str {
+    let mut rest = value;
+    while let Some((_, shorter)) = first_stray(rest) {
+        rest = shorter;
+    }
+    rest
+}
+
+/// A stray character at one end of a value, and the value without it.
+fn first_stray(value: &str) -> Option<(Stray, &str)> {
+    if value.get(..BEARER.len()).is_some_and(|start| start.eq_ignore_ascii_case(BEARER)) {
+        return Some((Stray::Bearer, &value[BEARER.len()..]));
+    }
+    let (first, last) = (value.chars().next()?, value.chars().next_back()?);
+    match (Stray::of(first), Stray::of(last)) {
+        (Some(stray), _) => Some((stray, &value[first.len_utf8()..])),
+        (None, Some(stray)) => Some((stray, &value[..value.len() - last.len_utf8()])),
+        (None, None) => None,
+    }
+}
+
+/// The stray characters around this value, in words that follow "it has" and precede "around it". `None` where there
+/// are none.
+#[must_use]
+pub fn around(value: &str) -> Option<Text> {
+    let mut found: Vec<Stray> = Vec::new();
+    let mut rest = value;
+    while let Some((stray, shorter)) = first_stray(rest) {
+        rest = shorter;
+        if !found.contains(&stray) {
+            found.push(stray);
+        }
+    }
+    let mut names = found.into_iter().map(Stray::name);
+    let first = names.next()?;
+    Some(names.fold(first, |some, more| text!("{some} and {more}", some, more)))
+}
+
+/// A refusal of a credential, and the stray characters around it.
+#[must_use]
+pub fn told(refusal: Text, strays: Option<Text>) -> Text {
+    match strays {
+        Some(strays) => text!("{refusal}; it has {strays} around it", refusal, strays),
+        None => refusal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_around_a_value_is_named() {
+        for (value, expected) in [
+            ("abc", None),
+            ("a b", None),
+            ("", None),
+            ("abc\n", Some("a line end")),
+            ("abc\r\n", Some("a line end")),
+            (" abc", Some("a blank")),
+            ("\u{a0}abc\u{3000}", Some("a blank")),
+            ("\"abc\"", Some("quotes")),
+            ("\u{201c}abc\u{201d}", Some("quotes")),
+            ("Bearer abc", Some("\"Bearer\"")),
+            ("\u{feff}abc", Some("a zero-width character")),
+            ("abc\u{200b}", Some("a zero-width character")),
+            ("abc,", Some("a separator")),
+            ("{{abc}}", Some("brackets")),
+            ("\"abc\" \n", Some("quotes and a line end and a blank")),
+            ("bearer \"abc\"", Some("\"Bearer\" and quotes")),
+        ] {
+            assert_eq!(around(value).map(|text| text.english()).as_deref(), expected, "{value:?}");
+        }
+    }
+}
