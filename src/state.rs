@@ -22,6 +22,7 @@ use crate::http::operator_places::Places;
 use crate::http::outgoing::{USER_AGENT, start_tracer};
 use crate::http::rate_limit::RateLimits;
 use crate::http::refusal_log::RefusalLog;
+use crate::http::wrong_signatures::WrongSignatures;
 use crate::images::disk_space::DiskSpace;
 use crate::images::judge::JudgeClient;
 use crate::images::small_copies::PictureWork;
@@ -90,6 +91,8 @@ pub struct Shared {
     pub diagnoses: Diagnoses,
     /// Diagnoses of signatures that operators ask for: a flood of an app's does not take their turns.
     pub operator_diagnoses: Diagnoses,
+    /// Wrong signatures of each app, which wait over a rate.
+    pub wrong_signatures: WrongSignatures,
     /// Turns of sandbox apps at their test worlds, one for each app at a time.
     pub sandbox_turns: Bulkhead,
     /// Places for the requests of API keys and console users.
@@ -152,6 +155,7 @@ impl AppState {
             password_checks: Bulkhead::new(password_checks, password_checks),
             diagnoses: Diagnoses::default(),
             operator_diagnoses: Diagnoses::default(),
+            wrong_signatures: WrongSignatures::default(),
             sandbox_turns: Bulkhead::new(SANDBOX_TURNS, 1),
             operator_places: Places::new(store.operator_connections(), &config.database),
             feed: FeedWatch::default(),

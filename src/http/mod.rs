@@ -11,3 +11,4 @@ pub mod rate_limit;
 pub mod refusal;
 pub mod refusal_log;
 pub mod request_id;
+pub mod wrong_signatures;

@@ -1,7 +1,8 @@
 //! Places of the operator's listener: how many requests of API keys and console users use the database at once.
 //!
 //! A place stands for a database session of that listener. One key or user holds at most half of them, so one that asks
-//! for much leaves the others room (operators' contract 9.5.6).
+//! for much leaves the others room (operators' contract 9.5.6). A search that no index bounds needs a turn besides: it takes
+//! a core of the database for as long as it runs, and payments need one too.
 
 use std::time::Duration;
 
@@ -13,10 +14,14 @@ use tokio::time::{sleep, timeout};
 
 use crate::config;
 
+/// Searches at the same time, of which a key or a user has one.
+const SEARCHES: u32 = 2;
+
 /// The places. A request waits for one as long as for a database session.
 #[derive(Debug)]
 pub struct Places {
-    places: Bulkhead,
+    all: Bulkhead,
+    searches: Bulkhead,
     wait: Duration,
     statement_timeout: Duration,
 }
@@ -38,7 +43,8 @@ impl Places {
     #[must_use]
     pub fn new(sessions: u32, database: &config::Database) -> Self {
         Self {
-            places: Bulkhead::new(sessions, sessions.div_ceil(2)),
+            all: Bulkhead::new(sessions, sessions.div_ceil(2)),
+            searches: Bulkhead::new(SEARCHES, 1),
             wait: database.acquire_timeout,
             statement_timeout: database.statement_timeout,
         }
@@ -49,7 +55,30 @@ impl Places {
     /// # Errors
     /// None became free in time.
     pub async fn take(&self, holder: &str) -> Result<Place, AllTaken> {
-        let permit = timeout(self.wait, self.places.acquire(holder, 1)).await.map_err(|_| AllTaken)?;
+        self.take_of(&self.all, holder).await
+    }
+
+    /// Runs a search of this key or user in a turn, if no index bounds what it reads.
+    ///
+    /// # Errors
+    /// No turn came in time.
+    pub async fn search<T>(
+        &self,
+        holder: &str,
+        is_unbounded: bool,
+        search: impl Future<Output = T>,
+    ) -> Result<T, AllTaken> {
+        if !is_unbounded {
+            return Ok(search.await);
+        }
+        let turn = self.take_of(&self.searches, holder).await?;
+        let found = search.await;
+        turn.give_back();
+        Ok(found)
+    }
+
+    async fn take_of(&self, places: &Bulkhead, holder: &str) -> Result<Place, AllTaken> {
+        let permit = timeout(self.wait, places.acquire(holder, 1)).await.map_err(|_| AllTaken)?;
         Ok(Place { permit: Some(permit), statement_timeout: self.statement_timeout })
     }
 }
@@ -61,6 +90,7 @@ impl Place {
     }
 
     /// Gives the place back once the answer needs the database no more. An answer that is made while it is sent keeps it.
+    #[must_use]
     pub fn with(self, response: Response) -> Response {
         if response.body().size_hint().exact().is_some() {
             self.give_back();
@@ -97,7 +127,21 @@ mod tests {
 
     fn places(sessions: u32) -> Places {
         let (wait, statement_timeout) = (Duration::from_millis(20), Duration::from_secs(3));
-        Places { places: Bulkhead::new(sessions, sessions.div_ceil(2)), wait, statement_timeout }
+        let searches = Bulkhead::new(SEARCHES, 1);
+        Places { all: Bulkhead::new(sessions, sessions.div_ceil(2)), searches, wait, statement_timeout }
+    }
+
+    /// Also one whose client has hung up: the database searches on.
+    #[tokio::test]
+    async fn a_holder_searches_once_at_a_time_and_others_beside_it() {
+        let places = places(8);
+        let endless = || places.search("key", true, std::future::pending::<()>());
+        assert!(timeout(Duration::from_millis(1), endless()).await.is_err(), "hung up");
+        let nothing = std::future::ready(());
+        assert_eq!(places.search("key", true, nothing.clone()).await, Err(AllTaken));
+        assert_eq!(places.search("key", false, nothing.clone()).await, Ok(()));
+        assert_eq!(places.search("user", true, nothing.clone()).await, Ok(()));
+        assert_eq!(places.search("user", true, nothing).await, Ok(()), "it was given back");
     }
 
     #[tokio::test]

@@ -41,7 +41,7 @@ const READY_TIMEOUT: Duration = Duration::from_secs(2);
 /// Prometheus' text format.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// The operator listener, with the certificate whose names it may be called by.
-pub fn operator(state: AppState, tls: Option<TlsIdentity>) -> Router {
+pub fn operator(state: &AppState, tls: Option<TlsIdentity>) -> Router {
     let state = state.for_operators();
     let has_tls = tls.is_some();
     let named = middleware::from_fn_with_state((state.clone(), tls), host::check);

@@ -173,8 +173,7 @@ pub async fn authenticate_call(
     let not_signed = match caller.verify(form) {
         Ok(signed) => return Ok(signed),
         Err(NotSigned::Missing(error)) => absent(Code::BadSignature, &error),
-        Err(NotSigned::Mismatch(None)) => bad_signature(),
-        Err(NotSigned::Mismatch(Some((app, form)))) => diagnosed(state, app, form).await,
+        Err(NotSigned::Mismatch(app, form)) => wrongly_signed(state, app, form).await,
     };
     let strays = strays.filter(|_| not_signed.code == Code::BadSignature);
     let refusal = Refusal { message: strays::told(not_signed.message, strays), ..not_signed };
@@ -211,6 +210,17 @@ async fn signed_by(state: &AppState, form: &WalletForm, refusal: &Refusal) -> Op
         return None;
     };
     is_signed_by(&app, form).then(|| app.id.clone())
+}
+
+/// The refusal of a signature that does not match. Over its rate, an app waits for it (contract 3.2.9).
+async fn wrongly_signed(state: &AppState, app: Arc<App>, form: WalletForm) -> Refusal {
+    let pause = state.wrong_signatures.pause(&app.id, state.clock.monotonic());
+    // Nothing of a call that waits stays in memory but its refusal.
+    let refusal = if app.settings.sandbox { diagnosed(state, app, form).await } else { bad_signature() };
+    if let Some(pause) = pause {
+        tokio::time::sleep(pause).await;
+    }
+    refusal
 }
 
 /// The refusal of a sandbox app's signature, with the string that the server signed and the mistake (contract 3.7).

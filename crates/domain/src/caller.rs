@@ -86,8 +86,7 @@ impl Caller {
             return Ok(Signed { caller: self, value: form });
         }
         // The search for the mistake costs time. Only a sandbox app gets its result, and it is made elsewhere.
-        let is_sandbox = self.app.settings.sandbox;
-        Err(NotSigned::Mismatch(is_sandbox.then(|| (self.app, form))))
+        Err(NotSigned::Mismatch(self.app, form))
     }
 }
 
@@ -127,8 +126,8 @@ pub fn verify_for_nobody(form: &WalletForm) {
 pub enum NotSigned {
     /// There is no `sign`.
     Missing(FieldError),
-    /// No live pay key made it. A sandbox app and its form come back, for the diagnosis.
-    Mismatch(Option<(Arc<App>, WalletForm)>),
+    /// No live pay key of this app made it. The form comes back, for the diagnosis.
+    Mismatch(Arc<App>, WalletForm),
 }
 
 /// A value that an app signed with a live pay key. Only [`Caller::verify`] makes one.

@@ -76,7 +76,7 @@ pub use console_user::{ConsoleSession, ConsoleUser, NewSession, SessionUser, Sig
 pub use counts::RefusedChange;
 pub use engine::Engine;
 pub use error::{OperationError, Refusable, Result, StoreError};
-pub use event::{Awaited, Event, EventCursor, EventFilter, EventHead, EventKey, EventNews, EventPage};
+pub use event::{Event, EventCursor, EventFilter, EventHead, EventKey, EventNews, EventPage};
 pub use exchange_lookup::{
     BizNoUse, CancelRecord, ExchangeRecord, NumberRecord, ReferenceMatch, RefusalRecord, RefusalSum,
     RefusedMatch, RefusedNumber, ReplayCount,

@@ -250,10 +250,16 @@ pub struct OperatorLogFilter {
 }
 
 impl OperatorLogFilter {
-    /// Whether it looks for a text, for which there is no index, in no period or in a long one.
+    /// Whether it looks for a text, for which there is no index.
+    #[must_use]
+    pub fn is_unbounded(&self) -> bool {
+        self.subject.is_some() || self.operator.is_some()
+    }
+
+    /// Whether it does so in no period or in a long one.
     #[must_use]
     pub fn lacks_period(&self, now: OffsetDateTime) -> bool {
-        (self.subject.is_some() || self.operator.is_some()) && !is_bounded(self.since, self.until, now)
+        self.is_unbounded() && !is_bounded(self.since, self.until, now)
     }
 }
 

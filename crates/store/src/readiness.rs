@@ -49,16 +49,14 @@ impl Store {
             }
             None => None,
         };
-        let (pending, session, opened) = match answered {
-            Some(answered) => answered,
+        let (pending, session, opened) = if let Some(answered) = answered {
+            answered
+        } else {
             // There was none yet, or the database ended it.
-            None => {
-                let opened = Instant::now();
-                let mut session = PgConnection::connect_with(self.hosts.address()).await?;
-                prepare_session(&mut session, self.settings.statement_timeout, self.settings.must_write)
-                    .await?;
-                (pending_migrations(&mut session).await?, session, opened)
-            }
+            let opened = Instant::now();
+            let mut session = PgConnection::connect_with(self.hosts.address()).await?;
+            prepare_session(&mut session, self.settings.statement_timeout, self.settings.must_write).await?;
+            (pending_migrations(&mut session).await?, session, opened)
         };
         *kept = Some((session, opened));
         let reason = pending.map(|pending| format!("{pending} migrations are not applied"));

@@ -15,6 +15,7 @@ use telemetry::metrics::ExchangeMetrics;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
+use crate::api_key::ApiKey;
 use crate::app_cache::AppCache;
 use crate::counts::{KeyUses, Refusals, Replays};
 use crate::engine::PresentEngine;
@@ -34,6 +35,8 @@ use crate::writer::Opening;
 
 /// The operator's listener has this many sessions at least, so that half of them is more than one.
 const OPERATOR_CONNECTIONS_MIN: u32 = 4;
+/// One more finds API keys and reads the feed while all the others are held.
+const OPERATOR_CONNECTIONS_SPARE: u32 = 1;
 /// How long the number of an app's shipments counts: they are counted five times a second at most.
 const SHIPMENTS_COUNTED_FOR: Duration = Duration::from_millis(200);
 /// How long the result of [`Store::last_audits`] is cached.
@@ -68,6 +71,8 @@ pub struct Store {
     pub(crate) refusals: Refusals,
     pub(crate) key_uses: KeyUses,
     pub(crate) last_audits: Arc<LookUpCache<(), Arc<[LastAudit]>>>,
+    /// Nothing is cached: requests that bring the same API key at the same moment share one look-up.
+    pub(crate) api_keys_sought: Arc<LookUpCache<[u8; 32], ApiKey>>,
     /// How many shipments sandbox apps have.
     pub(crate) shipment_counts: Arc<LookUpCache<AppId, i64>>,
     /// Told after each transaction of this process that has made an event.
@@ -94,6 +99,26 @@ fn operator_connections(connections: u32) -> u32 {
     connections.div_ceil(2).max(OPERATOR_CONNECTIONS_MIN)
 }
 
+/// What all pools have in common.
+fn pool_options(settings: &StoreSettings, hosts: &Hosts) -> PgPoolOptions {
+    let (must_write, statement_timeout) = (settings.must_write, settings.statement_timeout);
+    PgPoolOptions::new()
+        .acquire_timeout(settings.acquire_timeout)
+        .idle_timeout(None)
+        .max_lifetime(None)
+        .test_before_acquire(false)
+        .after_connect(move |connection, _| {
+            Box::pin(prepare_session(connection, statement_timeout, must_write))
+        })
+        .before_acquire({
+            let hosts = hosts.clone();
+            move |connection, session| {
+                let is_present = hosts.is_present(session.age);
+                Box::pin(async move { Ok(is_present && is_between_transactions(connection).await?) })
+            }
+        })
+}
+
 impl Store {
     /// Connects to the database and starts the writers.
     pub async fn connect(
@@ -116,25 +141,11 @@ impl Store {
         let size = (settings.exchange_writers, settings.exchange_queue_max);
         let writers = NodeWriters::start(size, &opening, &exchange_metrics, &replays)?;
         let reports = order_writer::start(size.1, &opening)?;
-        let pool_options = PgPoolOptions::new()
-            .acquire_timeout(patience)
-            .idle_timeout(None)
-            .max_lifetime(None)
-            .test_before_acquire(false)
-            .after_connect(move |connection, _| {
-                Box::pin(prepare_session(connection, statement_timeout, must_write))
-            })
-            .before_acquire({
-                let hosts = hosts.clone();
-                move |connection, session| {
-                    let is_present = hosts.is_present(session.age);
-                    Box::pin(async move { Ok(is_present && is_between_transactions(connection).await?) })
-                }
-            });
+        let pool_options = pool_options(&settings, &hosts);
         let guest_pool = GuestPool::new(pool_options.clone(), hosts.address().clone(), settings.connections);
         let operator_pool = pool_options
             .clone()
-            .max_connections(operator_connections(settings.connections))
+            .max_connections(operator_connections(settings.connections) + OPERATOR_CONNECTIONS_SPARE)
             .connect_lazy_with(hosts.address().clone());
         let pool_options = pool_options.min_connections(settings.connections_at_start);
         let pool =
@@ -168,6 +179,7 @@ impl Store {
             refusals: Refusals::default(),
             key_uses: KeyUses::default(),
             last_audits: Arc::new(LookUpCache::lasting(LAST_AUDITS_CACHED_FOR)),
+            api_keys_sought: Arc::new(LookUpCache::lasting(Duration::ZERO)),
             shipment_counts: Arc::new(LookUpCache::lasting(SHIPMENTS_COUNTED_FOR)),
             events: Arc::default(),
             statements: Permits::default(),
@@ -184,7 +196,7 @@ impl Store {
         Self { pool: self.operator_pool.clone(), ..self.clone() }
     }
 
-    /// How many sessions the operator's listener has.
+    /// How many sessions the requests of the operator's listener have.
     #[must_use]
     pub fn operator_connections(&self) -> u32 {
         operator_connections(self.settings.connections)

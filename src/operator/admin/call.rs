@@ -178,11 +178,6 @@ impl Call {
         self.file.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default()
     }
 
-    /// The time of the server.
-    pub(super) fn now(&self, state: &AppState) -> OffsetDateTime {
-        moment::of_millis(state.clock.unix_millis()).unwrap_or(OffsetDateTime::UNIX_EPOCH)
-    }
-
     /// Refuses a search that no index bounds where it lacks a period. `searched` are its fields.
     pub(super) fn demand_period(&self, is_lacking: bool, searched: &str) -> Result<(), Problem> {
         let text = || {
@@ -194,14 +189,32 @@ impl Call {
         if is_lacking { Err(Problem::field("since", text())) } else { Ok(()) }
     }
 
-    /// Takes a place for the key, and waits a short while for it.
+    /// Takes a place for the key, unless the call has one, and waits a short while for it.
     pub(super) async fn take_place(&self, state: &AppState) -> Result<(), Problem> {
-        let holder = format!("key {}", self.key.name.as_str());
-        let place = state.operator_places.take(&holder).await.map_err(|AllTaken| {
-            Problem::busy("this API key has half of the places, or all are taken; ask less at once")
-        })?;
-        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = Some(place);
+        let taken = || self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        if taken().is_none() {
+            let place = state.operator_places.take(&self.holder()).await.map_err(|AllTaken| {
+                Problem::busy("this API key has half of the places, or all are taken; ask less at once")
+            })?;
+            *taken() = Some(place);
+        }
         Ok(())
+    }
+
+    /// Runs a search in the turn of the key, if no index bounds what it reads.
+    pub(super) async fn search<T>(
+        &self,
+        state: &AppState,
+        is_unbounded: bool,
+        search: impl Future<Output = store::Result<T>>,
+    ) -> Result<T, Problem> {
+        let found = state.operator_places.search(&self.holder(), is_unbounded, search).await;
+        let busy = |AllTaken| Problem::busy("other searches of this API key, or of others, are under way");
+        Ok(found.map_err(busy)??)
+    }
+
+    fn holder(&self) -> String {
+        format!("key {}", self.key.name.as_str())
     }
 
     /// Takes the place out of the call, whose client may then wait without one.
@@ -226,6 +239,11 @@ fn no_such_app(app_id: &str) -> Problem {
         |expected| Problem::none(format_args!("no such app: {expected}")),
         |app_id| messages::no_app(&app_id),
     )
+}
+
+/// The time of the server.
+pub(super) fn now(state: &AppState) -> OffsetDateTime {
+    moment::of_millis(state.clock.unix_millis()).unwrap_or(OffsetDateTime::UNIX_EPOCH)
 }
 
 /// Finds the API key that the request brings.

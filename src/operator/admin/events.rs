@@ -8,7 +8,7 @@ use domain::ids::AppId;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
-use store::{Awaited, Event, EventCursor, EventFilter, EventPage};
+use store::{Event, EventCursor, EventFilter, EventPage};
 use tokio::time::Instant;
 
 use super::call::Call;
@@ -85,33 +85,38 @@ async fn list(state: &AppState, call: &Call) -> Result<ListBody<FeedItem>, Probl
     let deadline = Instant::now() + wait;
     // It hears what comes after the first look.
     let mut listener = state.feed.listen(&state.store, &state.event_heads);
+    let mut is_at_head = !wait.is_zero() && listener.knows(after);
     loop {
-        match state.store.event_page(after, &filter, limit).await? {
-            EventPage::Removed => return Err(cursor_too_old()),
-            EventPage::UnknownCursor => return Err(cursor_unknown()),
-            EventPage::Events(events, next) => {
-                // It passed over as many others as one look may, so more is there.
-                let is_behind = next != after && next.no() < *state.event_heads.borrow();
-                after = next;
-                let is_over = Instant::now() >= deadline;
-                if !events.is_empty() || (is_over && !is_behind) {
-                    return Ok(page(events, after));
-                }
-                if is_behind {
-                    continue;
+        if !is_at_head {
+            call.take_place(state).await?;
+            match state.store.event_page(after, &filter, limit).await? {
+                EventPage::Removed => return Err(cursor_too_old()),
+                EventPage::UnknownCursor => return Err(cursor_unknown()),
+                EventPage::Events(events, next) => {
+                    // It passed over as many others as one look may, so more is there.
+                    let is_behind = next != after && next.no() < *state.event_heads.borrow();
+                    after = next;
+                    let is_over = Instant::now() >= deadline;
+                    if !events.is_empty() || (is_over && !is_behind) {
+                        return Ok(page(events, after));
+                    }
+                    if is_behind {
+                        continue;
+                    }
+                    listener.note(after);
                 }
             }
-        }
-        // Who waits holds neither a session nor a place.
-        if let Some(place) = call.leave_place() {
-            place.give_back();
+            // Who waits holds neither a session nor a place.
+            if let Some(place) = call.leave_place() {
+                place.give_back();
+            }
         }
         let held = hold(state, &mut listener, &mut after, &filter, limit);
         match tokio::time::timeout_at(deadline, held).await {
             Err(_) => return Ok(page(Vec::new(), after)),
             Ok(events) => match events? {
                 Some(events) => return Ok(page(events, after)),
-                None => call.take_place(state).await?,
+                None => is_at_head = false,
             },
         }
     }
@@ -126,16 +131,11 @@ async fn hold(
     limit: usize,
 ) -> Result<Option<Vec<Event>>, Problem> {
     loop {
-        let Some(news) = listener.next().await else { return Ok(None) };
-        match news.for_one(&state.store, *after, filter, limit).await? {
-            Awaited::Known => {}
-            Awaited::Gap => return Ok(None),
-            Awaited::Events(events, next) => {
-                *after = next;
-                if !events.is_empty() {
-                    return Ok(Some(events));
-                }
-            }
+        let Some(news) = listener.next(after.no()).await else { return Ok(None) };
+        let (events, next) = news.for_one(&state.store, *after, filter, limit).await?;
+        *after = next;
+        if !events.is_empty() {
+            return Ok(Some(events));
         }
     }
 }

@@ -40,7 +40,6 @@ use self::idempotency::IdempotentAnswer;
 use self::problem::{Problem, ProblemKind};
 use self::routes::AdminAnswer;
 use crate::http::client_address::ClientAddress;
-use crate::http::operator_places::Place;
 use crate::http::refusal::{json_response, panic_text};
 use crate::http::refusal_log::Unsuccessful;
 use crate::http::request_id::{REQUEST_ID, request_id};
@@ -126,7 +125,9 @@ async fn answer(route: &'static AdminRoute, state: AppState, request: Request) -
 
 async fn serve(route: &AdminRoute, state: &AppState, request: Request) -> Result<IdempotentAnswer, Problem> {
     let call = Call::receive(route, state, request).await?;
-    call.take_place(state).await?;
+    if route.id != FEED {
+        call.take_place(state).await?;
+    }
     let outcome = idempotency::carry_out(route, state, &call).await;
     let place = call.leave_place();
     match outcome {
@@ -136,7 +137,9 @@ async fn serve(route: &AdminRoute, state: &AppState, request: Request) -> Result
             Ok(IdempotentAnswer { answer: AdminAnswer::File(file), replayed })
         }
         outcome => {
-            place.map(Place::give_back);
+            if let Some(place) = place {
+                place.give_back();
+            }
             outcome
         }
     }
@@ -157,6 +160,8 @@ async fn guarded<T>(serving: impl Future<Output = Result<T, Problem>>) -> Result
     outcome.unwrap_or_else(|panic| Err(Problem::internal(format!("panic: {}", panic_text(&*panic)))))
 }
 
+/// The call that waits without a place, and takes one when it must read.
+const FEED: &str = "listEvents";
 /// The call that makes something which has an address.
 const CREATE_APP: &str = "createApp";
 

@@ -96,7 +96,8 @@ impl SalesQuery {
     }
 
     async fn sales(&self, request: &ConsoleRequest) -> Result<SalesPage, ConsoleError> {
-        Ok(request.state.store.sales(&self.filter, self.after.as_ref(), self.size).await?)
+        let sales = request.state.store.sales(&self.filter, self.after.as_ref(), self.size);
+        request.search(self.filter.is_unbounded(), sales).await
     }
 }
 

@@ -82,7 +82,7 @@ async fn guarded(
             let answering = next.run(Request::from_parts(parts, body)).instrument(span.clone());
             match user.as_ref().filter(|_| !needs_no_database(route)) {
                 None => answering.await,
-                Some(user) => match state.operator_places.take(&format!("user {}", user.name)).await {
+                Some(user) => match state.operator_places.take(&user.place_holder()).await {
                     Ok(place) => place.with(answering.await),
                     Err(AllTaken) => ConsoleError::PLACES_TAKEN.into_response(),
                 },

@@ -46,7 +46,10 @@ async fn page(request: ConsoleRequest) -> Answer {
     let wrong = filters.wrong;
     // One line more than the page shows: it tells whether there is another page.
     let mut lines = match wrong.as_slice() {
-        [] => request.state.store.operator_log_page(&filter, after, LINES + 1).await?,
+        [] => {
+            let lines = request.state.store.operator_log_page(&filter, after, LINES + 1);
+            request.search(filter.is_unbounded(), lines).await?
+        }
         _ => Vec::new(),
     };
     let has_more = lines.len() > LINES as usize;

@@ -27,6 +27,7 @@ use super::route::Access;
 use super::session::SignedIn;
 use crate::http::body::{read_body_of, refuse_coding_as_type};
 use crate::http::client_address::ClientAddress;
+use crate::http::operator_places::AllTaken;
 use crate::operator::authorization::names_own_app;
 use crate::state::AppState;
 
@@ -90,6 +91,17 @@ impl ConsoleRequest {
     /// The apps of the user: a page shows those alone.
     pub(super) fn apps(&self) -> &Apps {
         &self.user.rights.apps
+    }
+
+    /// Runs a search in the turn of the user, if no index bounds what it reads.
+    pub(super) async fn search<T>(
+        &self,
+        is_unbounded: bool,
+        search: impl Future<Output = store::Result<T>>,
+    ) -> Result<T, ConsoleError> {
+        let holder = self.user.place_holder();
+        let found = self.state.operator_places.search(&holder, is_unbounded, search);
+        Ok(found.await.map_err(|AllTaken| ConsoleError::PLACES_TAKEN)??)
     }
 
     /// A reader of the fields of a search.

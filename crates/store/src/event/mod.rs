@@ -16,7 +16,7 @@ use sqlx::PgConnection;
 use crate::error::Result;
 use crate::secrets::random_bytes;
 
-pub use news::{Awaited, EventNews};
+pub use news::EventNews;
 pub use numbering::EventHead;
 pub(crate) use numbering::{ROWS_AT_ONCE, number_some};
 pub(crate) use reader::event_key;

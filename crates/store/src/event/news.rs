@@ -22,19 +22,8 @@ pub struct EventNews {
     told: OnceCell<Vec<Event>>,
 }
 
-/// What the news are to somebody who waits at a place of the feed.
-#[derive(Debug)]
-pub enum Awaited {
-    /// Nothing: they are older than the place.
-    Known,
-    /// They begin behind the place, so something between is missing.
-    Gap,
-    /// These events, which may be none, and the place where the feed goes on.
-    Events(Vec<Event>, EventCursor),
-}
-
 impl EventNews {
-    /// The news after the event with a number; `None` where there are none.
+    /// The news after the event with a number.
     pub(super) fn new(after: i64, next: EventCursor, keys: Vec<EventKey>) -> Self {
         let mut kinds: Vec<(AppId, EventType)> = Vec::new();
         for key in &keys {
@@ -45,28 +34,38 @@ impl EventNews {
         Self { after, next, keys, kinds, told: OnceCell::new() }
     }
 
-    /// The number of the last event.
+    /// Whether they hold the event after the one with this number.
     #[must_use]
-    pub fn last_no(&self) -> i64 {
-        self.next.no()
+    pub fn go_on_from(&self, no: i64) -> bool {
+        (self.after..self.next.no()).contains(&no)
     }
 
-    /// At most `limit` of the events that match a filter, for somebody who has seen all up to `place`.
+    /// Where the feed goes on after them.
+    #[must_use]
+    pub fn next(&self) -> EventCursor {
+        self.next
+    }
+
+    /// Whether a cursor is one after an event of these.
+    #[must_use]
+    pub fn has_place(&self, cursor: EventCursor) -> bool {
+        let found = self.keys.binary_search_by_key(&cursor.no(), |key| key.no);
+        found.is_ok_and(|index| EventCursor::after(cursor.no(), &self.keys[index].id.row) == cursor)
+    }
+
+    /// At most `limit` of the events behind `place` that match a filter, and the place where the feed goes on.
+    ///
+    /// # Errors
+    /// The database is away.
     pub async fn for_one(
         &self,
         store: &Store,
         place: EventCursor,
         filter: &EventFilter,
         limit: usize,
-    ) -> Result<Awaited> {
-        if place.no() < self.after {
-            return Ok(Awaited::Gap);
-        }
-        if place.no() >= self.last_no() {
-            return Ok(Awaited::Known);
-        }
+    ) -> Result<(Vec<Event>, EventCursor)> {
         if !self.kinds.iter().any(|(app_id, of)| filter.matches(app_id, *of)) {
-            return Ok(Awaited::Events(Vec::new(), self.next));
+            return Ok((Vec::new(), self.next));
         }
         let is_wanted = |key: &&EventKey| key.no > place.no() && filter.matches(&key.app_id, key.event_type);
         let wanted: Vec<&EventKey> = self.keys.iter().filter(is_wanted).take(limit).collect();
@@ -76,7 +75,7 @@ impl EventNews {
         };
         // One who waits asks for all: the others find it here.
         let told = self.told.get_or_try_init(|| store.tell(self.keys.clone())).await?;
-        let is_there = |event: &&Event| wanted.iter().any(|key| key.no == event.no);
-        Ok(Awaited::Events(told.iter().filter(is_there).cloned().collect(), next))
+        let is_asked_for = |event: &&Event| wanted.binary_search_by_key(&event.no, |key| key.no).is_ok();
+        Ok((told.iter().filter(is_asked_for).cloned().collect(), next))
     }
 }

@@ -83,12 +83,16 @@ pub struct SaleFilter {
 }
 
 impl SaleFilter {
-    /// Whether it looks in all apps for what no index has, in no period or in a long one. In one app a page examines a
-    /// limited number of entries.
+    /// Whether it looks in all apps for what no index has. In one app a page examines a limited number of entries.
+    #[must_use]
+    pub fn is_unbounded(&self) -> bool {
+        self.app_id.is_none() && (self.zone.is_some() || self.product_name.is_some() || self.kind.is_some())
+    }
+
+    /// Whether it does so in no period or in a long one.
     #[must_use]
     pub fn lacks_period(&self, now: OffsetDateTime) -> bool {
-        let is_searched = self.zone.is_some() || self.product_name.is_some() || self.kind.is_some();
-        is_searched && self.app_id.is_none() && !is_bounded(self.since, self.until, now)
+        self.is_unbounded() && !is_bounded(self.since, self.until, now)
     }
 }
 
