@@ -59,8 +59,9 @@ async fn one_key_holds_half_of_the_sessions_and_none_of_payments() {
     assert_payments_go_on(&till, Game::new(&app, "o1", "b1", 1)).await;
     let of_other = waiting(&till, &other, 2);
     till.until_locked_out(4).await;
-    // The sessions are gone, so the key of the third is not even looked up.
-    assert_eq!((third.get("/apps").await.status, viewer.get("/console/apps").await.status), (503, 503));
+    // All places are gone. A session more finds keys and users.
+    assert_problem(&third.get("/apps").await, 503, "unavailable", busy);
+    assert_eq!(viewer.get("/console/apps").await.status, 503);
     assert_payments_go_on(&till, Game::new(&app, "o1", "b2", 1)).await;
     sqlx::raw_sql("ROLLBACK").execute(&mut lock).await.unwrap();
     for answer in of_reader.join_all().await.into_iter().chain(of_other.join_all().await) {
@@ -132,4 +133,32 @@ async fn a_search_without_an_index_asks_for_a_period() {
     for path in ["/operator-log?app_id=a1", "/exchanges?app_id=a1&zone=z1", "/exchanges", "/operator-log"] {
         assert_eq!(caller.get(path).await.status, 200, "{path}");
     }
+}
+
+/// Thousands of polls that wait at the head hold no place and need none to come back, so a reader with no place left polls on.
+#[tokio::test(flavor = "multi_thread")]
+async fn polls_at_the_head_of_the_feed_need_no_place() {
+    let till = till().await;
+    let reader = Caller::new(&till, "reader", Role::Viewer).await;
+    let head = "0.00000000";
+    // It reads to the head, which the others then know.
+    let poll = format!("/events?after={head}&wait=1");
+    assert_eq!(reader.get(&poll).await.status, 200);
+    let mut lock = sqlx::PgConnection::connect(&till.database_url).await.unwrap();
+    sqlx::raw_sql("BEGIN; LOCK TABLE operator_log IN ACCESS EXCLUSIVE MODE")
+        .execute(&mut lock)
+        .await
+        .unwrap();
+    let waiting = waiting(&till, &reader, 2);
+    till.until_locked_out(2).await;
+    let mut polls = JoinSet::new();
+    for _ in 0..100 {
+        let (request, address) = (reader.request("GET", &poll), till.operator_address);
+        polls.spawn(async move { request.send(address).await });
+    }
+    for answer in polls.join_all().await {
+        assert_eq!((answer.status, answer.json()), (200, json!({ "items": [], "next": head })));
+    }
+    sqlx::raw_sql("ROLLBACK").execute(&mut lock).await.unwrap();
+    waiting.join_all().await;
 }

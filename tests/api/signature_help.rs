@@ -1,7 +1,7 @@
 //! Help with wrong signatures is limited, so that it costs payments nothing (contract 3.7.5 and 3.7.6; operators' contract
 //! 8.6.44 and 8.7.8).
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use domain::console_user::Role;
 use domain::text::Language;
@@ -65,6 +65,22 @@ async fn a_large_form_is_not_diagnosed() {
         of_bytes(8193).send(&till).await.assert_body(too_large);
     }
     assert!(of_bytes(8192).send(&till).await.json()["data"].is_object());
+}
+
+/// Rule 3.2.9.
+#[tokio::test(flavor = "multi_thread")]
+async fn over_fifty_wrong_signatures_a_second_the_next_are_answered_late() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    till.player(&app, "o1", 0, 100).await;
+    let late = r#"{"code":100200114,"msg":"sign: the signature does not match"}"#;
+    for _ in 0..50 {
+        wrong(&app).send(&till).await.assert_body(late);
+    }
+    let asked = Instant::now();
+    assert_eq!(Game::new(&app, "o1", "b2", 1).send(&till).await.code(), 1);
+    wrong(&app).send(&till).await.assert_body(late);
+    assert!(asked.elapsed() >= SECOND, "it was answered at once");
 }
 
 /// A live app gets no diagnosis and no word of one.
