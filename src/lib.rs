@@ -15,9 +15,13 @@
 //! - [`images`] works on pictures: small copies, the operator's judge, the floor of free disk.
 //! - [`notify`] sends events to the servers of apps.
 //! - [`health`] tells each minute how this instance is.
+//! - [`feed_watch`] tells held polls of the feed what is new.
+//! - [`diagnosis`] looks for the mistake behind a wrong signature, apart from payments.
 
 pub mod cli;
 pub mod config;
+pub mod diagnosis;
+pub mod feed_watch;
 pub mod health;
 pub mod http;
 pub mod images;

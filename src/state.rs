@@ -15,10 +15,14 @@ use telemetry::traces::Tracer;
 use tokio::sync::{Semaphore, watch};
 
 use crate::config::Config;
+use crate::diagnosis::Diagnoses;
+use crate::feed_watch::FeedWatch;
 use crate::health::Health;
+use crate::http::operator_places::Places;
 use crate::http::outgoing::{USER_AGENT, start_tracer};
 use crate::http::rate_limit::RateLimits;
 use crate::http::refusal_log::RefusalLog;
+use crate::http::wrong_signatures::WrongSignatures;
 use crate::images::disk_space::DiskSpace;
 use crate::images::judge::JudgeClient;
 use crate::images::small_copies::PictureWork;
@@ -40,13 +44,22 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Large pieces of served pictures in memory at once, 16 MiB together (contract 5.7.10). A further reader gets
 /// the same picture in small ones.
 const LARGE_PIECES_MAX: usize = 64;
+/// How many sandbox apps use the database for faults and shipments at once: a few of the sessions that payments need too.
+const SANDBOX_TURNS: u32 = 2;
 /// How many redirects a fetch follows (contract 5.3.8): a short link, its long form and https. A longer
 /// chain is most likely a loop.
 pub(crate) const REDIRECTS_MAX: usize = 3;
 
-/// The state of a running server. Cheap to clone.
+/// The state of a running server, as one listener has it. Cheap to clone.
 #[derive(Clone)]
-pub struct AppState(Arc<Shared>);
+pub struct AppState(Arc<Face>);
+
+/// What a listener has of its own, beside what all share.
+pub struct Face {
+    /// The store, with the database sessions of the listener.
+    pub store: Store,
+    shared: Arc<Shared>,
+}
 
 /// The parts that all clones of [`AppState`] share.
 pub struct Shared {
@@ -54,8 +67,6 @@ pub struct Shared {
     pub config: Config,
     /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// The store.
-    pub store: Store,
     /// Rate limits, and this instance's share of them.
     pub rate_limits: RateLimits,
     /// The disks that take new pictures.
@@ -76,6 +87,18 @@ pub struct Shared {
     pub image_judge: Option<JudgeClient>,
     /// Passwords of console users that are being hashed. Addresses take turns.
     pub password_checks: Bulkhead,
+    /// Diagnoses of wrong signatures that apps send.
+    pub diagnoses: Diagnoses,
+    /// Diagnoses of signatures that operators ask for: a flood of an app's does not take their turns.
+    pub operator_diagnoses: Diagnoses,
+    /// Wrong signatures of each app, which wait over a rate.
+    pub wrong_signatures: WrongSignatures,
+    /// Turns of sandbox apps at their test worlds, one for each app at a time.
+    pub sandbox_turns: Bulkhead,
+    /// Places for the requests of API keys and console users.
+    pub operator_places: Places,
+    /// New events for all held polls of the feed.
+    pub feed: FeedWatch,
     /// The log of refused and failed requests.
     pub refusal_log: RefusalLog,
     /// Connections of the public listener.
@@ -89,10 +112,18 @@ pub struct Shared {
 }
 
 impl std::ops::Deref for AppState {
+    type Target = Face;
+
+    fn deref(&self) -> &Face {
+        &self.0
+    }
+}
+
+impl std::ops::Deref for Face {
     type Target = Shared;
 
     fn deref(&self) -> &Shared {
-        &self.0
+        &self.shared
     }
 }
 
@@ -111,7 +142,7 @@ impl AppState {
         let fetcher = Fetcher::new(fetching);
         let metrics = Metrics::new(store.exchange_metrics().clone(), clock.unix_millis());
         let services = ServiceClient::default();
-        Self(Arc::new(Shared {
+        let shared = Shared {
             rate_limits: RateLimits::new(config.limits.clone()),
             disk_space: DiskSpace::new(&config),
             upload_memory: Bulkhead::new(
@@ -122,6 +153,12 @@ impl AppState {
             picture_work: PictureWork::new(store.clone(), decodes, config.http.body_timeout),
             // As with pictures: an address has as many before it as there are other addresses.
             password_checks: Bulkhead::new(password_checks, password_checks),
+            diagnoses: Diagnoses::default(),
+            operator_diagnoses: Diagnoses::default(),
+            wrong_signatures: WrongSignatures::default(),
+            sandbox_turns: Bulkhead::new(SANDBOX_TURNS, 1),
+            operator_places: Places::new(store.operator_connections(), &config.database),
+            feed: FeedWatch::default(),
             refusal_log: RefusalLog::default(),
             image_judge: JudgeClient::new(&config.image_judge, services.clone()),
             connections: OpenConnections::default(),
@@ -133,8 +170,14 @@ impl AppState {
             event_heads: watch::Sender::new(0),
             config,
             clock,
-            store,
-        }))
+        };
+        Self(Arc::new(Face { store, shared: Arc::new(shared) }))
+    }
+
+    /// The same state for the operator's listener, whose sessions are not those of payments.
+    #[must_use]
+    pub fn for_operators(&self) -> Self {
+        Self(Arc::new(Face { store: self.store.for_operators(), shared: Arc::clone(&self.0.shared) }))
     }
 
     /// Learns what must be known before the first request: which apps have labels, and the share of the limits.

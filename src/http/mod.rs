@@ -1,12 +1,14 @@
 //! HTTP of both listeners: reading bodies, who sent a request, its id, the refusal of a request and its texts,
-//! rate limits, and the log of refusals. Requests to other servers share `outgoing`.
+//! rate limits, places of operators, and the log of refusals. Requests to other servers share `outgoing`.
 
 pub mod body;
 pub(crate) mod client_address;
 pub mod language;
 pub mod multipart;
+pub mod operator_places;
 pub(crate) mod outgoing;
 pub mod rate_limit;
 pub mod refusal;
 pub mod refusal_log;
 pub mod request_id;
+pub mod wrong_signatures;

@@ -23,6 +23,7 @@ use axum::{Router, middleware};
 use domain::text::Language;
 use http_server::TlsIdentity;
 use serde_json::json;
+use store::Readiness;
 use store::secrets::token_hash;
 use subtle::ConstantTimeEq as _;
 
@@ -40,7 +41,8 @@ const READY_TIMEOUT: Duration = Duration::from_secs(2);
 /// Prometheus' text format.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// The operator listener, with the certificate whose names it may be called by.
-pub fn operator(state: AppState, tls: Option<TlsIdentity>) -> Router {
+pub fn operator(state: &AppState, tls: Option<TlsIdentity>) -> Router {
+    let state = state.for_operators();
     let has_tls = tls.is_some();
     let named = middleware::from_fn_with_state((state.clone(), tls), host::check);
     let strict =
@@ -80,14 +82,14 @@ async fn healthz() -> Response {
 /// alone, so it is told and changes no status.
 async fn readyz(State(state): State<AppState>) -> Response {
     let reason = match tokio::time::timeout(READY_TIMEOUT, state.store.readiness()).await {
-        Ok(Ok(None)) => {
+        Ok(Ok(Readiness { reason: None, .. })) => {
             let ready = match state.disk_space.shortage(state.clock.monotonic()).await {
                 None => json!({ "status": "ready" }),
                 Some(shortage) => json!({ "status": "ready", "uploads_refused": shortage }),
             };
             return json_response(StatusCode::OK, &ready);
         }
-        Ok(Ok(Some(reason))) => reason,
+        Ok(Ok(Readiness { reason: Some(reason), .. })) => reason,
         Ok(Err(_)) => "the database is not available".to_owned(),
         Err(_) => "the database does not answer".to_owned(),
     };
@@ -119,8 +121,11 @@ fn may_read_metrics(state: &AppState, headers: &HeaderMap) -> bool {
 /// How things stand now. Asks the database, for two seconds at most.
 async fn read_off(state: &AppState) -> Gauges {
     let asked = tokio::time::Instant::now();
-    let readiness = tokio::time::timeout(READY_TIMEOUT, state.store.readiness()).await;
-    let (database_up, database_probe) = (matches!(readiness, Ok(Ok(None))), asked.elapsed());
+    let (database_up, database_probe) =
+        match tokio::time::timeout(READY_TIMEOUT, state.store.readiness()).await {
+            Ok(Ok(Readiness { reason, took })) => (reason.is_none(), took),
+            Ok(Err(_)) | Err(_) => (false, asked.elapsed()),
+        };
     let audits = if database_up {
         tokio::time::timeout(READY_TIMEOUT, state.store.last_audits()).await.ok().and_then(Result::ok)
     } else {

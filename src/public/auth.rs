@@ -18,6 +18,7 @@ use domain::text::Language;
 use domain::wallet::{WalletCall, WalletForm};
 use store::secrets::token_hash;
 
+use crate::diagnosis::{FORM_BYTES_MAX, KeysTried, NoDiagnosis};
 use crate::http::rate_limit::Limited;
 use crate::http::refusal::{Advice, Code, Refusal, SignatureAdvice};
 use crate::openapi::refusals;
@@ -171,13 +172,8 @@ pub async fn authenticate_call(
     let strays = form.fields.text("sign").and_then(strays::around);
     let not_signed = match caller.verify(form) {
         Ok(signed) => return Ok(signed),
-        Err(NotSigned::Mismatch(Some(mut finding))) => {
-            match state.store.try_keys_of_others(&mut finding).await {
-                Ok(()) => not_signed(NotSigned::Mismatch(Some(finding))),
-                Err(error) => error.into(),
-            }
-        }
-        Err(why) => not_signed(why),
+        Err(NotSigned::Missing(error)) => absent(Code::BadSignature, &error),
+        Err(NotSigned::Mismatch(app, form)) => wrongly_signed(state, app, form).await,
     };
     let strays = strays.filter(|_| not_signed.code == Code::BadSignature);
     let refusal = Refusal { message: strays::told(not_signed.message, strays), ..not_signed };
@@ -216,17 +212,39 @@ async fn signed_by(state: &AppState, form: &WalletForm, refusal: &Refusal) -> Op
     is_signed_by(&app, form).then(|| app.id.clone())
 }
 
-/// The refusal of a signature. A sandbox app gets the string that the server signed, and the mistake.
-fn not_signed(not_signed: NotSigned) -> Refusal {
-    let finding = match not_signed {
-        NotSigned::Missing(error) => return absent(Code::BadSignature, &error),
-        NotSigned::Mismatch(finding) => finding,
-    };
-    let data = finding.map(|finding| {
-        let (bytes, mistake) = (finding.string_to_sign.len(), finding.mistake().map(Mistake::text));
-        Advice::Signature(SignatureAdvice { bytes, mistake, string_to_sign: finding.string_to_sign })
-    });
-    Refusal { data, ..bad_signature() }
+/// The refusal of a signature that does not match. Over its rate, an app waits for it (contract 3.2.9).
+async fn wrongly_signed(state: &AppState, app: Arc<App>, form: WalletForm) -> Refusal {
+    let pause = state.wrong_signatures.pause(&app.id, state.clock.monotonic());
+    // Nothing of a call that waits stays in memory but its refusal.
+    let refusal = if app.settings.sandbox { diagnosed(state, app, form).await } else { bad_signature() };
+    if let Some(pause) = pause {
+        tokio::time::sleep(pause).await;
+    }
+    refusal
+}
+
+/// The refusal of a sandbox app's signature, with the string that the server signed and the mistake (contract 3.7).
+async fn diagnosed(state: &AppState, app: Arc<App>, form: WalletForm) -> Refusal {
+    let now = state.clock.monotonic();
+    match state.diagnoses.make(&state.store, app, form, KeysTried::OfOthersToo, now).await {
+        Ok(Ok(finding)) => {
+            let (bytes, mistake) = (finding.string_to_sign.len(), finding.mistake().map(Mistake::text));
+            let advice = SignatureAdvice { bytes, mistake, string_to_sign: finding.string_to_sign };
+            Refusal { data: Some(Advice::Signature(advice)), ..bad_signature() }
+        }
+        Ok(Err(NoDiagnosis::Busy)) => Refusal::new(
+            Code::BadSignature,
+            "sign: the signature does not match; the diagnosis is busy, so send it again in a second to learn why",
+        ),
+        Ok(Err(NoDiagnosis::FormTooLarge)) => Refusal::new(
+            Code::BadSignature,
+            text!(
+                "sign: the signature does not match; a form above {max} bytes is not diagnosed",
+                max = FORM_BYTES_MAX
+            ),
+        ),
+        Err(error) => error.into(),
+    }
 }
 
 /// Checks `app_id` and `app_secret` of a token request or a login (contract 6.3 and 11.5).

@@ -12,8 +12,10 @@ use domain::fields::{FieldError, Fields};
 use domain::ids::BizNo;
 use domain::sandbox::{DELAY_MAX, Fault, FaultKind, FaultState, FaultTarget, SandboxApp, TIMES_MAX};
 use domain::text;
+use guarded_fetch::bulkhead::Permit;
 use schemars::JsonSchema;
 use serde::Serialize;
+use store::StoreError;
 use tokio::time::timeout;
 
 use super::auth;
@@ -43,6 +45,7 @@ refusals! { Refusal:
 pub async fn faults(State(state): State<AppState>, request: Request) -> Result<Response, Refusal> {
     let (app, fields) = read(&state, request).await?;
     let fault = read_fault(&mut Input::of(&fields))?;
+    let _turn = turn(&state, &app).await?;
     Ok(success(Faults { faults: state.store.ask_for_fault(&app, fault, None).await? }))
 }
 
@@ -53,6 +56,7 @@ pub async fn faults(State(state): State<AppState>, request: Request) -> Result<R
 pub async fn shipments(State(state): State<AppState>, request: Request) -> Result<Response, Refusal> {
     let (app, fields) = read(&state, request).await?;
     let biz_no = read_shipment(&mut Input::of(&fields))?;
+    let _turn = turn(&state, &app).await?;
     let shipments = state.store.note_shipment(&app, &biz_no).await?;
     let shipments = shipments.ok_or_else(|| {
         Refusal::new(Code::IllegalParameter, "biz_no: too many numbers of this app were noted this week")
@@ -67,6 +71,12 @@ async fn read(state: &AppState, request: Request) -> Result<(SandboxApp, Fields)
     let caller = auth::authenticate(state, &query, Limited::Reports).await?;
     let app = SandboxApp::of(caller.app()).ok_or_else(no_sandbox_app)?;
     Ok((app, Fields::from_json(&read_body(&state.config.http, body).await?)?))
+}
+
+/// The turn of a sandbox app, in which it uses a session of payments.
+async fn turn(state: &AppState, app: &SandboxApp) -> Result<Permit, Refusal> {
+    let turn = timeout(PATIENCE, state.sandbox_turns.acquire(app.id().as_str(), 1)).await;
+    turn.map_err(|_| StoreError::Overloaded.into())
 }
 
 fn read_fault(body: &mut Input<'_>) -> Result<Fault, Refusal> {
@@ -146,7 +156,11 @@ pub(super) async fn makes_numbers_old(state: &AppState, app: Option<&SandboxApp>
 
 /// A database that is away spoils nothing more.
 async fn due_fault(state: &AppState, app: &SandboxApp, target: FaultTarget) -> Option<(FaultKind, Duration)> {
-    let due = timeout(PATIENCE, state.store.due_fault(app, target)).await;
+    let asking = async {
+        let _turn = state.sandbox_turns.acquire(app.id().as_str(), 1).await;
+        state.store.due_fault(app, target).await
+    };
+    let due = timeout(PATIENCE, asking).await;
     due.ok()?.ok()?.map(|fault| (fault.kind, fault.delay))
 }
 

@@ -495,6 +495,8 @@ async fn a_sandbox_app_is_told_the_string_and_the_mistake() {
     let other = PayKey::new(till.app("a2").await.pay_key).sign(&string);
     let cases = cases.into_iter().chain([(other, Mistake::AnotherAppsKey.text())]);
     for (sign, mistake) in cases {
+        // An app has five diagnoses a second.
+        till.clock.advance(Duration::from_secs(1));
         let answer = game.clone().with("sign", sign).send(&till).await;
         let expected = serde_json::json!({
             "code": 100_200_114,

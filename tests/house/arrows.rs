@@ -15,7 +15,7 @@ pub(crate) const FLOORS: [&[&str]; 9] = [
     &["operator"],
     &["public"],
     &["state"],
-    &["notify", "health"],
+    &["notify", "health", "diagnosis", "feed_watch"],
     &["metrics", "openapi", "images"],
     &["http"],
     &["config"],

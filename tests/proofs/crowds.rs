@@ -64,7 +64,11 @@ fn noise(side: u32) -> Vec<u8> {
 }
 
 /// Connects as the client with this number, from an address that it shares with few.
-async fn connect(client: u32, address: SocketAddr, receive_bytes: Option<u32>) -> std::io::Result<TcpStream> {
+pub(crate) async fn connect(
+    client: u32,
+    address: SocketAddr,
+    receive_bytes: Option<u32>,
+) -> std::io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     if let Some(bytes) = receive_bytes {
         socket.set_recv_buffer_size(bytes)?;

@@ -41,6 +41,7 @@ mod one_number;
 mod planted_secrets;
 mod postgres_killed;
 mod private;
+mod readers;
 mod restored;
 mod rolling_restart;
 mod servers_killed;
@@ -76,6 +77,7 @@ const ALONE: &[Proof] = &[
     ("07_slow_database", || Box::pin(slow_database::prove())),
     ("10_slow_connections", || Box::pin(slow_connections::prove())),
     ("16_crowds", || Box::pin(crowds::prove())),
+    ("17_readers", || Box::pin(readers::prove())),
 ];
 
 /// A proof that takes longer hangs.

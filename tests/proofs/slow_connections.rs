@@ -36,7 +36,7 @@ const SLOW_OF_EACH_KIND: u32 = 500;
 const DRIP_EVERY: Duration = Duration::from_secs(1);
 const HONEST_CALLERS: usize = 4;
 /// Below this a percentile says more about the machine than about the server.
-const NOISE: Duration = Duration::from_millis(20);
+pub(crate) const NOISE: Duration = Duration::from_millis(20);
 /// With so many processes for each core that want to run, every answer waits for others: a percentile tells nothing.
 const BUSY_PER_CORE: f64 = 4.0;
 /// The time that a loaded machine may take to start a thousand connections and to look at them.
@@ -58,8 +58,8 @@ pub(crate) async fn prove() -> Figures {
         if let Err(slower) = hold(case, &mut figures).await
             && let Err(again) = hold(case, &mut figures).await
         {
-            let (load, cores) = (load_average(), available_parallelism().map_or(1, NonZero::get));
-            if load > BUSY_PER_CORE * f64::from(u32::try_from(cores).unwrap()) {
+            if is_busy() {
+                let (load, cores) = (load_average(), available_parallelism().map_or(1, NonZero::get));
                 figures.note(format!("percentiles NOT JUDGED: {cores} cores have a load of {load}; {again}"));
             } else {
                 figures.faults.push(format!("{slower}; again: {again}"));
@@ -67,6 +67,12 @@ pub(crate) async fn prove() -> Figures {
         }
     }
     figures
+}
+
+/// Whether others keep the machine so busy that a percentile tells nothing.
+pub(crate) fn is_busy() -> bool {
+    let cores = available_parallelism().map_or(1, NonZero::get);
+    load_average() > BUSY_PER_CORE * f64::from(u32::try_from(cores).unwrap())
 }
 
 /// How many processes have wanted to run in the last minute.
@@ -234,7 +240,7 @@ async fn honest(app: &TestApp, address: SocketAddr, during: Duration, prefix: &'
     callers.join_all().await.into_iter().flatten().collect()
 }
 
-fn percentile_99(times: &[Duration]) -> Duration {
+pub(crate) fn percentile_99(times: &[Duration]) -> Duration {
     let mut times = times.to_vec();
     times.sort_unstable();
     times[times.len() * 99 / 100]

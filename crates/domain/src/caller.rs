@@ -85,9 +85,8 @@ impl Caller {
             key.uses.add(1);
             return Ok(Signed { caller: self, value: form });
         }
-        // The search for the mistake costs time. Only a sandbox app gets its result.
-        let is_sandbox = self.app.settings.sandbox;
-        Err(NotSigned::Mismatch(is_sandbox.then(|| examine_signature(&self.app, &form))))
+        // The search for the mistake costs time. Only a sandbox app gets its result, and it is made elsewhere.
+        Err(NotSigned::Mismatch(self.app, form))
     }
 }
 
@@ -123,12 +122,12 @@ pub fn verify_for_nobody(form: &WalletForm) {
 }
 
 /// Why a request is not signed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum NotSigned {
     /// There is no `sign`.
     Missing(FieldError),
-    /// No live pay key made it. A sandbox app gets the finding.
-    Mismatch(Option<SignatureFinding>),
+    /// No live pay key of this app made it. The form comes back, for the diagnosis.
+    Mismatch(Arc<App>, WalletForm),
 }
 
 /// A value that an app signed with a live pay key. Only [`Caller::verify`] makes one.
@@ -208,6 +207,14 @@ impl SignatureFinding {
         }
     }
 
+    /// Looks for the mistake that explains a signature which does not match. It tries many strings and keys, so it takes
+    /// time that grows with the form.
+    pub fn find_mistake(&mut self, app: &App, form: &WalletForm) {
+        if let (SignatureVerdict::Differs(None), Some(sign)) = (self.verdict, &self.sign) {
+            self.verdict = SignatureVerdict::Differs(mistake(app, form, sign));
+        }
+    }
+
     /// Names the mistake if one of these keys of other apps made the signature.
     pub fn try_keys_of_others(&mut self, keys: &[PayKey]) {
         let made_it =
@@ -231,7 +238,7 @@ pub enum SignatureVerdict {
     Differs(Option<Mistake>),
 }
 
-/// Examines the signature of a request.
+/// Examines the signature of a request, without a search for the mistake ([`SignatureFinding::find_mistake`]).
 #[must_use]
 pub fn examine_signature(app: &App, form: &WalletForm) -> SignatureFinding {
     let string_to_sign = string_to_sign(form);
@@ -243,7 +250,7 @@ pub fn examine_signature(app: &App, form: &WalletForm) -> SignatureFinding {
             match made_by {
                 Some(0) => SignatureVerdict::Current,
                 Some(_) => SignatureVerdict::Previous,
-                None => SignatureVerdict::Differs(mistake(app, form, sign)),
+                None => SignatureVerdict::Differs(None),
             }
         }
     };

@@ -88,16 +88,27 @@ impl Store {
         .await?)
     }
 
-    /// The key with this hash. `None` when there is none. It counts the use of a valid one.
+    /// The key with this hash. `None` when there is none. It counts the use of a valid one. Requests that come at the same
+    /// moment share one look-up, so a crowd with one key waits for no crowd of sessions. Nothing is cached.
     pub async fn api_key(&self, hash: &[u8; 32]) -> Result<Option<ApiKey>> {
+        let look_up = |_| {
+            let (store, hash) = (self.clone(), *hash);
+            async move { store.load_api_key(&hash).await }
+        };
+        let now = self.clock.monotonic();
+        let key = self.api_keys_sought.get_or(hash, now, self.look_up_within(), look_up).await?;
+        if let Some(key) = key.as_ref().filter(|key| !key.is_revoked) {
+            self.key_uses.of(None, KeyKind::ApiKey, &key.name).add(1);
+        }
+        Ok(key)
+    }
+
+    async fn load_api_key(&self, hash: &[u8; 32]) -> Result<Option<ApiKey>> {
         let row = sqlx::query!(
             r#"SELECT name, role, apps, revoked_at IS NOT NULL AS "is_revoked!" FROM api_keys WHERE key_sha256 = $1"#,
             hash.as_slice()
         );
         let Some(row) = row.fetch_optional(&self.pool).await? else { return Ok(None) };
-        if !row.is_revoked {
-            self.key_uses.of(None, KeyKind::ApiKey, &row.name).add(1);
-        }
         Ok(Some(ApiKey {
             name: ApiKeyName::parse(&row.name).map_err(|_| StoreError::damaged("api_keys.name"))?,
             rights: Rights::stored(&row.role, &row.apps).map_err(|_| StoreError::damaged("api_keys.role"))?,

@@ -36,15 +36,25 @@ impl Store {
     }
 
     /// Tries the live pay keys of the newest other apps on a signature that nothing else explains, at
-    /// most 200: a game server may have signed with the key of another app.
-    pub async fn try_keys_of_others(&self, finding: &mut SignatureFinding) -> Result<()> {
-        if finding.verdict == SignatureVerdict::Differs(None) {
-            finding.try_keys_of_others(&self.pay_keys_of_others(&finding.app_id).await?);
+    /// most 200: a game server may have signed with the key of another app. It takes a session of strangers, because
+    /// payments must not wait for it, and its keys are tried apart from the threads that answer them.
+    pub async fn try_keys_of_others(&self, mut finding: SignatureFinding) -> Result<SignatureFinding> {
+        if finding.verdict != SignatureVerdict::Differs(None) {
+            return Ok(finding);
         }
-        Ok(())
+        let sealed = self.pay_keys_of_others(&finding.app_id).await?;
+        let keyring = self.app_cache.keyring()?;
+        let trying = tokio::task::spawn_blocking(move || {
+            // A key that this keyring cannot open does not help the diagnosis.
+            let open = sealed.iter().filter_map(|(app_id, sealed)| keyring.open(app_id, sealed).ok());
+            finding.try_keys_of_others(&open.map(PayKey::new).collect::<Vec<_>>());
+            finding
+        });
+        trying.await.map_err(|fault| StoreError::Internal(format!("a diagnosis ended: {fault}")))
     }
 
-    async fn pay_keys_of_others(&self, app_id: &AppId) -> Result<Vec<PayKey>> {
+    /// Live pay keys of the newest other apps, encrypted.
+    async fn pay_keys_of_others(&self, app_id: &AppId) -> Result<Vec<(AppId, Vec<u8>)>> {
         let rows = sqlx::query!(
             "SELECT app_id, pay_key FROM pay_keys k WHERE app_id <> $1 AND generation > (
                  SELECT max(generation) FROM pay_keys newer WHERE newer.app_id = k.app_id) - $2
@@ -53,11 +63,8 @@ impl Store {
             i32::try_from(LIVE_KEYS).unwrap_or(i32::MAX),
             PAY_KEYS_OF_OTHERS_MAX
         );
-        let keyring = self.app_cache.keyring()?;
-        let rows = rows.fetch_all(&self.pool).await?.into_iter();
-        // A key that this keyring cannot open does not help the diagnosis.
-        let open = rows.filter_map(|row| keyring.open(&AppId::parse(&row.app_id).ok()?, &row.pay_key).ok());
-        Ok(open.map(PayKey::new).collect())
+        let rows = rows.fetch_all(&mut *self.guest_pool.session().await?).await?.into_iter();
+        Ok(rows.filter_map(|row| Some((AppId::parse(&row.app_id).ok()?, row.pay_key))).collect())
     }
 
     /// The time limit of a look-up. It is shorter than that of a statement, for a table that is
@@ -94,9 +101,10 @@ impl Store {
             app_id.as_str(),
             token_hash
         );
-        // What strangers make up was never found, so it takes no session of others.
+        // Payments may wait for a look-up that an operator began, so it never takes a session of operators. What
+        // strangers make up was never found, so it takes no session of others.
         Ok(match key_is {
-            KeyIs::Known => expiry.fetch_optional(&self.pool).await?,
+            KeyIs::Known => expiry.fetch_optional(&self.public_pool).await?,
             KeyIs::New => expiry.fetch_optional(&mut *self.guest_pool.session().await?).await?,
         })
     }
@@ -115,7 +123,7 @@ impl Store {
             RETIRED_PAY_KEYS
         );
         let row = match key_is {
-            KeyIs::Known => row.fetch_optional(&self.pool).await?,
+            KeyIs::Known => row.fetch_optional(&self.public_pool).await?,
             KeyIs::New => row.fetch_optional(&mut *self.guest_pool.session().await?).await?,
         };
         let Some(row) = row else { return Ok(None) };

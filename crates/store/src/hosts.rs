@@ -127,7 +127,7 @@ impl Hosts {
     }
 
     /// Follows the host that takes writes from one to the other, until the pools are closed.
-    pub(crate) async fn follow(self, pools: [PgPool; 2], patience: Duration) {
+    pub(crate) async fn follow(self, pools: [PgPool; 3], patience: Duration) {
         if self.all.len() == 1 {
             return;
         }
@@ -156,7 +156,7 @@ impl Hosts {
         }
     }
 
-    fn move_to(&self, host: usize, pools: &[PgPool; 2]) {
+    fn move_to(&self, host: usize, pools: &[PgPool; 3]) {
         if self.used.borrow().host == host {
             return;
         }

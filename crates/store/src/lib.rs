@@ -45,9 +45,12 @@ mod permits;
 mod player_erasure;
 mod player_export;
 mod pseudonym;
+mod readiness;
+mod readiness_session;
 mod receiver;
 mod sales;
 mod sandbox;
+mod search_period;
 pub mod secrets;
 mod session;
 mod settings;
@@ -73,7 +76,7 @@ pub use console_user::{ConsoleSession, ConsoleUser, NewSession, SessionUser, Sig
 pub use counts::RefusedChange;
 pub use engine::Engine;
 pub use error::{OperationError, Refusable, Result, StoreError};
-pub use event::{Event, EventCursor, EventFilter, EventHead, EventKey, EventPage};
+pub use event::{Event, EventCursor, EventFilter, EventHead, EventKey, EventNews, EventPage};
 pub use exchange_lookup::{
     BizNoUse, CancelRecord, ExchangeRecord, NumberRecord, ReferenceMatch, RefusalRecord, RefusalSum,
     RefusedMatch, RefusedNumber, ReplayCount,
@@ -91,6 +94,7 @@ pub use order::{OrderChange, OrderCursor, OrderEvent, OrderFilter, OrderPayment,
 pub use order_writer::ReportOutcome;
 pub use paging::{CursorKey, ListPage, TimeCursor};
 pub use player_export::{ExportError, ExportedCounts, ExportedRows};
+pub use readiness_session::Readiness;
 pub use receiver::{
     DueDelivery, EventOutcome, FailedEvent, LeasedReceiver, NotTaken, ReceiverCounts, ReceiverDetail,
     ReceiverTry, TriesNote,
@@ -100,6 +104,7 @@ pub use sales::{
     RollUpCheck, RollUpDifference, SaleCursor, SaleFilter, SaleKey, SaleRow, SalesOfHours, SalesPage, Zone,
 };
 pub use sandbox::{DueFault, SandboxPurchase};
+pub use search_period::SEARCH_PERIOD_DAYS_MAX;
 pub use session::is_between_transactions;
 pub use settings::StoreSettings;
 pub use status::DatabaseStatus;

@@ -6,6 +6,7 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::error::{Result, StoreError};
@@ -41,6 +42,8 @@ struct CacheState<K, V> {
     stale_for: Duration,
     /// Each value with the end of its time.
     known: HashMap<K, (Duration, V)>,
+    /// Where look-ups run: on the threads of payments, which may wait for what an operator has begun.
+    runtime: Option<Handle>,
     /// Look-ups that are running.
     sought: HashMap<K, watch::Receiver<Option<Lookup<V>>>>,
 }
@@ -58,12 +61,9 @@ impl<K, V> LookUpCache<K, V> {
     }
 
     fn new(lasts: Duration, stale_for: Duration) -> Self {
-        Self(Arc::new(Mutex::new(CacheState {
-            lasts,
-            stale_for,
-            known: HashMap::new(),
-            sought: HashMap::new(),
-        })))
+        let runtime = Handle::try_current().ok();
+        let (known, sought) = (HashMap::new(), HashMap::new());
+        Self(Arc::new(Mutex::new(CacheState { lasts, stale_for, known, runtime, sought })))
     }
 }
 
@@ -102,11 +102,15 @@ where
                     let (tell, sought) = watch::channel(None);
                     state.sought.insert(key.clone(), sought.clone());
                     let (cache, key, look_up) = (Self(Arc::clone(&self.0)), key.clone(), look_up(key_is));
-                    tokio::spawn(async move {
+                    let looking_up = async move {
                         let found = look_up.await;
                         cache.insert(key, now, &found);
                         tell.send_replace(Some(found));
-                    });
+                    };
+                    match &state.runtime {
+                        Some(runtime) => runtime.spawn(looking_up),
+                        None => tokio::spawn(looking_up),
+                    };
                     sought
                 }
             };

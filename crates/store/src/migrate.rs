@@ -85,23 +85,27 @@ impl Store {
 
     /// The number of migrations that are due, or `None`.
     pub async fn pending_migrations(&self) -> Result<Option<usize>> {
-        let mut connection = self.pool.acquire().await?;
-        let table = sqlx::query_scalar!(r#"SELECT to_regclass('_sqlx_migrations') IS NOT NULL AS "there!""#)
-            .fetch_one(&mut *connection)
-            .await?;
-        let applied = if table {
-            connection
-                .list_applied_migrations("_sqlx_migrations")
-                .await
-                .map_err(|error| StoreError::Unavailable(error.to_string()))?
-        } else {
-            Vec::new()
-        };
-        let migrator = migrator();
-        let is_applied = |version| applied.iter().any(|applied| applied.version == version);
-        let pending = migrator.iter().filter(|migration| !is_applied(migration.version)).count();
-        Ok((pending > 0).then_some(pending))
+        pending_migrations(&mut *self.pool.acquire().await?).await
     }
+}
+
+/// The number of migrations that are due, or `None`.
+pub(crate) async fn pending_migrations(connection: &mut PgConnection) -> Result<Option<usize>> {
+    let table = sqlx::query_scalar!(r#"SELECT to_regclass('_sqlx_migrations') IS NOT NULL AS "there!""#)
+        .fetch_one(&mut *connection)
+        .await?;
+    let applied = if table {
+        connection
+            .list_applied_migrations("_sqlx_migrations")
+            .await
+            .map_err(|error| StoreError::Unavailable(error.to_string()))?
+    } else {
+        Vec::new()
+    };
+    let migrator = migrator();
+    let is_applied = |version| applied.iter().any(|applied| applied.version == version);
+    let pending = migrator.iter().filter(|migration| !is_applied(migration.version)).count();
+    Ok((pending > 0).then_some(pending))
 }
 
 /// The error of migrations that ended early.

@@ -19,6 +19,7 @@ use time::OffsetDateTime;
 use crate::error::{Result, StoreError};
 use crate::idempotency::store_answer;
 use crate::paging::{CursorKey, TimeCursor};
+use crate::search_period::is_bounded;
 use crate::secrets::random_bytes;
 use crate::store::Store;
 
@@ -273,6 +274,20 @@ pub struct OperatorLogFilter {
     pub subject: Option<String>,
     /// With this text in the operator's name.
     pub operator: Option<String>,
+}
+
+impl OperatorLogFilter {
+    /// Whether it looks for a text, for which there is no index.
+    #[must_use]
+    pub fn is_unbounded(&self) -> bool {
+        self.subject.is_some() || self.operator.is_some()
+    }
+
+    /// Whether it does so in no period or in a long one.
+    #[must_use]
+    pub fn lacks_period(&self, now: OffsetDateTime) -> bool {
+        self.is_unbounded() && !is_bounded(self.since, self.until, now)
+    }
 }
 
 /// A line of the operator's log.

@@ -8,11 +8,14 @@ use std::time::Duration;
 
 use domain::audit::LastAudit;
 use domain::clock::Clock;
+use domain::ids::AppId;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{PgConnection, PgPool};
 use telemetry::metrics::ExchangeMetrics;
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
+use crate::api_key::ApiKey;
 use crate::app_cache::AppCache;
 use crate::counts::{KeyUses, Refusals, Replays};
 use crate::engine::PresentEngine;
@@ -23,19 +26,36 @@ use crate::look_up_cache::LookUpCache;
 use crate::objects::{Objects, StoreMarks};
 use crate::order_writer::{self, Reports};
 use crate::permits::Permits;
+use crate::readiness_session::{Readiness, ReadinessSession};
 use crate::session::{is_between_transactions, prepare_session};
 use crate::settings::StoreSettings;
 use crate::transaction::{self, AttemptFuture};
 use crate::wallet_writer::NodeWriters;
 use crate::writer::Opening;
 
+/// The operator's listener has this many sessions at least, so that half of them is more than one.
+const OPERATOR_CONNECTIONS_MIN: u32 = 4;
+/// One more finds API keys and reads the feed while all the others are held.
+const OPERATOR_CONNECTIONS_SPARE: u32 = 1;
+/// How long the number of an app's shipments counts: they are counted five times a second at most.
+const SHIPMENTS_COUNTED_FOR: Duration = Duration::from_millis(200);
 /// How long the result of [`Store::last_audits`] is cached.
 const LAST_AUDITS_CACHED_FOR: Duration = Duration::from_secs(30);
 
 /// The store. It is cheap to clone, and all clones share its pools.
 #[derive(Debug, Clone)]
 pub struct Store {
+    /// The sessions of those who ask: `public_pool`, or that of operators ([`Store::for_operators`]).
     pub(crate) pool: PgPool,
+    /// The sessions of the public listener and of jobs.
+    pub(crate) public_pool: PgPool,
+    operator_pool: PgPool,
+    /// Where transactions run: on the threads of payments, which wait for the locks that an operator's change holds. The
+    /// thread of the operator's listener may be busy with many readers.
+    runtime: Handle,
+    pub(crate) readiness_session: ReadinessSession,
+    /// Nothing is cached: those who ask at the same time share one question.
+    pub(crate) readiness: Arc<LookUpCache<(), Readiness>>,
     pub(crate) guest_pool: GuestPool,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Arc<StoreSettings>,
@@ -51,6 +71,10 @@ pub struct Store {
     pub(crate) refusals: Refusals,
     pub(crate) key_uses: KeyUses,
     pub(crate) last_audits: Arc<LookUpCache<(), Arc<[LastAudit]>>>,
+    /// Nothing is cached: requests that bring the same API key at the same moment share one look-up.
+    pub(crate) api_keys_sought: Arc<LookUpCache<[u8; 32], ApiKey>>,
+    /// How many shipments sandbox apps have.
+    pub(crate) shipment_counts: Arc<LookUpCache<AppId, i64>>,
     /// Told after each transaction of this process that has made an event.
     pub(crate) events: Arc<Notify>,
     pub(crate) statements: Permits,
@@ -67,6 +91,32 @@ pub struct PoolState {
     pub idle: u32,
     /// Maximum number of connections.
     pub size_max: u32,
+}
+
+/// Half as many sessions for operators as for the public listener. Four are enough for a console and a program beside a
+/// bill and a statement, which take one each for as long as their reader takes.
+fn operator_connections(connections: u32) -> u32 {
+    connections.div_ceil(2).max(OPERATOR_CONNECTIONS_MIN)
+}
+
+/// What all pools have in common.
+fn pool_options(settings: &StoreSettings, hosts: &Hosts) -> PgPoolOptions {
+    let (must_write, statement_timeout) = (settings.must_write, settings.statement_timeout);
+    PgPoolOptions::new()
+        .acquire_timeout(settings.acquire_timeout)
+        .idle_timeout(None)
+        .max_lifetime(None)
+        .test_before_acquire(false)
+        .after_connect(move |connection, _| {
+            Box::pin(prepare_session(connection, statement_timeout, must_write))
+        })
+        .before_acquire({
+            let hosts = hosts.clone();
+            move |connection, session| {
+                let is_present = hosts.is_present(session.age);
+                Box::pin(async move { Ok(is_present && is_between_transactions(connection).await?) })
+            }
+        })
 }
 
 impl Store {
@@ -91,31 +141,30 @@ impl Store {
         let size = (settings.exchange_writers, settings.exchange_queue_max);
         let writers = NodeWriters::start(size, &opening, &exchange_metrics, &replays)?;
         let reports = order_writer::start(size.1, &opening)?;
-        let pool_options = PgPoolOptions::new()
-            .acquire_timeout(patience)
-            .idle_timeout(None)
-            .max_lifetime(None)
-            .test_before_acquire(false)
-            .after_connect(move |connection, _| {
-                Box::pin(prepare_session(connection, statement_timeout, must_write))
-            })
-            .before_acquire({
-                let hosts = hosts.clone();
-                move |connection, session| {
-                    let is_present = hosts.is_present(session.age);
-                    Box::pin(async move { Ok(is_present && is_between_transactions(connection).await?) })
-                }
-            });
+        let pool_options = pool_options(&settings, &hosts);
         let guest_pool = GuestPool::new(pool_options.clone(), hosts.address().clone(), settings.connections);
+        let operator_pool = pool_options
+            .clone()
+            .max_connections(operator_connections(settings.connections) + OPERATOR_CONNECTIONS_SPARE)
+            .connect_lazy_with(hosts.address().clone());
         let pool_options = pool_options.min_connections(settings.connections_at_start);
         let pool =
             pool_options.max_connections(settings.connections).connect_with(hosts.address().clone()).await?;
         engine.find(&mut *pool.acquire().await?).await?;
         if must_write {
-            tokio::spawn(hosts.clone().follow([pool.clone(), guest_pool.pool().clone()], patience));
+            tokio::spawn(
+                hosts
+                    .clone()
+                    .follow([pool.clone(), guest_pool.pool().clone(), operator_pool.clone()], patience),
+            );
         }
         Ok(Self {
+            public_pool: pool.clone(),
             pool,
+            operator_pool,
+            runtime: Handle::current(),
+            readiness_session: ReadinessSession::default(),
+            readiness: Arc::new(LookUpCache::lasting(Duration::ZERO)),
             guest_pool,
             clock,
             app_cache: Arc::default(),
@@ -130,6 +179,8 @@ impl Store {
             refusals: Refusals::default(),
             key_uses: KeyUses::default(),
             last_audits: Arc::new(LookUpCache::lasting(LAST_AUDITS_CACHED_FOR)),
+            api_keys_sought: Arc::new(LookUpCache::lasting(Duration::ZERO)),
+            shipment_counts: Arc::new(LookUpCache::lasting(SHIPMENTS_COUNTED_FOR)),
             events: Arc::default(),
             statements: Permits::default(),
             bills: Permits::default(),
@@ -138,9 +189,17 @@ impl Store {
         })
     }
 
-    /// The reason why the database is not ready, or `None`.
-    pub async fn readiness(&self) -> Result<Option<String>> {
-        Ok(self.pending_migrations().await?.map(|pending| format!("{pending} migrations are not applied")))
+    /// The same store for the operator's listener. It has sessions of its own, so whatever operators read or change,
+    /// payments find theirs free.
+    #[must_use]
+    pub fn for_operators(&self) -> Self {
+        Self { pool: self.operator_pool.clone(), ..self.clone() }
+    }
+
+    /// How many sessions the requests of the operator's listener have.
+    #[must_use]
+    pub fn operator_connections(&self) -> u32 {
+        operator_connections(self.settings.connections)
     }
 
     /// The counters of this process's exchange writers.
@@ -160,8 +219,8 @@ impl Store {
     #[must_use]
     pub fn pool_state(&self) -> PoolState {
         PoolState {
-            size: self.pool.size(),
-            idle: u32::try_from(self.pool.num_idle()).unwrap_or(u32::MAX),
+            size: self.public_pool.size(),
+            idle: u32::try_from(self.public_pool.num_idle()).unwrap_or(u32::MAX),
             size_max: self.settings.connections,
         }
     }
@@ -169,7 +228,9 @@ impl Store {
     /// Closes the pools. The writers' sessions end with the last clone of the store.
     pub async fn close(&self) {
         self.guest_pool.close().await;
-        self.pool.close().await;
+        self.operator_pool.close().await;
+        self.public_pool.close().await;
+        self.readiness_session.close().await;
     }
 
     /// Runs `work` in one transaction, in a task of its own, and commits when it returns `Ok`. It
@@ -183,6 +244,6 @@ impl Store {
         E: From<StoreError> + AsStoreError + Send + 'static,
         F: for<'c> Fn(&'c mut PgConnection, &'c C) -> AttemptFuture<'c, T, E> + Send + Sync + 'static,
     {
-        transaction::run(self.pool.clone(), context, work).await
+        transaction::run(&self.runtime, self.pool.clone(), context, work).await
     }
 }

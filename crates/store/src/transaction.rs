@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use sqlx::{PgConnection, PgPool};
+use tokio::runtime::Handle;
 
 use crate::error::{AsStoreError, Result, StoreError};
 
@@ -14,14 +15,14 @@ pub(crate) const ATTEMPTS_MAX: u32 = 12;
 pub(crate) type AttemptFuture<'c, T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'c>>;
 
 /// Runs `work` as [`Store::transaction`](crate::Store) says.
-pub(crate) async fn run<C, T, E, F>(pool: PgPool, context: C, work: F) -> Result<T, E>
+pub(crate) async fn run<C, T, E, F>(runtime: &Handle, pool: PgPool, context: C, work: F) -> Result<T, E>
 where
     C: Send + Sync + 'static,
     T: Send + 'static,
     E: From<StoreError> + AsStoreError + Send + 'static,
     F: for<'c> Fn(&'c mut PgConnection, &'c C) -> AttemptFuture<'c, T, E> + Send + Sync + 'static,
 {
-    let task = tokio::spawn(async move {
+    let task = runtime.spawn(async move {
         let mut attempt = 1;
         loop {
             let outcome = attempt_transaction(&pool, &context, &work).await;

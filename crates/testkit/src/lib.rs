@@ -225,7 +225,7 @@ impl TestTill {
         ));
         let operator = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let operator_address = operator.local_addr().unwrap();
-        let (routes, open) = (operator::operator(till.clone(), None), OpenConnections::default());
+        let (routes, open) = (operator::operator(&till, None), OpenConnections::default());
         tokio::spawn(http_server::serve(operator, None, routes, limits, open, stopped));
         Self { till, address, operator_address, store, clock, sql, database_url, _stop: stop }
     }

@@ -7,23 +7,26 @@ use axum::extract::{FromRequestParts as _, RawPathParams, Request};
 use axum::http::{HeaderMap, HeaderName, header};
 use domain::body::without_mark;
 use domain::console_user::Role;
-use domain::fields::{Expected, FieldError, Fields};
+use domain::fields::{Expected, FieldError, Fields, shown};
 use domain::idempotency::IdempotentRequest;
 use domain::ids::{AppId, IdempotencyKey};
+use domain::moment;
 use domain::operator::{Operator, OperatorKind};
 use domain::rights::Apps;
 use domain::strays;
 use domain::text::Text;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use store::ApiKey;
 use store::secrets::{answer_key, is_api_key, random_bytes, token_hash};
+use store::{ApiKey, SEARCH_PERIOD_DAYS_MAX};
+use time::OffsetDateTime;
 
 use super::super::authorization::{Denied, admit, names_own_app};
 use super::describe::limit;
 use super::problem::{Problem, ProblemKind};
 use super::{AdminRoute, RouteEffect, messages};
 use crate::http::body::{read_body_of, refuse_coding_as_type};
+use crate::http::operator_places::{AllTaken, Place};
 use crate::openapi::Input;
 use crate::state::AppState;
 
@@ -43,6 +46,8 @@ pub(super) struct Call {
     give_back_max: i64,
     /// How many coins its person moves in 24 hours without a second person.
     alone_max: Option<i64>,
+    /// Its place on the operator's listener, while it uses the database.
+    place: Mutex<Option<Place>>,
 }
 
 impl Call {
@@ -68,15 +73,21 @@ impl Call {
             Denied::NoSuchApp => no_such_app(app_id.unwrap_or_default()),
         })?;
         let query = Fields::from_urlencoded(parts.uri.query().unwrap_or_default().as_bytes())?;
+        let call = Self {
+            key,
+            path,
+            fields: query,
+            once: None,
+            file: Mutex::default(),
+            give_back_max,
+            alone_max,
+            place: Mutex::default(),
+        };
         if route.access == RouteEffect::Read {
-            let file = Mutex::default();
-            return Self { key, path, fields: query, once: None, file, give_back_max, alone_max }
-                .of_own_app();
+            return call.of_own_app();
         }
         if route.access == RouteEffect::File {
-            let file = Mutex::new(Some(body));
-            let call =
-                Self { key, path, fields: query, once: None, file, give_back_max, alone_max }.of_own_app()?;
+            let call = Self { file: Mutex::new(Some(body)), ..call }.of_own_app()?;
             return if has_type(&parts.headers, "text/csv") { Ok(call) } else { Err(messages::not_csv()) };
         }
         let bytes_max = route.access.body_bytes_max();
@@ -89,15 +100,15 @@ impl Call {
         let mut once = None;
         if route.access == RouteEffect::Once {
             once = Some(IdempotentRequest {
-                api_key: key.name.clone(),
+                api_key: call.key.name.clone(),
                 idempotency_key: idempotency_key(&parts.headers)?,
                 content: content(route, parts.uri.path(), body),
                 attempt: random_bytes(),
                 answer_key: answer_key(&key_text),
             });
         }
-        query.only(&[])?;
-        Self { key, path, fields, once, file: Mutex::default(), give_back_max, alone_max }.of_own_app()
+        call.fields.only(&[])?;
+        Self { fields, once, ..call }.of_own_app()
     }
 
     /// The call, unless its field `app_id` names an app that is none of the key's.
@@ -170,6 +181,50 @@ impl Call {
         self.file.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default()
     }
 
+    /// Refuses a search that no index bounds where it lacks a period. `searched` are its fields.
+    pub(super) fn demand_period(&self, is_lacking: bool, searched: &str) -> Result<(), Problem> {
+        let text = || {
+            let got = self.fields.text("since").map_or_else(|| "nothing".to_owned(), shown);
+            format!(
+                "expected at most {SEARCH_PERIOD_DAYS_MAX} days before until, because {searched} have no index, got {got}"
+            )
+        };
+        if is_lacking { Err(Problem::field("since", text())) } else { Ok(()) }
+    }
+
+    /// Takes a place for the key, unless the call has one, and waits a short while for it.
+    pub(super) async fn take_place(&self, state: &AppState) -> Result<(), Problem> {
+        let taken = || self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        if taken().is_none() {
+            let place = state.operator_places.take(&self.holder()).await.map_err(|AllTaken| {
+                Problem::busy("this API key has half of the places, or all are taken; ask less at once")
+            })?;
+            *taken() = Some(place);
+        }
+        Ok(())
+    }
+
+    /// Runs a search in the turn of the key, if no index bounds what it reads.
+    pub(super) async fn search<T>(
+        &self,
+        state: &AppState,
+        is_unbounded: bool,
+        search: impl Future<Output = store::Result<T>>,
+    ) -> Result<T, Problem> {
+        let found = state.operator_places.search(&self.holder(), is_unbounded, search).await;
+        let busy = |AllTaken| Problem::busy("other searches of this API key, or of others, are under way");
+        Ok(found.map_err(busy)??)
+    }
+
+    fn holder(&self) -> String {
+        format!("key {}", self.key.name.as_str())
+    }
+
+    /// Takes the place out of the call, whose client may then wait without one.
+    pub(super) fn leave_place(&self) -> Option<Place> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
     /// Whether the key is an admin's.
     pub(super) fn is_admin(&self) -> bool {
         self.key.rights.role == Role::Admin
@@ -187,6 +242,11 @@ fn no_such_app(app_id: &str) -> Problem {
         |expected| Problem::none(format_args!("no such app: {expected}")),
         |app_id| messages::no_app(&app_id),
     )
+}
+
+/// The time of the server.
+pub(super) fn now(state: &AppState) -> OffsetDateTime {
+    moment::of_millis(state.clock.unix_millis()).unwrap_or(OffsetDateTime::UNIX_EPOCH)
 }
 
 /// Finds the API key that the request brings.

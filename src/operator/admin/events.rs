@@ -17,6 +17,7 @@ use super::messages::{cursor_too_old, cursor_unknown, example};
 use super::problem::Problem;
 use super::receivers::EVENT_ID;
 use super::routes::routes;
+use crate::feed_watch::Listener;
 use crate::openapi::{APP_ID, Input, OPEN_ID};
 use crate::state::AppState;
 
@@ -82,29 +83,65 @@ async fn list(state: &AppState, call: &Call) -> Result<ListBody<FeedItem>, Probl
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut after = after.unwrap_or(EventCursor::START);
     let deadline = Instant::now() + wait;
-    let mut heads = state.event_heads.subscribe();
+    // It hears what comes after the first look.
+    let mut listener = state.feed.listen(&state.store, &state.event_heads);
+    let mut is_at_head = !wait.is_zero() && listener.knows(after);
     loop {
-        heads.mark_unchanged();
-        match state.store.event_page(after, &filter, limit).await? {
-            EventPage::Removed => return Err(cursor_too_old()),
-            EventPage::UnknownCursor => return Err(cursor_unknown()),
-            EventPage::Events(events, next) => {
-                let has_moved = next != after;
-                after = next;
-                let is_over = Instant::now() >= deadline;
-                if !events.is_empty() || (is_over && !has_moved) {
-                    let items = events.into_iter().map(FeedItem::from).collect();
-                    return Ok(ListBody { items, next: Some(after.to_string()) });
-                }
-                // Others than those that are asked for came, so more may be there.
-                if has_moved && !is_over {
-                    continue;
+        if !is_at_head {
+            call.take_place(state).await?;
+            match state.store.event_page(after, &filter, limit).await? {
+                EventPage::Removed => return Err(cursor_too_old()),
+                EventPage::UnknownCursor => return Err(cursor_unknown()),
+                EventPage::Events(events, next) => {
+                    // It passed over as many others as one look may, so more is there.
+                    let is_behind = next != after && next.no() < *state.event_heads.borrow();
+                    after = next;
+                    let is_over = Instant::now() >= deadline;
+                    if !events.is_empty() || (is_over && !is_behind) {
+                        return Ok(page(events, after));
+                    }
+                    if is_behind {
+                        continue;
+                    }
+                    listener.note(after);
                 }
             }
+            // Who waits holds neither a session nor a place.
+            if let Some(place) = call.leave_place() {
+                place.give_back();
+            }
         }
-        // A server that stops tells nothing more.
-        let _ = tokio::time::timeout_at(deadline, heads.changed()).await;
+        let held = hold(state, &mut listener, &mut after, &filter, limit);
+        match tokio::time::timeout_at(deadline, held).await {
+            Err(_) => return Ok(page(Vec::new(), after)),
+            Ok(events) => match events? {
+                Some(events) => return Ok(page(events, after)),
+                None => is_at_head = false,
+            },
+        }
     }
+}
+
+/// Waits for events that match. `None` where some may have been missed.
+async fn hold(
+    state: &AppState,
+    listener: &mut Listener,
+    after: &mut EventCursor,
+    filter: &EventFilter,
+    limit: usize,
+) -> Result<Option<Vec<Event>>, Problem> {
+    loop {
+        let Some(news) = listener.next(after.no()).await else { return Ok(None) };
+        let (events, next) = news.for_one(&state.store, *after, filter, limit).await?;
+        *after = next;
+        if !events.is_empty() {
+            return Ok(Some(events));
+        }
+    }
+}
+
+fn page(events: Vec<Event>, next: EventCursor) -> ListBody<FeedItem> {
+    ListBody { items: events.into_iter().map(FeedItem::from).collect(), next: Some(next.to_string()) }
 }
 
 fn feed(query: &mut Input<'_>) -> Result<FeedQuery, FieldError> {

@@ -12,12 +12,13 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use store::{ListedKind, NumberRecord, SaleCursor, SaleFilter, SaleRow, Zone};
 
-use super::call::Call;
+use super::call::{Call, now};
 use super::describe::{ListBody, MOMENT, after, answers, lists, moment};
 use super::messages::{example, no_app, no_exchange};
 use super::problem::Problem;
 use super::routes::routes;
 use super::wallets::ref_and_note;
+use crate::diagnosis::{FORM_BYTES_MAX, KeysTried, NoDiagnosis};
 use crate::openapi::{APP_ID, Input, NOW_MILLIS, OPEN_ID};
 use crate::state::AppState;
 
@@ -81,7 +82,9 @@ routes! { "Exchanges":
 async fn list(state: &AppState, call: &Call) -> Result<ListBody<SaleRow>, Problem> {
     let (filter, after) = call.read(filter_and_place)?;
     let filter = SaleFilter { apps: call.apps().clone(), ..filter };
-    let found = state.store.sales(&filter, after.as_ref(), call.limit()?).await?;
+    call.demand_period(filter.lacks_period(now(state)), "without app_id, zone, product_name and kind")?;
+    let found = state.store.sales(&filter, after.as_ref(), call.limit()?);
+    let found = call.search(state, filter.is_unbounded(), found).await?;
     Ok(ListBody { items: found.items, next: found.next.map(|next| next.to_string()) })
 }
 
@@ -93,7 +96,7 @@ fn filter_and_place(query: &mut Input<'_>) -> Result<(SaleFilter, Option<SaleCur
         product_name,
         zone: zone.example("z1").optional_as::<String, _>(Zone::parse)?,
         app_id: query.field("app_id", "Of this app alone.").example(APP_ID).optional(AppId::parse)?,
-        since: moment(query.field("since", "At or after this moment."))?,
+        since: moment(query.field("since", SINCE))?,
         until: moment(query.field("until", "Before this moment."))?,
         open_id: query.field("open_id", "Of this player.").example(OPEN_ID).optional(OpenId::parse)?,
         kind: query.field("kind", "Of this kind.").example("exchange").optional(ListedKind::parse)?,
@@ -135,20 +138,28 @@ async fn check_signature(state: &AppState, call: &Call) -> Result<SignatureCheck
     let (app_id, fields) = call.read(signed)?;
     let app = state.store.find_app(&app_id).await?.ok_or_else(|| no_app(&app_id))?;
     let form = WalletForm { call: WalletCall::of(&fields), fields };
-    let finding = examine_signature(&app, &form);
+    let call_name = form.call.segment();
+    let finding = match examine_signature(&app, &form) {
+        finding if finding.verdict == SignatureVerdict::Differs(None) => {
+            let now = state.clock.monotonic();
+            let made = state.operator_diagnoses.make(&state.store, app, form, KeysTried::Own, now);
+            made.await?.map_err(|why| match why {
+                NoDiagnosis::Busy => Problem::busy("the diagnosis of this app's signatures is busy"),
+                NoDiagnosis::FormTooLarge => Problem::field(
+                    "form",
+                    format!("the signature does not match, and a form above {FORM_BYTES_MAX} bytes is not diagnosed"),
+                ),
+            })?
+        }
+        finding => finding,
+    };
     let (matches, mistake) = match finding.verdict {
         SignatureVerdict::Current | SignatureVerdict::Previous => (true, None),
         SignatureVerdict::Missing => (false, Some("sign is missing")),
         SignatureVerdict::Differs(mistake) => (false, mistake.map(Mistake::text)),
     };
     let bytes = finding.string_to_sign.len();
-    Ok(SignatureCheck {
-        call: form.call.segment(),
-        matches,
-        string_to_sign: finding.string_to_sign,
-        bytes,
-        mistake,
-    })
+    Ok(SignatureCheck { call: call_name, matches, string_to_sign: finding.string_to_sign, bytes, mistake })
 }
 
 fn signed(body: &mut Input<'_>) -> Result<(AppId, Fields), FieldError> {
@@ -177,6 +188,10 @@ struct SignatureCheck {
     /// The well-known mistake that explains what came, if one does.
     mistake: Option<&'static str>,
 }
+
+/// What the document says of `since`.
+const SINCE: &str = "At or after this moment. Without `app_id` it is needed with `zone`, `product_name` or `kind`, at most 92 \
+    days before `until` or now.";
 
 /// Order number of the example.
 pub(super) const BIZ_NO: &str = "order1001";

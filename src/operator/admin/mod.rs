@@ -125,7 +125,24 @@ async fn answer(route: &'static AdminRoute, state: AppState, request: Request) -
 
 async fn serve(route: &AdminRoute, state: &AppState, request: Request) -> Result<IdempotentAnswer, Problem> {
     let call = Call::receive(route, state, request).await?;
-    idempotency::carry_out(route, state, &call).await
+    if route.id != FEED {
+        call.take_place(state).await?;
+    }
+    let outcome = idempotency::carry_out(route, state, &call).await;
+    let place = call.leave_place();
+    match outcome {
+        // A file may be made while it is sent.
+        Ok(IdempotentAnswer { answer: AdminAnswer::File(file), replayed }) => {
+            let file = place.into_iter().fold(file, |file, place| place.with(file));
+            Ok(IdempotentAnswer { answer: AdminAnswer::File(file), replayed })
+        }
+        outcome => {
+            if let Some(place) = place {
+                place.give_back();
+            }
+            outcome
+        }
+    }
 }
 
 /// Answers a request that no route is for.
@@ -143,6 +160,8 @@ async fn guarded<T>(serving: impl Future<Output = Result<T, Problem>>) -> Result
     outcome.unwrap_or_else(|panic| Err(Problem::internal(format!("panic: {}", panic_text(&*panic)))))
 }
 
+/// The call that waits without a place, and takes one when it must read.
+const FEED: &str = "listEvents";
 /// The call that makes something which has an address.
 const CREATE_APP: &str = "createApp";
 

@@ -5,7 +5,7 @@ use domain::ids::AppId;
 use serde_json::json;
 use store::{OperatorLogCursor, OperatorLogFilter, OperatorLogLine};
 
-use super::call::Call;
+use super::call::{Call, now};
 use super::describe::{ListBody, MOMENT, after, lists, moment};
 use super::page;
 use super::problem::Problem;
@@ -28,13 +28,18 @@ routes! { "Operator log":
         .wrong("since", "expected a date and time such as 2026-11-21 or 2026-11-21T08:00, got \"soon\"");
 }
 
+/// What the document says of `since`.
+const SINCE: &str =
+    "At or after this moment. Needed with `subject` or `operator`, at most 92 days before `until` or now.";
 /// Longest text that is looked for, in bytes.
 const LOOKED_FOR_BYTES_MAX: usize = 512;
 
 async fn list(state: &AppState, call: &Call) -> Result<ListBody<OperatorLogLine>, Problem> {
     let ((filter, after), limit) = (call.read(lines_and_place)?, call.limit()?);
     let filter = OperatorLogFilter { apps: call.apps().clone(), ..filter };
-    let lines = state.store.operator_log_page(&filter, after, limit + 1).await?;
+    call.demand_period(filter.lacks_period(now(state)), "subject and operator")?;
+    let lines = state.store.operator_log_page(&filter, after, limit + 1);
+    let lines = call.search(state, filter.is_unbounded(), lines).await?;
     Ok(page(lines, limit, |line| line.cursor().to_string()))
 }
 
@@ -43,7 +48,7 @@ fn lines_and_place(
 ) -> Result<(OperatorLogFilter, Option<OperatorLogCursor>), FieldError> {
     let about = "What concerns this player, version, picture, ref or other value.";
     let filter = OperatorLogFilter {
-        since: moment(query.field("since", "At or after this moment."))?,
+        since: moment(query.field("since", SINCE).example("2026-11-21"))?,
         until: moment(query.field("until", "Before this moment."))?,
         app_id: query.field("app_id", "Of this app alone.").example(APP_ID).optional(AppId::parse)?,
         subject: looked_for(query.field("subject", about).example(OPEN_ID))?,

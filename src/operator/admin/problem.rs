@@ -148,6 +148,12 @@ impl Problem {
         Self { cause: Some(cause.into()), ..Self::new(ProblemKind::SystemError, detail) }
     }
 
+    /// Too much of the same is under way. It changes nothing to ask again.
+    pub(super) fn busy(detail: impl Into<String>) -> Self {
+        Self::new(ProblemKind::Unavailable, detail)
+            .with_header(header::RETRY_AFTER, RETRY_AFTER_SECONDS.into())
+    }
+
     fn unavailable(cause: String) -> Self {
         let detail = "the database is away or too busy; nothing is known to be done";
         let unavailable = Self { cause: Some(cause), ..Self::new(ProblemKind::Unavailable, detail) };

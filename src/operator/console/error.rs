@@ -105,6 +105,13 @@ impl ConsoleError {
         "Too many people are signing in at the moment.",
         "Wait a few seconds and try again.",
     );
+    /// The user has half of the places of this listener, or all are taken.
+    pub(super) const PLACES_TAKEN: Self = Self::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "Too busy",
+        "Too many pages are being made at the moment, for you or for all.",
+        "Wait a few seconds and try again. Nothing was changed.",
+    );
     /// Other files are being compared.
     pub(super) const COMPARING: Self = Self::new(
         StatusCode::SERVICE_UNAVAILABLE,

@@ -90,12 +90,14 @@ impl SalesQuery {
             product_name: filters.read("product_name", ProductText::parse),
             kind: filters.read("kind", ListedKind::parse),
         };
+        filters.demand_period(filter.lacks_period(times.now));
         let size = filters.read("rows", parse_size).unwrap_or(SIZES[0]);
         Ok(Self { times, filter, size, after: request.fields.optional("after", SaleCursor::parse)? })
     }
 
     async fn sales(&self, request: &ConsoleRequest) -> Result<SalesPage, ConsoleError> {
-        Ok(request.state.store.sales(&self.filter, self.after.as_ref(), self.size).await?)
+        let sales = request.state.store.sales(&self.filter, self.after.as_ref(), self.size);
+        request.search(self.filter.is_unbounded(), sales).await
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::{FromRequestParts as _, RawPathParams, Request, State};
 use axum::http::request::Parts;
 use axum::http::uri::PathAndQuery;
-use axum::http::{HeaderMap, HeaderValue, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use domain::fields::{Fields, is_secret};
@@ -21,6 +21,7 @@ use super::route::{Access, ConsoleRoute};
 use super::session::{SessionMemory, SignedIn, signed_in};
 use super::{account, health, second_factor};
 use crate::http::client_address::ClientAddress;
+use crate::http::operator_places::AllTaken;
 use crate::http::refusal_log::Unsuccessful;
 use crate::operator::authorization::{self, Denied};
 use crate::state::AppState;
@@ -78,7 +79,14 @@ async fn guarded(
             if let Some(user) = &user {
                 parts.extensions.insert(user.clone());
             }
-            next.run(Request::from_parts(parts, body)).instrument(span.clone()).await
+            let answering = next.run(Request::from_parts(parts, body)).instrument(span.clone());
+            match user.as_ref().filter(|_| !needs_no_database(route)) {
+                None => answering.await,
+                Some(user) => match state.operator_places.take(&user.place_holder()).await {
+                    Ok(place) => place.with(answering.await),
+                    Err(AllTaken) => ConsoleError::PLACES_TAKEN.into_response(),
+                },
+            }
         }
     };
     if let Some(error) = response.extensions_mut().remove::<ConsoleError>() {
@@ -91,6 +99,9 @@ async fn guarded(
             span.in_scope(|| state.refusal_log.write(&request));
         }
         response = error.page(user.as_ref());
+        if response.status() == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
     }
     with_security_headers(response)
 }
@@ -134,13 +145,17 @@ async fn admit(
     if route.access == Access::Anyone {
         return Ok(None);
     }
-    let needs_no_database = [Section::OVERVIEW.path, health::PATH].contains(&route.path);
-    match signed_in(state, &request.headers, needs_no_database.then_some(memory)).await {
+    match signed_in(state, &request.headers, needs_no_database(route).then_some(memory)).await {
         Ok(Some(user)) => Ok(Some(user)),
         Ok(None) if is_read => Err(Redirect::to(&sign_in_path(&request.uri)).into_response()),
         Ok(None) => Err(ConsoleError::SIGN_IN_FIRST.into_response()),
         Err(error) => Err(ConsoleError::from(error).into_response()),
     }
+}
+
+/// Whether the page shows how the till is, also while the database is away.
+fn needs_no_database(route: &ConsoleRoute) -> bool {
+    [Section::OVERVIEW.path, health::PATH].contains(&route.path)
 }
 
 /// The address of the sign-in, with the page to open afterwards. A query with a secret is dropped, so that

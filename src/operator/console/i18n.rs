@@ -288,6 +288,13 @@ pub(super) fn local(moment: OffsetDateTime) -> String {
     moment::plain(zone().clock(moment).assume_utc())
 }
 
+/// The fields `from` and `to` of a search around a moment, as a part of an address.
+pub(crate) fn period_around(moment: OffsetDateTime) -> String {
+    let day = |moment| local(moment).split(' ').next().unwrap_or_default().to_owned();
+    let two_days = time::Duration::days(2);
+    format!("from={}&to={}", day(moment), day(moment.checked_add(two_days).unwrap_or(moment)))
+}
+
 /// A moment that somebody typed: by the clock of the page's time zone where no offset stands.
 ///
 /// # Errors

@@ -41,11 +41,15 @@ async fn page(request: ConsoleRequest) -> Answer {
         subject: request.filled("subject"),
         operator: request.filled("operator"),
     };
+    filters.demand_period(filter.lacks_period(request.now()));
     let after = request.fields.optional("after", OperatorLogCursor::parse)?;
     let wrong = filters.wrong;
     // One line more than the page shows: it tells whether there is another page.
     let mut lines = match wrong.as_slice() {
-        [] => request.state.store.operator_log_page(&filter, after, LINES + 1).await?,
+        [] => {
+            let lines = request.state.store.operator_log_page(&filter, after, LINES + 1);
+            request.search(filter.is_unbounded(), lines).await?
+        }
         _ => Vec::new(),
     };
     let has_more = lines.len() > LINES as usize;

@@ -12,9 +12,10 @@ use domain::fields::{Expected, FieldError, Fields};
 use domain::moment;
 use domain::operator::{Operator, OperatorKind};
 use domain::rights::{Apps, Need};
+use domain::text;
 use domain::text::Text;
 use http_server::counted_as;
-use store::{CsvReader, StoreError};
+use store::{CsvReader, SEARCH_PERIOD_DAYS_MAX, StoreError};
 use subtle::ConstantTimeEq as _;
 use time::OffsetDateTime;
 
@@ -26,6 +27,7 @@ use super::route::Access;
 use super::session::SignedIn;
 use crate::http::body::{read_body_of, refuse_coding_as_type};
 use crate::http::client_address::ClientAddress;
+use crate::http::operator_places::AllTaken;
 use crate::operator::authorization::names_own_app;
 use crate::state::AppState;
 
@@ -89,6 +91,17 @@ impl ConsoleRequest {
     /// The apps of the user: a page shows those alone.
     pub(super) fn apps(&self) -> &Apps {
         &self.user.rights.apps
+    }
+
+    /// Runs a search in the turn of the user, if no index bounds what it reads.
+    pub(super) async fn search<T>(
+        &self,
+        is_unbounded: bool,
+        search: impl Future<Output = store::Result<T>>,
+    ) -> Result<T, ConsoleError> {
+        let holder = self.user.place_holder();
+        let found = self.state.operator_places.search(&holder, is_unbounded, search);
+        Ok(found.await.map_err(|AllTaken| ConsoleError::PLACES_TAKEN)??)
     }
 
     /// A reader of the fields of a search.
@@ -160,6 +173,20 @@ impl Filters<'_> {
             self.wrong.push(wrong);
             None
         })
+    }
+}
+
+impl Filters<'_> {
+    /// Marks the beginning of a period that a search without an index lacks, or that lies too far back.
+    pub(super) fn demand_period(&mut self, is_lacking: bool) {
+        if is_lacking {
+            let expected = text!(
+                "a moment at most {days} days before the end, because this search has no index",
+                days = SEARCH_PERIOD_DAYS_MAX
+            );
+            let from = self.fields.text("from").unwrap_or_default();
+            self.wrong.push(FieldError::malformed("from", expected, from));
+        }
     }
 }
 

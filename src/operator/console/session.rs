@@ -56,6 +56,11 @@ impl SignedIn {
         Need::ALL.into_iter().any(|need| need != Need::Read && self.rights.role.may(need))
     }
 
+    /// Who holds the places of the user's requests.
+    pub(super) fn place_holder(&self) -> String {
+        format!("user {}", self.name)
+    }
+
     /// Whether the user must set up a second factor first (`console.totp_required`).
     pub(super) fn lacks_second_factor(&self, state: &AppState) -> bool {
         let needs_one = state.config.console.totp_required && self.changes_something() && self.has_password;

@@ -5,6 +5,7 @@
 mod wallet;
 
 use std::str::FromStr as _;
+use std::sync::Arc;
 
 use askama::Template;
 use axum::http::Method;
@@ -27,6 +28,7 @@ use super::i18n::said;
 use super::page::{Page, Section, render};
 use super::request::{Answer, ConsoleRequest};
 use super::route::ConsoleRoute;
+use crate::diagnosis::{FORM_BYTES_MAX, KeysTried, NoDiagnosis};
 use crate::state::AppState;
 
 /// It has a page and a form, which change nothing.
@@ -181,11 +183,20 @@ async fn examine_request(
     steps.push(token_step(state, &app, &fields).await?);
     let form = WalletForm { call, fields };
     let mut signature = examine_signature(&app, &form);
-    // A key that fits would tell of another app.
-    if request.apps().is_all() {
-        state.store.try_keys_of_others(&mut signature).await?;
+    if signature.verdict == SignatureVerdict::Differs(None) {
+        // A key that fits would tell of another app.
+        let keys = if request.apps().is_all() { KeysTried::OfOthersToo } else { KeysTried::Own };
+        let (app, form, now) = (Arc::clone(&app), form.clone(), state.clock.monotonic());
+        match state.operator_diagnoses.make(&state.store, app, form, keys, now).await? {
+            Ok(found) => {
+                signature = found;
+                steps.push(signature_step(&signature));
+            }
+            Err(why) => steps.push(undiagnosed_step(why)),
+        }
+    } else {
+        steps.push(signature_step(&signature));
     }
-    steps.push(signature_step(&signature));
     steps.extend(wallet_steps(state, &app, &form).await?);
     Ok(Examined { steps, form: Some(form), signature: Some(signature) })
 }
@@ -295,6 +306,22 @@ fn signature_step(finding: &SignatureFinding) -> Step {
              byte, with the string that the game server signed. If they are equal, the key is wrong.",
         ),
     }
+}
+
+/// A signature that does not match, and nobody looked why.
+fn undiagnosed_step(why: NoDiagnosis) -> Step {
+    let says = match why {
+        NoDiagnosis::Busy => Text::new(
+            "The signature does not match. The diagnosis of this app is busy: send the form again in a second to learn why.",
+        ),
+        NoDiagnosis::FormTooLarge => {
+            text!(
+                "The signature does not match. A form above {max} bytes is not diagnosed.",
+                max = FORM_BYTES_MAX
+            )
+        }
+    };
+    Step::bad("sign", says)
 }
 
 /// Whether a call has a field of this name.

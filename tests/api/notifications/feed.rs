@@ -130,6 +130,36 @@ async fn a_wait_ends_with_the_first_event() {
     assert!(started.elapsed() >= Duration::from_secs(1));
 }
 
+/// Rule 12.5.7: who waits holds no session, so many can, and one event answers all of them with the same bytes.
+#[tokio::test(flavor = "multi_thread")]
+async fn held_polls_take_no_session_and_are_answered_together() {
+    let scene = Scene::new(&[]).await;
+    let caller = Caller::admin(&scene.till).await;
+    super::until("the credit is in the feed", async || page(&caller, "").await.0.len() == 1).await;
+    let (_, newest) = page(&caller, "").await;
+    let mut held = JoinSet::new();
+    // Those of a limit and of other types see the same news.
+    for query in ["", "&limit=1", "&app_id=a1", "&type=wallet.credited"].iter().cycle().take(40) {
+        let request = caller.request("GET", &format!("/events?after={newest}&wait=30{query}"));
+        let address = scene.till.operator_address;
+        held.spawn(async move { request.send(address).await });
+    }
+    let none = caller.request("GET", &format!("/events?after={newest}&wait=3&type=image.blocked"));
+    let address = scene.till.operator_address;
+    let none = tokio::spawn(async move { none.send(address).await });
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(caller.get("/apps").await.status, 200, "places are left");
+    credit(&scene.till, &scene.app, "c1", 1, 1).await;
+    let answers = held.join_all().await;
+    let (items, next) = page(&caller, &format!("?after={newest}")).await;
+    assert_eq!(names(&items), ["c1"]);
+    for answer in answers {
+        assert_eq!((answer.status, answer.json()), (200, json!({ "items": items, "next": next })));
+    }
+    // Where nothing was for it, it goes on behind what it has passed over.
+    assert_eq!(none.await.unwrap().json(), json!({ "items": [], "next": next }));
+}
+
 /// Rules 12.5.5 and 12.5.6: cursors before removed events, and of another history. The cursor of an app without events
 /// does not grow old.
 #[tokio::test(flavor = "multi_thread")]

@@ -6,6 +6,7 @@
 //! before what was read.
 
 mod data;
+mod news;
 mod numbering;
 mod reader;
 
@@ -16,6 +17,7 @@ use sqlx::PgConnection;
 use crate::error::Result;
 use crate::secrets::random_bytes;
 
+pub use news::EventNews;
 pub use numbering::EventHead;
 pub(crate) use numbering::{ROWS_AT_ONCE, number_some};
 pub(crate) use reader::event_key;

@@ -10,6 +10,7 @@ use sqlx::PgExecutor;
 use time::OffsetDateTime;
 
 use super::data::read_data;
+use super::news::EventNews;
 use crate::error::{Result, StoreError};
 use crate::store::Store;
 use crate::wallet_writer::plan_by_keys;
@@ -72,6 +73,15 @@ pub struct EventFilter {
     pub types: Vec<EventType>,
 }
 
+impl EventFilter {
+    /// Whether it lets events of this app and type through.
+    pub(super) fn matches(&self, app_id: &AppId, event_type: EventType) -> bool {
+        self.app_id.as_ref().is_none_or(|only| only == app_id)
+            && self.apps.has(app_id.as_str())
+            && (self.types.is_empty() || self.types.contains(&event_type))
+    }
+}
+
 /// A position in the feed: after an event. It knows the id of that event, so a cursor of another history of the
 /// database is noticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,7 +111,13 @@ impl EventCursor {
         cursor.ok_or(Expected::new(Self::EXPECTED))
     }
 
-    fn after(no: i64, row_id: &[u8]) -> Self {
+    /// The number of the event.
+    #[must_use]
+    pub fn no(self) -> i64 {
+        self.no
+    }
+
+    pub(super) fn after(no: i64, row_id: &[u8]) -> Self {
         let mark = row_id.last_chunk().copied().unwrap_or_default();
         Self { no, mark }
     }
@@ -235,6 +251,18 @@ impl Store {
             }
         }
         Ok(EventPage::Events(self.tell(keys).await?, cursor))
+    }
+
+    /// The next events after a number, of all apps; `None` where there are none.
+    pub async fn event_news(&self, after: i64) -> Result<Option<EventNews>> {
+        let rows = self.event_rows(after, None).await?;
+        let Some(last) = rows.last() else { return Ok(None) };
+        let next = EventCursor::after(last.last_no, &last.row_id);
+        let mut keys = Vec::new();
+        for row in &rows {
+            keys.extend(row.events(after)?);
+        }
+        Ok(Some(EventNews::new(after, next, keys)))
     }
 
     async fn event_rows(&self, after: i64, app_id: Option<&AppId>) -> Result<Vec<EventRow>> {

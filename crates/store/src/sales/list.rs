@@ -18,6 +18,7 @@ use time::OffsetDateTime;
 
 use crate::error::Result;
 use crate::paging::{CursorKey, ListPage, TimeCursor};
+use crate::search_period::is_bounded;
 use crate::store::Store;
 
 /// How many entries of an app a page examines at most. The next page continues from there.
@@ -79,6 +80,20 @@ pub struct SaleFilter {
     pub product_name: Option<ProductText>,
     /// Only of this kind.
     pub kind: Option<ListedKind>,
+}
+
+impl SaleFilter {
+    /// Whether it looks in all apps for what no index has. In one app a page examines a limited number of entries.
+    #[must_use]
+    pub fn is_unbounded(&self) -> bool {
+        self.app_id.is_none() && (self.zone.is_some() || self.product_name.is_some() || self.kind.is_some())
+    }
+
+    /// Whether it does so in no period or in a long one.
+    #[must_use]
+    pub fn lacks_period(&self, now: OffsetDateTime) -> bool {
+        self.is_unbounded() && !is_bounded(self.since, self.until, now)
+    }
 }
 
 /// An exchange, a present or a cancel.
