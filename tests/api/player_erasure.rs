@@ -193,8 +193,8 @@ async fn nothing_of_an_erased_player_is_left_but_the_money() {
     let told =
         |name: &str| lines.as_array().unwrap().iter().map(|line| line[name].clone()).collect::<Vec<_>>();
     assert_eq!(
-        told("action"),
-        [
+        json!(told("action")),
+        json!([
             "user.add",
             "wallet.credit",
             "login_code.issue",
@@ -202,7 +202,7 @@ async fn nothing_of_an_erased_player_is_left_but_the_money() {
             "wallet.credits",
             "change_request.ask",
             "player.erase"
-        ]
+        ])
     );
     assert_eq!(told("note")[1..], ["", "", "", "", "", ""]);
     assert_eq!(lines[3]["after"]["ref"], "r1");

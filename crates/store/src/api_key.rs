@@ -11,7 +11,7 @@ use serde::Serialize;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use crate::change_request::makes_two_people;
+use crate::alone_limit::makes_two_people;
 use crate::console_user::{rights_shown, stored_rights_shown};
 use crate::error::{OperationError, Result, StoreError};
 use crate::operator_log::{LogLine, OperatorAction};

@@ -22,8 +22,6 @@ use crate::paging::LISTED_MAX;
 use crate::secrets::random_bytes;
 use crate::store::Store;
 
-pub(crate) use second_person::{makes_two_people, require_within};
-
 domain::word_enum! {
     /// What became of a request.
     pub enum RequestState {

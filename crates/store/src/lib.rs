@@ -9,6 +9,7 @@
 
 #![expect(clippy::missing_errors_doc, reason = "`StoreError` documents the errors of nearly every method")]
 
+mod alone_limit;
 mod api_key;
 mod app;
 mod app_cache;

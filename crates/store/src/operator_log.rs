@@ -186,17 +186,8 @@ impl<'a> LogLine<'a> {
             store_answer(&mut *connection, request, &answer).await?;
         }
         let app_id = self.app_id.map_or("", AppId::as_str);
-        let of = state::subject_of(self.action, app_id, self.subject, self.after.as_ref());
-        let mut after = self.after;
-        if let (Some(SubjectKind::User | SubjectKind::ApiKey), Some(asked_by)) =
-            (of.as_ref().map(|of| of.kind), self.operator.asked_by())
-        {
-            after.get_or_insert_with(|| json!({}))["asked_by"] = asked_by.into();
-        }
-        let state = match &of {
-            Some(of) => state_of(&mut *connection, of).await?.map(Value::Object),
-            None => None,
-        };
+        let (after, state) =
+            with_state(connection, self.operator, self.action, (app_id, self.subject), self.after).await?;
         // Not the start of the transaction: a change that waited for a lock must come after the other
         // change. PostgreSQL writes the states in its own way, and the hash covers what it writes.
         let head = sqlx::query!(
@@ -257,6 +248,24 @@ impl<'a> LogLine<'a> {
         .await?;
         Ok(())
     }
+}
+
+/// The state after a change, with who asked for a change of an account, and the state of its subject that the audit compares.
+async fn with_state(
+    connection: &mut PgConnection,
+    operator: &Operator,
+    action: OperatorAction,
+    (app_id, subject): (&str, &str),
+    mut after: Option<Value>,
+) -> Result<(Option<Value>, Option<Value>)> {
+    let Some(of) = state::subject_of(action, app_id, subject, after.as_ref()) else {
+        return Ok((after, None));
+    };
+    if let (SubjectKind::User | SubjectKind::ApiKey, Some(asked_by)) = (of.kind, operator.asked_by()) {
+        after.get_or_insert_with(|| json!({}))["asked_by"] = asked_by.into();
+    }
+    let state = state_of(connection, &of).await?.map(Value::Object);
+    Ok((after, state))
 }
 
 /// A filter of lines. The default lets all lines through.

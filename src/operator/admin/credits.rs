@@ -31,7 +31,7 @@ routes! { "Players":
             "lines": [{ "ref": "gift-1", "status": "credited", "free_balance": 90, "charge_balance": 100 }],
         }))
         .members([list()].into_iter().chain(Input::describe(for_all)))
-        .refuses([example::needs_second_person()])
+        .refuses([example::needs_second()])
         .wrong("credits[0].free", "expected an integer from 0 to 9223372036854775807, got -5");
 }
 

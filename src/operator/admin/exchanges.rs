@@ -62,7 +62,7 @@ routes! { "Exchanges":
             example::ref_used(),
             example::more_than_left(),
             example::above_limit(),
-            example::needs_second_person(),
+            example::needs_second(),
             example::balance_too_large(),
         ]);
     /// Check a signature

@@ -66,7 +66,7 @@ refusals! { Problem:
     /// The role support gives back no more of an exchange. The text tells how much.
     above_limit(max = 10) => wallet::above_limit(max).into();
     /// It needs a second person (`console.second_person_above`). Ask for it in the console.
-    needs_second_person(max = 10) => wallet::needs_second_person(max).into();
+    needs_second(max = 10) => wallet::needs_second_person(max).into();
     /// The body is of another type.
     not_json() => Problem::new(ProblemKind::UnsupportedMediaType, "content-type: expected application/json");
     /// The body is of another type.

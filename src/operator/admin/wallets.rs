@@ -63,7 +63,7 @@ routes! { "Players":
         }))
         .read(|body| credit_to(&OpenId::parse(OPEN_ID).expect("it is an id"), body))
         .wrong("free", "expected an integer from 0 to 9223372036854775807, got -5")
-        .refuses([example::ref_used(), example::balance_too_large(), example::needs_second_person()]);
+        .refuses([example::ref_used(), example::balance_too_large(), example::needs_second()]);
     /// Debit a wallet
     ///
     /// Takes from both purses, exactly and never below zero. Credits, debits and cancels share the refs of an app. The same
@@ -74,7 +74,7 @@ routes! { "Players":
         }))
         .read(|body| debit_from(&OpenId::parse(OPEN_ID).expect("it is an id"), body))
         .wrong("free", "expected an integer from 0 to 9223372036854775807, got -5")
-        .refuses([example::ref_used(), example::not_covered(), example::needs_second_person()]);
+        .refuses([example::ref_used(), example::not_covered(), example::needs_second()]);
     /// Freeze a wallet
     ///
     /// Stops one player: within a second every server refuses the player's exchanges, presents and cancels with 10000609.

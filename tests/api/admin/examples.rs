@@ -116,7 +116,7 @@ impl Scenario {
         let till = TestTill::start_with(|config| {
             config.http.body_timeout = SHORT_BODY_TIMEOUT;
             config.console.support_give_back_max = 10;
-            if example == "needs_second_person" {
+            if example == "needs_second" {
                 config.console.second_person_above = 10;
             }
         })
@@ -272,45 +272,12 @@ impl Scenario {
                 self.query.push_str("&after=1.00000000");
             }
             "cursor_unknown" => self.query.push_str("&after=99.00000000"),
-            "added"
-            | "tested"
-            | "resent"
-            | "read"
-            | "no_receiver"
-            | "listed"
-            | "shown"
-            | "debited"
-            | "given_back"
-            | "closed"
-            | "created"
-            | "changed"
-            | "set"
-            | "done"
-            | "made"
-            | "published"
-            | "registered"
-            | "issued"
-            | "revoked"
-            | "known"
-            | "credited"
-            | "frozen"
-            | "thawed"
-            | "blocked"
-            | "unblocked"
-            | "checked"
-            | "compared"
-            | "no_app"
-            | "no_player"
-            | "no_image"
-            | "no_exchange"
-            | "no_order"
-            | "no_block"
-            | "not_for_role"
-            | "all_apps_only"
-            | "above_limit"
-            | "balance_too_large"
-            | "needs_second_person"
-            | "body_too_slow" => {}
+            "added" | "tested" | "resent" | "read" | "no_receiver" | "listed" | "shown" | "debited"
+            | "given_back" | "closed" | "created" | "changed" | "set" | "done" | "made" | "published"
+            | "registered" | "issued" | "revoked" | "known" | "credited" | "frozen" | "thawed"
+            | "blocked" | "unblocked" | "checked" | "compared" | "no_app" | "no_player" | "no_image"
+            | "no_exchange" | "no_order" | "no_block" | "not_for_role" | "all_apps_only" | "above_limit"
+            | "balance_too_large" | "needs_second" | "body_too_slow" => {}
             "key_missing" => self.key = None,
             "key_unknown" => self.key = Some(API_KEY.to_owned()),
             "key_revoked" => revoke(&self.till, "dashboard").await,

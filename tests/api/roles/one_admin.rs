@@ -86,8 +86,8 @@ async fn add_admin(till: &TestTill, asker: &Browser<'_>, second: &Browser<'_>, n
 async fn a_second_account_is_no_second_person() {
     let (till, app) = till().await;
     let (alice, bob) = (till.browser(Role::Admin).await, till.browser(Role::Admin).await);
-    let asked = alice.post("/console/users", &[("name", "mallory"), ("role", "admin")]).await;
-    assert_eq!(asked.status, 200, "{}", asked.body);
+    let answer = alice.post("/console/users", &[("name", "mallory"), ("role", "admin")]).await;
+    assert_eq!(answer.status, 200, "{}", answer.body);
     assert_eq!(till.number("SELECT count(*) FROM console_users WHERE name = 'mallory'").await, 0);
     let reference = newest(&till, "mallory").await;
     let again = alice.post("/console/users", &[("name", "mallory"), ("role", "viewer")]).await;
@@ -141,8 +141,8 @@ async fn the_account_of_somebody_else_is_no_second_person() {
     let is_admin = format!(
         "SELECT count(*) FROM console_users WHERE name = '{name}' AND role = 'admin' AND apps = '{{}}'"
     );
-    let asked = alice.post(&role, &[("role", "admin")]).await;
-    assert_eq!(leads_to(&asked), (303, Some("/console/requests?done=asked")), "{}", asked.body);
+    let answer = alice.post(&role, &[("role", "admin")]).await;
+    assert_eq!(leads_to(&answer), (303, Some("/console/requests?done=asked")), "{}", answer.body);
     assert_eq!(till.number(&is_admin).await, 0);
     // A refusal ends it, and it is asked for anew.
     let reference = newest(&till, name.as_str()).await;
@@ -165,8 +165,8 @@ async fn the_account_of_somebody_else_is_no_second_person() {
     till.execute(&format!("UPDATE console_users SET totp_secret = '\\x00' WHERE name = '{name}'")).await;
     let has_factor =
         format!("SELECT count(*) FROM console_users WHERE name = '{name}' AND totp_secret IS NOT NULL");
-    let asked = alice.post(&format!("/console/users/{name}/second-factor/reset"), &[]).await;
-    assert_eq!(leads_to(&asked), (303, Some("/console/requests?done=asked")), "{}", asked.body);
+    let answer = alice.post(&format!("/console/users/{name}/second-factor/reset"), &[]).await;
+    assert_eq!(leads_to(&answer), (303, Some("/console/requests?done=asked")), "{}", answer.body);
     assert_eq!(till.number(&has_factor).await, 1);
     let reference = newest(&till, name.as_str()).await;
     assert_eq!(bob.post(CONFIRM_ACCOUNT, &[("ref", &reference)]).await.status, 303);

@@ -1,70 +1,12 @@
-//! Who is a second person, and what one person may do alone, by the operator's log. The counts are read when the head of the
-//! log is locked, so of two changes at the same time the later one sees the other.
+//! The second person of a request: who may be the same person as whoever asked, and whether they may still ask, by the
+//! operator's log.
 
-use domain::console_user::Role;
 use domain::operation::account::{asker_lost_right, perhaps_one_person};
-use domain::operation::wallet::needs_second_person;
-use domain::operator::{Operator, OperatorKind};
 use domain::rights::{Need, Rights};
-use sqlx::{PgConnection, PgExecutor};
+use sqlx::PgConnection;
 
 use super::{ChangeRequest, RequestedChange};
-use crate::error::{OperationError, Result, StoreError};
-use crate::store::Store;
-
-impl Store {
-    /// Whether this operator needs a second person to move this many coins now.
-    pub async fn needs_second_person(&self, operator: &Operator, coins: i64) -> Result<bool> {
-        let Some(max) = operator.alone_max() else { return Ok(false) };
-        Ok(moved(&self.pool, operator).await?.saturating_add(coins) > max)
-    }
-}
-
-/// Refuses what brings an operator above what one person moves in 24 hours. The line of the change must be written.
-pub(crate) async fn require_within(
-    connection: &mut PgConnection,
-    operator: &Operator,
-) -> Result<(), OperationError> {
-    let Some(max) = operator.alone_max() else { return Ok(()) };
-    if moved(connection, operator).await? > max { Err(needs_second_person(max).into()) } else { Ok(()) }
-}
-
-/// How many coins a person has moved in the last 24 hours without a second one: a user of the console together with all API
-/// keys that the user made. A key of the command line is somebody of its own.
-async fn moved(executor: impl PgExecutor<'_>, operator: &Operator) -> Result<i64> {
-    if operator.kind() == OperatorKind::CommandLine {
-        return Ok(0);
-    }
-    Ok(sqlx::query_scalar!(
-        r#"WITH keys AS (
-               SELECT subject AS key, coalesce(after ->> 'asked_by', operator) AS maker FROM operator_log
-               WHERE action = 'api_key.create' AND operator_kind = 'console'
-           ), person AS (
-               SELECT coalesce((SELECT maker FROM keys WHERE $1 = 'api_key' AND key = $2),
-                   CASE WHEN $1 = 'console' THEN $2 END) AS name
-           ), faces AS (
-               SELECT $1::text AS kind, $2::text AS name
-               UNION SELECT 'console', name FROM person WHERE name IS NOT NULL
-               UNION SELECT 'api_key', key FROM keys JOIN person ON maker = name
-           )
-           SELECT least(coalesce(sum(
-               CASE WHEN l.action = 'wallet.credits' THEN (l.after ->> 'free')::numeric + (l.after ->> 'charge')::numeric
-                   ELSE abs((l.after ->> 'free_balance')::numeric - (l.before ->> 'free_balance')::numeric)
-                       + abs((l.after ->> 'charge_balance')::numeric - (l.before ->> 'charge_balance')::numeric) END
-               ), 0), 9223372036854775807)::bigint AS "moved!"
-           FROM operator_log l JOIN faces f ON l.operator_kind = f.kind AND l.operator = f.name
-           WHERE l.action IN ('wallet.credit', 'wallet.credits', 'wallet.debit', 'wallet.cancel')
-               AND l.at > clock_timestamp() - interval '24 hours'
-               AND NOT EXISTS (
-                   SELECT 1 FROM console_requests r
-                   WHERE r.app_id = l.app_id AND r.ref = l.after ->> 'ref' AND r.state = 'confirmed'
-                       AND l.action <> 'wallet.credits')"#,
-        operator.kind().as_str(),
-        operator.name()
-    )
-    .fetch_one(executor)
-    .await?)
-}
+use crate::error::{OperationError, StoreError};
 
 /// Refuses a confirmation by who may be the same person as who asked: one has made or changed the account of the other in
 /// the last 30 days, or both accounts go back to one person, who was shown their passwords. What the command line does
@@ -123,9 +65,4 @@ pub(super) async fn require_right(
     } else {
         Err(asker_lost_right(&request.asked_by).into())
     }
-}
-
-/// Whether a key of this role is made by two people.
-pub(crate) fn makes_two_people(operator: &Operator, role: Role) -> bool {
-    operator.alone_max().is_some() && role == Role::Admin
 }

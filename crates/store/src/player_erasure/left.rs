@@ -24,6 +24,7 @@ struct SearchedTable {
 }
 
 /// Searches all tables. A word is what [`Names::replaced`] replaces.
+#[expect(clippy::disallowed_methods, reason = "the columns are those of the catalogue")]
 pub(super) async fn search(
     connection: &mut PgConnection,
     app_no: i32,

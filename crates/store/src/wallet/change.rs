@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use super::make_known;
+use crate::alone_limit::require_within;
 use crate::app::app_exists;
-use crate::change_request::require_within;
 use crate::engine::Engine;
 use crate::error::{OperationError, Result, StoreError};
 use crate::exchange_lookup::ExchangeRecord;

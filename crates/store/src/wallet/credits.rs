@@ -13,7 +13,7 @@ use domain::wallet::{WalletOutcome, WalletRequest};
 use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 
-use crate::change_request::require_within;
+use crate::alone_limit::require_within;
 use crate::engine::Engine;
 use crate::error::{OperationError, Result, StoreError};
 use crate::operator_log::{ListedCredit, LogLine, OperatorAction};

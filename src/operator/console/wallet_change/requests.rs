@@ -75,7 +75,7 @@ pub(super) async fn needs_second_person(
 }
 
 /// A request for a change of a wallet.
-struct WalletRequest {
+struct AskedWalletChange {
     app_id: AppId,
     open_id: OpenId,
     command: WalletCommand,
@@ -87,7 +87,7 @@ struct WalletRequest {
     ended_at: Option<OffsetDateTime>,
 }
 
-impl WalletRequest {
+impl AskedWalletChange {
     /// The request. `None` when it is for another change.
     fn of(request: ChangeRequest) -> Option<Self> {
         let ChangeRequest { change, asked_by, asked_at, ends_at, state, ended_by, ended_at, .. } = request;
@@ -100,8 +100,8 @@ impl WalletRequest {
 #[template(path = "requests.html")]
 struct ListTemplate<'a> {
     page: Page<'a>,
-    waiting: Vec<WalletRequest>,
-    ended: Vec<WalletRequest>,
+    waiting: Vec<AskedWalletChange>,
+    ended: Vec<AskedWalletChange>,
     accounts: Vec<AccountRequest>,
     /// `console.second_person_above`.
     limit: u64,
@@ -120,7 +120,7 @@ async fn list(request: ConsoleRequest) -> Answer {
     let ended = store.ended_change_requests(request.apps(), ENDED_MAX).await?;
     let accounts = waiting.iter().chain(&ended).filter_map(AccountRequest::of).collect();
     let of_wallets =
-        |requests: Vec<ChangeRequest>| requests.into_iter().filter_map(WalletRequest::of).collect();
+        |requests: Vec<ChangeRequest>| requests.into_iter().filter_map(AskedWalletChange::of).collect();
     let page = request.page(Section::REQUESTS, Section::REQUESTS.name);
     render(&ListTemplate {
         page: Page { notice: request.notice(NOTICES), ..page },
@@ -135,7 +135,7 @@ async fn list(request: ConsoleRequest) -> Answer {
 #[template(path = "request.html")]
 struct RequestTemplate<'a> {
     page: Page<'a>,
-    request: &'a WalletRequest,
+    request: &'a AskedWalletChange,
     /// The wallet now. `None` for a player whom the app does not know.
     wallet: Option<Wallet>,
     /// Whether the user asked for it.
@@ -153,18 +153,18 @@ async fn one(Path(app_id): Path<String>, request: ConsoleRequest) -> Answer {
     })
 }
 
-fn is_own(request: &ConsoleRequest, change_request: &WalletRequest) -> bool {
+fn is_own(request: &ConsoleRequest, change_request: &AskedWalletChange) -> bool {
     request.user.name.as_str() == change_request.asked_by
 }
 
-async fn find(request: &ConsoleRequest, app_id: &str) -> Result<WalletRequest, ConsoleError> {
+async fn find(request: &ConsoleRequest, app_id: &str) -> Result<AskedWalletChange, ConsoleError> {
     let reference = request.text("ref");
     let none = || ConsoleError::from(unknown_request(app_id, reference));
     let (Ok(app), Ok(number)) = (AppId::parse(app_id), CreditRef::parse(reference)) else {
         return Err(none());
     };
     let found = request.state.store.change_request(app.as_str(), &number).await?;
-    found.and_then(WalletRequest::of).ok_or_else(none)
+    found.and_then(AskedWalletChange::of).ok_or_else(none)
 }
 
 async fn confirm(Path(app_id): Path<String>, request: ConsoleRequest) -> Answer {
@@ -194,7 +194,7 @@ async fn refuse(Path(app_id): Path<String>, request: ConsoleRequest) -> Answer {
 }
 
 /// The page that shows the change: of the player, or of the exchange.
-fn page_of(change_request: &WalletRequest) -> String {
+fn page_of(change_request: &AskedWalletChange) -> String {
     let app_id = change_request.app_id.as_str();
     match change_request.command.given_back() {
         Some((biz_no, _)) => exchange_path(app_id, biz_no.as_str()),
