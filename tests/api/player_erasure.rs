@@ -137,6 +137,18 @@ async fn stage(name: &str) -> (TestTill, TestApp, Program, Folder) {
     (till, app, program, folder)
 }
 
+/// What tells of the person, in the rows before the erasure.
+const PERSONAL: [&str; 8] = [
+    PLAYER,
+    "203.0.113.77",
+    "role9913",
+    "Ishmael",
+    "person-100",
+    "phone number",
+    "gift for",
+    "order-100-pay",
+];
+
 /// Contract 13.7.1 to 13.7.6: nothing of the person is left in any row, the money is the same to the byte, the audit is
 /// clean, and the other player has all that was there.
 #[tokio::test(flavor = "multi_thread")]
@@ -144,17 +156,7 @@ async fn nothing_of_an_erased_player_is_left_but_the_money() {
     let (till, app, program, folder) = stage("erasure").await;
     let checkpoint = folder.file("before.checkpoint");
     program.json(&["audit", "--checkpoint", &checkpoint]);
-    let personal = [
-        PLAYER,
-        "203.0.113.77",
-        "role9913",
-        "Ishmael",
-        "person-100",
-        "phone number",
-        "gift for",
-        "order-100-pay",
-    ];
-    for text in personal {
+    for text in PERSONAL {
         assert!(!rows_with(&till, &[text]).await.is_empty(), "{text} was not there");
     }
     let (before, others) = (money(&till).await, rows_with(&till, &["other", "order-50", "person-50"]).await);
@@ -171,7 +173,7 @@ async fn nothing_of_an_erased_player_is_left_but_the_money() {
     );
     assert_eq!(erased["archive_files"].as_array().unwrap().len(), 1);
 
-    assert_eq!(rows_with(&till, &personal[1..]).await, Vec::<String>::new());
+    assert_eq!(rows_with(&till, &PERSONAL[1..]).await, Vec::<String>::new());
     // Another player's name only begins with the same.
     let left = rows_with(&till, &[PLAYER]).await;
     assert!(left.iter().all(|row| !row.replace(&format!("{PLAYER}2"), "").contains(PLAYER)), "{left:#?}");

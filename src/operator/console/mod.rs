@@ -63,7 +63,7 @@ use crate::operator::oidc::SignInProvider;
 use crate::state::AppState;
 
 /// The tables of all parts. A part that is not listed here has no pages.
-const PARTS: [&[ConsoleRoute]; 27] = [
+const PARTS: [&[ConsoleRoute]; 28] = [
     asset::ROUTES,
     sign_in::ROUTES,
     oidc::ROUTES,
