@@ -47,13 +47,13 @@ impl Turns {
 
 /// A turn of an app. It ends when this is dropped.
 #[derive(Debug)]
-struct Turn {
+struct DiagnosisTurn {
     apps: Arc<Mutex<HashMap<AppId, Turns>>>,
     app_id: AppId,
     _place: OwnedSemaphorePermit,
 }
 
-impl Drop for Turn {
+impl Drop for DiagnosisTurn {
     fn drop(&mut self) {
         let mut apps = self.apps.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(turns) = apps.get_mut(&self.app_id) {
@@ -125,7 +125,7 @@ impl Diagnoses {
     }
 
     /// A turn, if the app may have one now.
-    fn turn(&self, app_id: &AppId, now: Duration) -> Option<Turn> {
+    fn turn(&self, app_id: &AppId, now: Duration) -> Option<DiagnosisTurn> {
         let mut apps = self.apps.lock().unwrap_or_else(PoisonError::into_inner);
         if apps.len() >= APPS_MAX && !apps.contains_key(app_id) {
             apps.retain(|_, turns| {
@@ -142,7 +142,7 @@ impl Diagnoses {
         turns.is_under_way = true;
         turns.begun.push_back(now);
         drop(apps);
-        Some(Turn { apps: Arc::clone(&self.apps), app_id: app_id.clone(), _place: place })
+        Some(DiagnosisTurn { apps: Arc::clone(&self.apps), app_id: app_id.clone(), _place: place })
     }
 }
 

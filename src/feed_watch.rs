@@ -41,7 +41,7 @@ struct Recent {
 
 /// A held poll.
 #[derive(Debug)]
-pub struct Listener {
+pub struct HeldPoll {
     feed: FeedWatch,
     moved: watch::Receiver<()>,
 }
@@ -56,8 +56,8 @@ impl FeedWatch {
     /// Listens to what comes from now on. What was there before must be read after this. The first call begins to read,
     /// with the sessions of this store, whenever the head moves.
     #[must_use]
-    pub fn listen(&self, store: &Store, heads: &watch::Sender<i64>) -> Listener {
-        let listener = Listener { feed: self.clone(), moved: self.moved.subscribe() };
+    pub fn listen(&self, store: &Store, heads: &watch::Sender<i64>) -> HeldPoll {
+        let listener = HeldPoll { feed: self.clone(), moved: self.moved.subscribe() };
         self.reads.call_once(|| {
             self.recent().seen = *heads.borrow();
             tokio::spawn(self.clone().read(store.clone(), heads.subscribe()));
@@ -121,7 +121,7 @@ impl Recent {
     }
 }
 
-impl Listener {
+impl HeldPoll {
     /// Whether this is a cursor of the feed behind which nothing is missed, so that a poll need not look at the database.
     #[must_use]
     pub fn knows(&self, cursor: EventCursor) -> bool {

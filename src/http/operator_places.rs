@@ -30,10 +30,10 @@ pub struct Places {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AllTaken;
 
-/// A place of a request. Whoever gives it back says so ([`Place::give_back`]). Where the client hangs up instead, the
+/// A place of a request. Whoever gives it back says so ([`OperatorPlace::give_back`]). Where the client hangs up instead, the
 /// statement under way runs on, so the place stays taken for as long as a statement may.
 #[derive(Debug)]
-pub struct Place {
+pub struct OperatorPlace {
     permit: Option<Permit>,
     statement_timeout: Duration,
 }
@@ -54,7 +54,7 @@ impl Places {
     ///
     /// # Errors
     /// None became free in time.
-    pub async fn take(&self, holder: &str) -> Result<Place, AllTaken> {
+    pub async fn take(&self, holder: &str) -> Result<OperatorPlace, AllTaken> {
         self.take_of(&self.all, holder).await
     }
 
@@ -77,13 +77,13 @@ impl Places {
         Ok(found)
     }
 
-    async fn take_of(&self, places: &Bulkhead, holder: &str) -> Result<Place, AllTaken> {
+    async fn take_of(&self, places: &Bulkhead, holder: &str) -> Result<OperatorPlace, AllTaken> {
         let permit = timeout(self.wait, places.acquire(holder, 1)).await.map_err(|_| AllTaken)?;
-        Ok(Place { permit: Some(permit), statement_timeout: self.statement_timeout })
+        Ok(OperatorPlace { permit: Some(permit), statement_timeout: self.statement_timeout })
     }
 }
 
-impl Place {
+impl OperatorPlace {
     /// Gives the place back: nothing of its request is under way.
     pub fn give_back(mut self) {
         self.permit = None;
@@ -98,14 +98,14 @@ impl Place {
         }
         response.map(|body| {
             let mut place = Some(self);
-            let end = futures_util::stream::once(async move { place.take().map(Place::give_back) });
+            let end = futures_util::stream::once(async move { place.take().map(OperatorPlace::give_back) });
             let parts = body.into_data_stream();
             Body::from_stream(parts.map(Some).chain(end.map(|_| None)).filter_map(async |part| part))
         })
     }
 }
 
-impl Drop for Place {
+impl Drop for OperatorPlace {
     fn drop(&mut self) {
         let Some(permit) = self.permit.take() else { return };
         let statement_timeout = self.statement_timeout;
@@ -151,9 +151,9 @@ mod tests {
         assert_eq!(places.take("key").await.unwrap_err(), AllTaken);
         let others = [places.take("user").await.unwrap(), places.take("user").await.unwrap()];
         assert_eq!(places.take("third").await.unwrap_err(), AllTaken);
-        held.into_iter().for_each(Place::give_back);
+        held.into_iter().for_each(OperatorPlace::give_back);
         places.take("third").await.unwrap().give_back();
-        others.into_iter().for_each(Place::give_back);
+        others.into_iter().for_each(OperatorPlace::give_back);
     }
 
     /// The database does not notice who has hung up, and goes on for as long as a statement may.
@@ -162,7 +162,7 @@ mod tests {
         let places = places(2);
         drop(places.take("key").await.unwrap());
         assert_eq!(places.take("key").await.unwrap_err(), AllTaken);
-        while places.take("key").await.map(Place::give_back).is_err() {}
+        while places.take("key").await.map(OperatorPlace::give_back).is_err() {}
     }
 
     #[tokio::test]

@@ -96,24 +96,24 @@ impl Store {
             async move { store.load_api_key(&hash).await }
         };
         let now = self.clock.monotonic();
-        let key = self.api_keys_sought.get_or(hash, now, self.look_up_within(), look_up).await?;
-        if let Some(key) = key.as_ref().filter(|key| !key.is_revoked) {
-            self.key_uses.of(None, KeyKind::ApiKey, &key.name).add(1);
+        let found = self.api_keys_sought.get_or(hash, now, self.look_up_within(), look_up).await?;
+        let Some((name, rights, is_revoked)) = found else { return Ok(None) };
+        if !is_revoked {
+            self.key_uses.of(None, KeyKind::ApiKey, &name).add(1);
         }
-        Ok(key)
+        Ok(Some(ApiKey { name, rights, is_revoked }))
     }
 
-    async fn load_api_key(&self, hash: &[u8; 32]) -> Result<Option<ApiKey>> {
+    async fn load_api_key(&self, hash: &[u8; 32]) -> Result<Option<(ApiKeyName, Rights, bool)>> {
         let row = sqlx::query!(
             r#"SELECT name, role, apps, revoked_at IS NOT NULL AS "is_revoked!" FROM api_keys WHERE key_sha256 = $1"#,
             hash.as_slice()
         );
         let Some(row) = row.fetch_optional(&self.pool).await? else { return Ok(None) };
-        Ok(Some(ApiKey {
-            name: ApiKeyName::parse(&row.name).map_err(|_| StoreError::damaged("api_keys.name"))?,
-            rights: Rights::stored(&row.role, &row.apps).map_err(|_| StoreError::damaged("api_keys.role"))?,
-            is_revoked: row.is_revoked,
-        }))
+        let name = ApiKeyName::parse(&row.name).map_err(|_| StoreError::damaged("api_keys.name"))?;
+        let rights =
+            Rights::stored(&row.role, &row.apps).map_err(|_| StoreError::damaged("api_keys.role"))?;
+        Ok(Some((name, rights, row.is_revoked)))
     }
 }
 

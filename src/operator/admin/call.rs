@@ -26,7 +26,7 @@ use super::describe::limit;
 use super::problem::{Problem, ProblemKind};
 use super::{AdminRoute, RouteEffect, messages};
 use crate::http::body::{read_body_of, refuse_coding_as_type};
-use crate::http::operator_places::{AllTaken, Place};
+use crate::http::operator_places::{AllTaken, OperatorPlace};
 use crate::openapi::Input;
 use crate::state::AppState;
 
@@ -47,7 +47,7 @@ pub(super) struct Call {
     /// How many coins its person moves in 24 hours without a second person.
     alone_max: Option<i64>,
     /// Its place on the operator's listener, while it uses the database.
-    place: Mutex<Option<Place>>,
+    place: Mutex<Option<OperatorPlace>>,
 }
 
 impl Call {
@@ -221,7 +221,7 @@ impl Call {
     }
 
     /// Takes the place out of the call, whose client may then wait without one.
-    pub(super) fn leave_place(&self) -> Option<Place> {
+    pub(super) fn leave_place(&self) -> Option<OperatorPlace> {
         self.place.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 

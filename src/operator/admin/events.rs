@@ -17,7 +17,7 @@ use super::messages::{cursor_too_old, cursor_unknown, example};
 use super::problem::Problem;
 use super::receivers::EVENT_ID;
 use super::routes::routes;
-use crate::feed_watch::Listener;
+use crate::feed_watch::HeldPoll;
 use crate::openapi::{APP_ID, Input, OPEN_ID};
 use crate::state::AppState;
 
@@ -125,7 +125,7 @@ async fn list(state: &AppState, call: &Call) -> Result<ListBody<FeedItem>, Probl
 /// Waits for events that match. `None` where some may have been missed.
 async fn hold(
     state: &AppState,
-    listener: &mut Listener,
+    listener: &mut HeldPoll,
     after: &mut EventCursor,
     filter: &EventFilter,
     limit: usize,
