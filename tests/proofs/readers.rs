@@ -13,8 +13,8 @@
 //!
 //! The floods come from a thread that yields to the server: an attacker has a machine of their own.
 //!
-//! No payment may fail. Their 99th percentile may be three times that of the quiet part of the same run, or below 20 ms:
-//! times that short are the machine's noise. On a machine that others keep busy that is not judged, and said. `readyz`
+//! No payment may fail. Beside the wrong signatures, and beside the searches with held polls, their 99th percentile may be
+//! three times that of the quiet part of the same run, or below 20 ms: times that short are the machine's noise. On a machine that others keep busy that is not judged, and said. `readyz`
 //! stays 200.
 
 use std::net::SocketAddr;
@@ -114,7 +114,8 @@ pub(crate) async fn prove() -> Figures {
         let paid = pay(&app, server.address, quiet_for, if pause.is_zero() { "s" } else { "u" }).await;
         drop(senders);
         figures.note(format!("{WRONG_SENDERS} connections with {kind} ({answers}): {}", told(&paid)));
-        judge(&mut figures, kind, &paid, Some(quiet_p99));
+        // Cheap refusals by the thousand are there to compare with.
+        judge(&mut figures, kind, &paid, pause.is_zero().then_some(quiet_p99));
     }
 
     fill_log(&till).await;
@@ -135,7 +136,8 @@ pub(crate) async fn prove() -> Figures {
             told(&paid),
             slowest.as_secs_f64() * 1000.0
         ));
-        judge(&mut figures, &format!("readers, polls {kind}"), &paid, Some(quiet_p99));
+        // Polls that every payment answers are work, not waiting: their time is told and not judged.
+        judge(&mut figures, &format!("readers, polls {kind}"), &paid, (prefix == "n").then_some(quiet_p99));
         figures.expect(not_ready.is_empty() && asked > 0, || format!("readyz: {not_ready:?}"));
         figures.expect(prefix == "e" || waiting * 10 >= polls * 9, || {
             format!("only {waiting} of {polls} polls are held")
