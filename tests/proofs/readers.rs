@@ -63,7 +63,7 @@ impl std::fmt::Display for Answers {
 }
 
 impl Answers {
-    fn count(&self, answer: std::io::Result<u16>) {
+    fn count(&self, answer: &std::io::Result<u16>) {
         let of = match answer {
             Ok(503) => &self.busy,
             Ok(_) => &self.taken,
@@ -243,7 +243,7 @@ async fn wrong_senders(
                     let request = request.replace("connection: close\r\n", "");
                     let answer = ask(&mut stream, request.as_bytes()).await;
                     let is_cut = answer.is_err();
-                    answers.count(answer);
+                    answers.count(&answer);
                     if is_cut {
                         return;
                     }
@@ -281,7 +281,7 @@ fn searchers(key: &str, address: SocketAddr, answers: &Arc<Answers>, flood: &Han
             loop {
                 if let Ok(mut stream) = connect(searcher, address, None).await {
                     while let Ok(status) = ask(&mut stream, request.as_bytes()).await {
-                        answers.count(Ok(status));
+                        answers.count(&Ok(status));
                     }
                 }
                 sleep(Duration::from_millis(100)).await;
@@ -336,7 +336,7 @@ async fn polls_held(
                     let answer = ask_whole(&mut stream, request.as_bytes()).await;
                     answers.waiting.fetch_sub(1, Ordering::Relaxed);
                     let Ok((status, body)) = answer else { break };
-                    answers.count(Ok(status));
+                    answers.count(&Ok(status));
                     if status == 503 {
                         // A client does as `Retry-After` says.
                         sleep(Duration::from_secs(1)).await;
@@ -388,7 +388,7 @@ async fn ask_whole(stream: &mut TcpStream, request: &[u8]) -> std::io::Result<(u
         if let Some(answer) = take_apart(&heard) {
             return Ok(answer);
         }
-        let reading = timeout(Duration::from_secs(60), stream.read_buf(&mut heard)).await;
+        let reading = timeout(Duration::from_mins(1), stream.read_buf(&mut heard)).await;
         if reading.map_err(|_| std::io::ErrorKind::TimedOut)?? == 0 {
             return Err(std::io::ErrorKind::UnexpectedEof.into());
         }
@@ -396,8 +396,8 @@ async fn ask_whole(stream: &mut TcpStream, request: &[u8]) -> std::io::Result<(u
 }
 
 /// Status and body of a whole answer with a length.
-fn take_apart(heard: &[u8]) -> Option<(u16, String)> {
-    let text = std::str::from_utf8(heard).ok()?;
+fn take_apart(answer: &[u8]) -> Option<(u16, String)> {
+    let text = std::str::from_utf8(answer).ok()?;
     let (head, body) = text.split_once("\r\n\r\n")?;
     let length = head.split("\r\n").filter_map(|line| line.split_once(": "));
     let length =
