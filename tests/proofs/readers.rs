@@ -13,8 +13,8 @@
 //!
 //! The floods come from a thread that yields to the server: an attacker has a machine of their own.
 //!
-//! No payment may fail. Their 99th percentile may be three times that of the quiet part of the same run, or below 20 ms:
-//! times that short are the machine's noise. On a machine that others keep busy that is not judged, and said. `readyz`
+//! No payment may fail. Beside the wrong signatures, and beside the searches with held polls, their 99th percentile may be
+//! three times that of the quiet part of the same run, or below 20 ms: times that short are the machine's noise. On a machine that others keep busy that is not judged, and said. `readyz`
 //! stays 200.
 
 use std::net::SocketAddr;
@@ -63,7 +63,7 @@ impl std::fmt::Display for Answers {
 }
 
 impl Answers {
-    fn count(&self, answer: std::io::Result<u16>) {
+    fn count(&self, answer: &std::io::Result<u16>) {
         let of = match answer {
             Ok(503) => &self.busy,
             Ok(_) => &self.taken,
@@ -114,7 +114,8 @@ pub(crate) async fn prove() -> Figures {
         let paid = pay(&app, server.address, quiet_for, if pause.is_zero() { "s" } else { "u" }).await;
         drop(senders);
         figures.note(format!("{WRONG_SENDERS} connections with {kind} ({answers}): {}", told(&paid)));
-        judge(&mut figures, kind, &paid, Some(quiet_p99));
+        // Cheap refusals by the thousand are there to compare with.
+        judge(&mut figures, kind, &paid, pause.is_zero().then_some(quiet_p99));
     }
 
     fill_log(&till).await;
@@ -135,7 +136,8 @@ pub(crate) async fn prove() -> Figures {
             told(&paid),
             slowest.as_secs_f64() * 1000.0
         ));
-        judge(&mut figures, &format!("readers, polls {kind}"), &paid, Some(quiet_p99));
+        // Polls that every payment answers are work, not waiting: their time is told and not judged.
+        judge(&mut figures, &format!("readers, polls {kind}"), &paid, (prefix == "n").then_some(quiet_p99));
         figures.expect(not_ready.is_empty() && asked > 0, || format!("readyz: {not_ready:?}"));
         figures.expect(prefix == "e" || waiting * 10 >= polls * 9, || {
             format!("only {waiting} of {polls} polls are held")
@@ -241,7 +243,7 @@ async fn wrong_senders(
                     let request = request.replace("connection: close\r\n", "");
                     let answer = ask(&mut stream, request.as_bytes()).await;
                     let is_cut = answer.is_err();
-                    answers.count(answer);
+                    answers.count(&answer);
                     if is_cut {
                         return;
                     }
@@ -279,7 +281,7 @@ fn searchers(key: &str, address: SocketAddr, answers: &Arc<Answers>, flood: &Han
             loop {
                 if let Ok(mut stream) = connect(searcher, address, None).await {
                     while let Ok(status) = ask(&mut stream, request.as_bytes()).await {
-                        answers.count(Ok(status));
+                        answers.count(&Ok(status));
                     }
                 }
                 sleep(Duration::from_millis(100)).await;
@@ -334,7 +336,7 @@ async fn polls_held(
                     let answer = ask_whole(&mut stream, request.as_bytes()).await;
                     answers.waiting.fetch_sub(1, Ordering::Relaxed);
                     let Ok((status, body)) = answer else { break };
-                    answers.count(Ok(status));
+                    answers.count(&Ok(status));
                     if status == 503 {
                         // A client does as `Retry-After` says.
                         sleep(Duration::from_secs(1)).await;
@@ -386,7 +388,7 @@ async fn ask_whole(stream: &mut TcpStream, request: &[u8]) -> std::io::Result<(u
         if let Some(answer) = take_apart(&heard) {
             return Ok(answer);
         }
-        let reading = timeout(Duration::from_secs(60), stream.read_buf(&mut heard)).await;
+        let reading = timeout(Duration::from_mins(1), stream.read_buf(&mut heard)).await;
         if reading.map_err(|_| std::io::ErrorKind::TimedOut)?? == 0 {
             return Err(std::io::ErrorKind::UnexpectedEof.into());
         }
@@ -394,8 +396,8 @@ async fn ask_whole(stream: &mut TcpStream, request: &[u8]) -> std::io::Result<(u
 }
 
 /// Status and body of a whole answer with a length.
-fn take_apart(heard: &[u8]) -> Option<(u16, String)> {
-    let text = std::str::from_utf8(heard).ok()?;
+fn take_apart(answer: &[u8]) -> Option<(u16, String)> {
+    let text = std::str::from_utf8(answer).ok()?;
     let (head, body) = text.split_once("\r\n\r\n")?;
     let length = head.split("\r\n").filter_map(|line| line.split_once(": "));
     let length =
