@@ -192,8 +192,7 @@ async fn a_credit_is_made_once_for_each_ref() {
     program.json(&["app", "create", "a1"]);
     program.json(&["user", "add", "a1", "o1", "o2"]);
     program.json(&["user", "add", "a1", "o2", "o3"]);
-    let empty =
-        json!({"app_id": "a1", "open_id": "o2", "free_balance": 0, "charge_balance": 0, "entries": 0});
+    let empty = json!({"app_id": "a1", "open_id": "o2", "free_balance": 0, "charge_balance": 0, "entries": 0, "frozen": false, "frozen_until": null});
     assert_eq!(program.json(&["wallet", "show", "a1", "o2"]), empty);
     let credit =
         ["wallet", "credit", "a1", "o1", "--free", "5", "--charge", "7", "--ref", "r1", "--note", "welcome"];

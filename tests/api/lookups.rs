@@ -85,7 +85,7 @@ async fn players_are_found_by_their_open_id_and_by_its_beginning() {
     assert_eq!(
         json!(wallet),
         json!({
-            "items": [{"app_id": "b", "open_id": "ab", "free_balance": 3, "charge_balance": 4, "entries": 1}],
+            "items": [{"app_id": "b", "open_id": "ab", "free_balance": 3, "charge_balance": 4, "entries": 1, "frozen": false, "frozen_until": null}],
             "next": "ab.b",
         })
     );

@@ -52,7 +52,8 @@ impl Drop for Folder {
 }
 
 async fn till() -> (TestTill, TestApp, Program) {
-    let till = TestTill::start().await;
+    // So many that one key's half of the operators' places is more than a report's own permits.
+    let till = TestTill::start_with(|config| config.database.connections = 16).await;
     let app = till.app_like("a1", AppKind { scopes: &Scope::ALL, ..AppKind::default() }).await;
     let program = Program::on(&till.database_url);
     (till, app, program)

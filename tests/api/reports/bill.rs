@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use domain::console_user::Role;
 use domain::rights::{Apps, Rights};
+use minitill::config::Config;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -227,10 +228,19 @@ async fn begin(caller: &Caller<'_>, till: &TestTill) -> TcpStream {
     stream
 }
 
+/// A till that waits so long for its readers, with more places for a key than bills at once.
+async fn slow_readers(write_timeout: Duration) -> TestTill {
+    let slow = |config: &mut Config| {
+        config.http.write_timeout = write_timeout;
+        config.database.connections = 16;
+    };
+    TestTill::start_with(slow).await
+}
+
 /// Rule 13.3.8: more than two bills at once are refused. Statements have places of their own.
 #[tokio::test(flavor = "multi_thread")]
 async fn more_than_two_bills_at_once_are_refused() {
-    let till = TestTill::start_with(|config| config.http.write_timeout = Duration::from_hours(1)).await;
+    let till = slow_readers(Duration::from_hours(1)).await;
     till.player(&till.app("a1").await, "o1", 10, 0).await;
     add_many(&till).await;
     let caller = Caller::admin(&till).await;
@@ -248,7 +258,7 @@ async fn more_than_two_bills_at_once_are_refused() {
 /// Rule 13.3.8: who does not read a bill is dropped, and makes room.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_does_not_read_a_bill_makes_room() {
-    let till = TestTill::start_with(|config| config.http.write_timeout = Duration::from_secs(4)).await;
+    let till = slow_readers(Duration::from_secs(4)).await;
     till.player(&till.app("a1").await, "o1", 10, 0).await;
     add_many(&till).await;
     let caller = Caller::admin(&till).await;
