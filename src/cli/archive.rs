@@ -12,7 +12,7 @@ use time::OffsetDateTime;
 
 use super::Context;
 use super::database::Opened;
-use super::output::{complain, object_table, progress_bar};
+use super::output::{complain_at_length, object_table, progress_bar};
 
 /// The columns of a table of archives.
 const COLUMNS: [&str; 4] = ["app_id", "archive_no", "entries", "file"];
@@ -107,7 +107,10 @@ async fn write(context: &Context, opened: &Opened, arguments: WriteArguments) ->
             };
             let written = with_progress(write).await;
             if written.is_err() && !archives.is_empty() {
-                complain(&format!("written before the failure:\n{}", object_table(&COLUMNS, &archives)?));
+                complain_at_length(&format!(
+                    "written before the failure:\n{}",
+                    object_table(&COLUMNS, &archives)?
+                ));
             }
             archives.extend(written?);
         }

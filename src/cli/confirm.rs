@@ -12,6 +12,7 @@ use super::master_key::MasterKeyCommand;
 use super::player::PlayerCommand;
 use super::receiver::{OneReceiver, ReceiverArguments};
 use super::token::TokenCommand;
+use super::visible::visible;
 use super::wallet::WalletArguments;
 use super::{StoreCommand, api_key::ApiKeyArguments};
 
@@ -75,7 +76,7 @@ fn consequence(command: &StoreCommand) -> Option<String> {
 
 /// Shows the consequence and reads one line. Only `yes` goes on.
 fn ask(consequence: &str, input: &mut impl BufRead, output: &mut impl Write) -> Result<()> {
-    write!(output, "{consequence}\nType yes to go on: ")?;
+    write!(output, "{}\nType yes to go on: ", visible(consequence))?;
     output.flush()?;
     let mut line = String::new();
     input.read_line(&mut line)?;

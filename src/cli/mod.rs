@@ -37,6 +37,7 @@ mod sign;
 mod status;
 mod token;
 mod user;
+mod visible;
 mod wallet;
 
 use std::path::PathBuf;
@@ -44,16 +45,20 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
+use clap::error::ContextValue;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use domain::clock::{Clock, SystemClock};
 use domain::operator::Operator;
 use output::Output;
 use refusal::{not_done, refused, unknown_app};
+use tracing_subscriber::field::MakeExt as _;
 use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt::format::debug_fn;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use self::database::SchemaSetup;
+use self::visible::visible;
 use crate::config::{Config, LogFormat};
 
 /// A self-hosted till for mini-games: exactly-once exchanges, order reports and cover images.
@@ -187,8 +192,17 @@ pub fn main() -> ExitCode {
                 ExitCode::FAILURE
             })
         }
-        Err(usage) if usage.use_stderr() && std::env::args_os().any(|argument| argument == "--json") => {
-            output::fail(true, usage.to_string().trim_end());
+        // Of the texts of this library, only those for a wrong usage repeat what was typed.
+        Err(mut usage) if usage.use_stderr() => {
+            let typed = usage.context().filter_map(|(kind, value)| match value {
+                ContextValue::String(text) => Some((kind, visible(text).into_owned())),
+                _ => None,
+            });
+            for (kind, text) in typed.collect::<Vec<_>>() {
+                usage.insert(kind, ContextValue::String(text));
+            }
+            let is_json = std::env::args_os().any(|argument| argument == "--json");
+            output::refuse_usage(is_json, usage.to_string().trim_end());
             ExitCode::from(2)
         }
         Err(usage) => usage.exit(),
@@ -296,6 +310,15 @@ pub fn start_log(filter: &str, format: LogFormat) -> Result<()> {
     match format {
         LogFormat::Text => {
             let coloured = std::io::IsTerminal::is_terminal(&std::io::stderr());
+            // The library escapes messages alone.
+            let fields = debug_fn(|line, field, value| {
+                let shown = format!("{value:?}");
+                match field.name() {
+                    "message" => write!(line, "{}", visible(&shown)),
+                    name => write!(line, "{name}={}", visible(&shown)),
+                }
+            });
+            let lines = lines.fmt_fields(fields.delimited(" "));
             lines.with_ansi(coloured).with_target(false).finish().with(filter).init();
         }
         LogFormat::Json => {

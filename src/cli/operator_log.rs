@@ -70,14 +70,14 @@ fn log_table(lines: &[OperatorLogLine]) -> String {
     table(&["seq", "at", "operator", "action", "app_id", "subject", "change", "note"], rows)
 }
 
-/// `name: before → after`, one line for each name that changed.
+/// `name: before → after` for each name that changed.
 fn describe_change(before: Option<&Value>, after: Option<&Value>) -> String {
     let described = changes(before, after).into_iter().map(|change| match (change.before, change.after) {
         (Some(before), Some(after)) => format!("{}: {before} → {after}", change.field),
         (Some(before), None) => format!("{}: {before} → removed", change.field),
         (None, after) => format!("{}: {}", change.field, after.unwrap_or_default()),
     });
-    described.collect::<Vec<_>>().join("\n")
+    described.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

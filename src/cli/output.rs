@@ -12,13 +12,26 @@ use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::visible::{visible, visible_lines};
+
 /// Columns of a terminal that does not tell them.
 const TERMINAL_COLUMNS: u16 = 80;
 
-/// Prints a remark to standard error.
-#[expect(clippy::print_stderr, reason = "a command line complains there")]
+/// Prints a remark of one line to standard error.
 pub(super) fn complain(text: &str) {
-    eprintln!("minitill: {text}");
+    complain_at_length(&visible(text));
+}
+
+/// Prints a remark with lines of its own to standard error.
+#[expect(clippy::print_stderr, reason = "a command line complains there")]
+pub(super) fn complain_at_length(text: &str) {
+    eprintln!("minitill: {}", visible_lines(text));
+}
+
+/// Prints what is wrong with the usage to standard error.
+#[expect(clippy::print_stderr, reason = "a command line complains there")]
+pub(super) fn refuse_usage(is_json: bool, text: &str) {
+    if is_json { fail(true, text) } else { eprintln!("{}", visible_lines(text)) }
 }
 
 /// Prints the error that ended the command to standard error (contract 8.1.3).
@@ -36,8 +49,11 @@ pub(super) struct Output {
 impl Output {
     /// Prints `value` as JSON, or the text for people.
     pub(super) fn print(&self, value: &impl Serialize, text: impl Display) -> Result<()> {
-        let printed = if self.is_json { serde_json::to_string(value)? } else { text.to_string() };
-        write_out(|out| writeln!(out, "{}", printed.trim_end()))
+        if self.is_json {
+            let json = serde_json::to_string(value)?;
+            return write_out(|out| writeln!(out, "{json}"));
+        }
+        write_out(|out| writeln!(out, "{}", visible_lines(text.to_string().trim_end())))
     }
 
     /// Prints the members of `value`, for people with a name and a value on each line.
@@ -101,6 +117,7 @@ pub(super) fn table(heading: &[&str], rows: impl IntoIterator<Item = Vec<String>
         let lines = std::iter::once(heading).chain(rows).map(|cells| tab_separated(&cells));
         return lines.collect::<Vec<_>>().join("\n");
     };
+    let rows = rows.into_iter().map(|cells| cells.into_iter().map(|cell| visible(&cell).into_owned()));
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED).set_header(heading.to_vec());
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
@@ -108,9 +125,9 @@ pub(super) fn table(heading: &[&str], rows: impl IntoIterator<Item = Vec<String>
     table.to_string()
 }
 
-/// Cells for programs: a tab or a line end within one becomes a blank.
+/// Cells for programs: a tab or a line end within one is escaped.
 pub(super) fn tab_separated(cells: &[String]) -> String {
-    cells.iter().map(|cell| cell.replace(['\t', '\r', '\n'], " ")).collect::<Vec<_>>().join("\t")
+    cells.iter().map(|cell| visible(cell)).collect::<Vec<_>>().join("\t")
 }
 
 /// The columns of the terminal of standard output; `None` where that is no terminal.
@@ -137,14 +154,14 @@ fn text_of(value: &Value) -> String {
     match value {
         Value::Object(members) => members
             .iter()
-            .map(|(name, value)| format!("{name}: {}", words(value)))
+            .map(|(name, value)| format!("{name}: {}", visible(&words(value))))
             .collect::<Vec<_>>()
             .join(", "),
         Value::Array(items) if items.is_empty() => "none".to_owned(),
         Value::Array(items) if items[0].is_object() => {
             items.iter().map(|item| format!("\n  {}", text_of(item))).collect::<Vec<_>>().concat()
         }
-        other => words(other),
+        other => visible(&words(other)).into_owned(),
     }
 }
 
@@ -155,7 +172,7 @@ mod tests {
     #[test]
     fn a_line_of_tabs_has_none_within_a_cell() {
         let cells = ["a1".to_owned(), "two\nlines\tand a tab".to_owned()];
-        assert_eq!(tab_separated(&cells), "a1\ttwo lines and a tab");
+        assert_eq!(tab_separated(&cells), "a1\ttwo\\nlines\\tand a tab");
     }
 
     #[test]

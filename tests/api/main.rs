@@ -29,6 +29,7 @@ mod exchange_races;
 mod freezes;
 mod front;
 mod health;
+mod hostile_texts;
 mod hostile_urls;
 mod image;
 mod image_judge;

@@ -2,16 +2,28 @@
 
 use std::borrow::Cow;
 
+use crate::strays::is_zero_width;
+
+/// Signs with which a formula begins. Spreadsheets read the wide and the small forms of Asian keyboards as well.
+const SIGNS: &str = "=+-@\u{2212}\u{fe62}\u{fe63}\u{fe66}\u{fe6b}\u{ff0b}\u{ff0d}\u{ff1d}\u{ff20}";
+
 /// A free text as a cell of CSV, not yet quoted: with an apostrophe before what a spreadsheet would calculate. That is a
-/// text which begins with `=`, `+`, `-`, `@`, a tab or a carriage return. In some languages a semicolon separates cells.
+/// text which begins with a sign of a formula, a tab or a carriage return. What is not seen before the sign does not
+/// count. In some languages a semicolon separates cells.
 #[must_use]
 pub fn csv_text(text: &str) -> Cow<'_, str> {
-    let begins = |cell: &str| cell.starts_with(['=', '+', '-', '@', '\t', '\r']);
-    if !text.split(';').any(begins) {
+    if !text.split(';').any(is_formula) {
         return text.into();
     }
-    let cell = |text: &str| if begins(text) { format!("'{text}") } else { text.to_owned() };
+    let cell = |text: &str| if is_formula(text) { format!("'{text}") } else { text.to_owned() };
     text.split(';').map(cell).collect::<Vec<_>>().join(";").into()
+}
+
+fn is_formula(cell: &str) -> bool {
+    let is_unseen =
+        |character: char| character.is_whitespace() || character.is_control() || is_zero_width(character);
+    let seen = cell.trim_start_matches(is_unseen);
+    cell.starts_with(['\t', '\r']) || seen.starts_with(|first| SIGNS.contains(first))
 }
 
 #[cfg(test)]
@@ -20,11 +32,31 @@ mod tests {
 
     #[test]
     fn what_a_spreadsheet_would_calculate_is_a_text() {
-        for formula in ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"] {
+        for formula in ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\tx"] {
             assert_eq!(csv_text(formula), format!("'{formula}"));
         }
-        for (text, cell) in [("", ""), ("a=b", "a=b"), ("1-2", "1-2"), ("x;=1;y", "x;'=1;y")] {
+        for (text, cell) in [
+            ("", ""),
+            ("a=b", "a=b"),
+            ("1-2", "1-2"),
+            ("x;=1;y", "x;'=1;y"),
+            (" a", " a"),
+            ("\u{feff}", "\u{feff}"),
+        ] {
             assert_eq!(csv_text(text), cell);
         }
+    }
+
+    #[test]
+    fn wide_signs_and_what_is_not_seen_before_a_sign_make_a_formula_too() {
+        for sign in ["\u{ff1d}", "\u{ff0b}", "\u{ff0d}", "\u{ff20}", "\u{fe66}", "\u{2212}"] {
+            assert_eq!(csv_text(&format!("{sign}1")), format!("'{sign}1"));
+        }
+        for unseen in
+            [" ", "\u{a0}", "\u{3000}", "\n", "\0", "\u{200b}", "\u{feff}", "\u{202e}", "\u{ad} \u{2060}"]
+        {
+            assert_eq!(csv_text(&format!("{unseen}=1")), format!("'{unseen}=1"), "{unseen:?}");
+        }
+        assert_eq!(csv_text("x;\u{200b}\u{ff1d}1"), "x;'\u{200b}\u{ff1d}1");
     }
 }

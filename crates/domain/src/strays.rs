@@ -24,15 +24,7 @@ impl Stray {
     fn of(character: char) -> Option<Self> {
         Some(match character {
             '\r' | '\n' | '\u{85}' | '\u{2028}' | '\u{2029}' => Self::LineEnd,
-            // A soft hyphen, joiners, marks of direction, and the byte-order mark.
-            '\u{ad}'
-            | '\u{34f}'
-            | '\u{61c}'
-            | '\u{180e}'
-            | '\u{200b}'..='\u{200f}'
-            | '\u{202a}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}'
-            | '\u{feff}' => Self::ZeroWidth,
+            unseen if is_zero_width(unseen) => Self::ZeroWidth,
             ',' | ';' | '&' | '\u{ff0c}' | '\u{ff1b}' => Self::Separator,
             '<' | '>' | '{' | '}' | '[' | ']' | '(' | ')' => Self::Brackets,
             blank if blank.is_whitespace() => Self::Blank,
@@ -52,6 +44,21 @@ impl Stray {
             Self::Brackets => text!("brackets"),
         }
     }
+}
+
+/// A soft hyphen, joiners, marks of direction, and the byte-order mark.
+pub(crate) const fn is_zero_width(character: char) -> bool {
+    matches!(
+        character,
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{180e}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}'
+    )
 }
 
 /// A value without the stray characters around it.

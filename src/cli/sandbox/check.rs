@@ -21,6 +21,7 @@ use tokio::time::{Instant, sleep};
 use super::super::not_done;
 use super::super::output::{complain, progress_bar};
 use super::super::receiver::sender;
+use super::super::visible::visible;
 use super::Context;
 use crate::notify::{NotificationSender, Trial};
 
@@ -203,7 +204,7 @@ pub(super) async fn run(
     let report = Score { passed, cases: results.len(), results };
     let lines = report.results.iter().enumerate().map(|(index, CaseResult { case, passed, seen })| {
         let verdict = if *passed { "passed" } else { "FAILED" };
-        let seen = if *passed { String::new() } else { format!("\n            {seen}") };
+        let seen = if *passed { String::new() } else { format!("\n            {}", visible(seen)) };
         format!("{verdict}  {:>2}  {case}{seen}", index + 1)
     });
     let lines = lines.collect::<Vec<_>>().join("\n");
