@@ -124,12 +124,20 @@ pub enum EventKeys {
     Orders(Vec<(String, i64)>),
     /// Images: `imgId`.
     Images(Vec<String>),
-    /// Freezes: wallet, and when it thaws by itself, in Unix milliseconds: [`NO_END`], or 0 once it has thawed.
+    /// Freezes: wallet, and the number of the freeze's end ([`freeze_end`]).
     Freezes(Vec<(WalletNo, i64)>),
 }
 
-/// A freeze without an end of its own.
+/// The number of a freeze without an end of its own.
 pub const NO_END: i64 = i64::MAX;
+/// The number of a freeze that an operator has ended.
+pub const THAWED: i64 = 0;
+
+/// When a freeze ends by itself, in Unix milliseconds, from the number in the key of its event. `None` where it does not.
+#[must_use]
+pub fn freeze_end(number: i64) -> Option<i64> {
+    (number != THAWED && number != NO_END).then_some(number)
+}
 
 impl EventKeys {
     /// The bytes as they are stored: the numbers of a key have eight bytes each, the highest first; a text stands behind

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use domain::event::{
-    CancelData, EventData, EventType, ExchangeData, FreezeData, ImageData, NO_END, OperatorData, OrderData,
-    PresentData,
+    CancelData, EventData, EventType, ExchangeData, FreezeData, ImageData, OperatorData, OrderData,
+    PresentData, freeze_end,
 };
 use domain::ledger::REF_MARK;
 use domain::order::Order;
@@ -43,16 +43,8 @@ pub(super) async fn read_data(
     if !orders.is_empty() {
         read_orders(connection, &orders, &mut told).await?;
     }
-    for (no, app_id, wallet_no, until) in freezes {
-        let open_id = sqlx::query_scalar!(
-            "SELECT open_id FROM wallets
-             WHERE app_no = (SELECT app_no FROM apps WHERE app_id = $1) AND wallet_no = $2",
-            app_id,
-            wallet_no
-        );
-        let open_id = open_id.fetch_one(&mut *connection).await?;
-        let until = Some(until).filter(|until| *until != 0 && *until != NO_END);
-        told.insert(no, EventData::Freeze(FreezeData { open_id, until }));
+    if !freezes.is_empty() {
+        read_freezes(connection, &freezes, &mut told).await?;
     }
     Ok(told)
 }
@@ -229,6 +221,29 @@ async fn read_orders(
             seq: row.seq,
         };
         told.insert(row.no, EventData::Order(data));
+    }
+    Ok(())
+}
+
+/// The players of wallets that were frozen or thawed.
+async fn read_freezes(
+    connection: &mut PgConnection,
+    freezes: &[(i64, &str, i64, i64)],
+    told: &mut HashMap<i64, EventData>,
+) -> Result<()> {
+    let rows = sqlx::query!(
+        r#"SELECT k.no AS "no!", k.until AS "until!", w.open_id
+           FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[]) AS k (no, app_id, wallet_no, until)
+           JOIN apps a ON a.app_id = k.app_id
+           JOIN wallets w ON w.app_no = a.app_no AND w.wallet_no = k.wallet_no"#,
+        &freezes.iter().map(|freeze| freeze.0).collect::<Vec<_>>(),
+        &freezes.iter().map(|freeze| freeze.1.to_owned()).collect::<Vec<_>>(),
+        &freezes.iter().map(|freeze| freeze.2).collect::<Vec<_>>(),
+        &freezes.iter().map(|freeze| freeze.3).collect::<Vec<_>>()
+    );
+    for row in rows.fetch_all(connection).await? {
+        let data = FreezeData { open_id: row.open_id, until: freeze_end(row.until) };
+        told.insert(row.no, EventData::Freeze(data));
     }
     Ok(())
 }

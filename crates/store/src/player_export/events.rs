@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use domain::event::{EventId, EventKeys, EventType, NO_END};
+use domain::event::{EventId, EventKeys, EventType, freeze_end};
 use domain::moment::rfc3339;
 use serde_json::json;
 use sqlx::PgConnection;
@@ -71,8 +71,7 @@ pub(super) async fn write(
                 EventKeys::Freezes(freezes) => {
                     for (place, (wallet_no, until)) in freezes.into_iter().enumerate() {
                         if Some(wallet_no.0) == subject.wallet_no {
-                            let until = Some(until).filter(|until| *until != 0 && *until != NO_END);
-                            add(place, json!({ "until": until }))?;
+                            add(place, json!({ "until": freeze_end(until) }))?;
                         }
                     }
                 }

@@ -1,8 +1,8 @@
 //! Operators stop one player and not the app (contract 17). A change, its event and its line in the operator's log are one
 //! transaction. The writers read the freeze with the wallet.
 
-use domain::event::{EventType, NO_END};
-use domain::ids::{AppId, OpenId, WalletNo};
+use domain::event::{EventType, NO_END, THAWED};
+use domain::ids::{AppId, OpenId, Reason, WalletNo};
 use domain::ledger::{micros, unix_millis};
 use domain::moment::rfc3339;
 use domain::operation::freeze::{FreezeCommand, FreezeReport, until_past};
@@ -74,41 +74,37 @@ async fn write_freeze(
     let app_no = app_no.ok_or_else(|| unknown_app(app_id))?;
     let wallet = lock(connection, app_no, open_id).await?;
     let wallet = wallet.ok_or_else(|| unknown_player(app_id, open_id))?;
-    let (action, event_type, until, reason) = match command {
+    let (until, reason) = match command {
         FreezeCommand::Freeze { until: Some(until), .. } if *until <= wallet.now => {
             return Err(until_past(*until, rfc3339(wallet.now)).into());
         }
-        FreezeCommand::Freeze { reason, until } => {
-            let told = until.map_or(NO_END, |until| unix_millis(micros(until)));
-            (OperatorAction::WalletFreeze, EventType::WalletFrozen, told, reason.to_string())
-        }
         // Nothing is to be ended, so nothing is written.
         FreezeCommand::Thaw { .. } if !wallet.is_frozen => return Ok(report),
-        FreezeCommand::Thaw { reason } => {
-            let reason = reason.as_ref().map(ToString::to_string).unwrap_or_default();
-            (OperatorAction::WalletThaw, EventType::WalletThawed, 0, reason)
-        }
+        FreezeCommand::Freeze { reason, until } => (*until, Some(reason)),
+        FreezeCommand::Thaw { reason } => (None, reason.as_ref()),
     };
-    let (is_frozen, ends) = match command {
-        FreezeCommand::Freeze { until, .. } => (true, *until),
-        FreezeCommand::Thaw { .. } => (false, None),
+    let (action, event_type, end) = if report.frozen {
+        let end = until.map_or(NO_END, |until| unix_millis(micros(until)));
+        (OperatorAction::WalletFreeze, EventType::WalletFrozen, end)
+    } else {
+        (OperatorAction::WalletThaw, EventType::WalletThawed, THAWED)
     };
     sqlx::query!(
         "UPDATE wallets SET frozen_until = CASE WHEN $3 THEN coalesce($4, 'infinity'::timestamptz) END
          WHERE app_no = $1 AND wallet_no = $2",
         app_no,
         wallet.wallet_no,
-        is_frozen,
-        ends
+        report.frozen,
+        until
     )
     .execute(&mut *connection)
     .await?;
-    tell_of_freeze(connection, app_id.as_str(), event_type, (WalletNo(wallet.wallet_no), until)).await?;
+    tell_of_freeze(connection, app_id.as_str(), event_type, (WalletNo(wallet.wallet_no), end)).await?;
     let line = LogLine::new(operator, action, open_id.as_str())
         .of_app(app_id)
         .before(state(wallet.is_frozen, wallet.until))
-        .after(state(is_frozen, ends))
-        .note(&reason)
+        .after(state(report.frozen, until))
+        .note(reason.map_or("", Reason::as_str))
         .answer(&report);
     line.record(connection).await?;
     Ok(report)
