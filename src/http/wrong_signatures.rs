@@ -25,10 +25,7 @@ impl WrongSignatures {
     #[must_use]
     pub fn pause(&self, app_id: &AppId, now: Duration) -> Option<Duration> {
         let mut apps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let admitted = match apps.get_mut(app_id) {
-            Some(rate) => rate.admit(now, AT_ONCE_PER_SECOND, 1),
-            None => apps.entry(app_id.clone()).or_default().admit(now, AT_ONCE_PER_SECOND, 1),
-        };
-        admitted.err().map(|_| PAUSE)
+        let rate = apps.entry(app_id.clone()).or_default();
+        rate.admit(now, AT_ONCE_PER_SECOND, 1).err().map(|_| PAUSE)
     }
 }

@@ -76,13 +76,19 @@ pub struct ChangeRequest {
 }
 
 impl RequestedChange {
+    /// The app of the wallet.
+    #[must_use]
+    pub fn app(&self) -> Option<&AppId> {
+        match self {
+            Self::Wallet { app_id, .. } => Some(app_id),
+            Self::Account(_) => None,
+        }
+    }
+
     /// The id of the app. Empty for a change of a user or a key.
     #[must_use]
     pub fn app_id(&self) -> &str {
-        match self {
-            Self::Wallet { app_id, .. } => app_id.as_str(),
-            Self::Account(_) => "",
-        }
+        self.app().map_or("", AppId::as_str)
     }
 
     /// The player, the user or the key.

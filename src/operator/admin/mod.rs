@@ -129,17 +129,14 @@ async fn serve(route: &AdminRoute, state: &AppState, request: Request) -> Result
         call.take_place(state).await?;
     }
     let outcome = idempotency::carry_out(route, state, &call).await;
-    let place = call.leave_place();
+    let Some(place) = call.leave_place() else { return outcome };
     match outcome {
         // A file may be made while it is sent.
         Ok(IdempotentAnswer { answer: AdminAnswer::File(file), replayed }) => {
-            let file = place.into_iter().fold(file, |file, place| place.with(file));
-            Ok(IdempotentAnswer { answer: AdminAnswer::File(file), replayed })
+            Ok(IdempotentAnswer { answer: AdminAnswer::File(place.with(file)), replayed })
         }
         outcome => {
-            if let Some(place) = place {
-                place.give_back();
-            }
+            place.give_back();
             outcome
         }
     }

@@ -31,12 +31,8 @@ pub(super) async fn insert(
     if !is_new {
         return Ok(());
     }
-    let app_id = match change {
-        RequestedChange::Wallet { app_id, .. } => Some(app_id),
-        RequestedChange::Account(_) => None,
-    };
-    let line =
-        LogLine::new(operator, OperatorAction::ChangeRequestAsk, change.subject()).of_app_if_any(app_id);
+    let line = LogLine::new(operator, OperatorAction::ChangeRequestAsk, change.subject());
+    let line = line.of_app_if_any(change.app());
     let after = shown(reference, change, RequestState::Waiting, operator.name());
     Ok(line.after(after).note(change.note()).record(connection).await?)
 }

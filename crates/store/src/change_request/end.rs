@@ -76,11 +76,7 @@ impl Store {
                 let before = shown(reference, &change, RequestState::Waiting, &asked_by);
                 let after = shown(reference, &change, end, &asked_by);
                 let line = LogLine::new(operator, action, change.subject()).before(before).after(after);
-                let line = match &change {
-                    RequestedChange::Wallet { app_id, .. } => line.of_app(app_id),
-                    RequestedChange::Account(_) => line,
-                };
-                line.note(change.note()).record(connection).await?;
+                line.of_app_if_any(change.app()).note(change.note()).record(connection).await?;
                 Ok(true)
             })
         });
