@@ -100,8 +100,9 @@ pub(super) async fn replace_in_log(
         let note = if is_own { String::new() } else { names.replaced(&row.note) };
         let (before, after, state) = (replaced(&row.before), replaced(&row.after), replaced(&row.state));
         let credits = row.credits.as_deref().map(|credits| names.replaced_in_credits(credits)).transpose()?;
-        if !is_own && note == row.note && before == row.before && after == row.after && credits == row.credits
-        {
+        let is_same = note == row.note
+            && (&before, &after, &credits, &state) == (&row.before, &row.after, &row.credits, &row.state);
+        if !is_own && is_same {
             continue;
         }
         let new = sqlx::query!(
