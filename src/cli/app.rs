@@ -31,7 +31,7 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: AppArgument
             return show(context, &shown, &shown.app.limits);
         }
         AppArguments::Create { app_id, settings } => (app_id, AppCommand::Create(settings.0)),
-        AppArguments::Change { app_id, change } => (app_id, AppCommand::Change(change.0)),
+        AppArguments::Change { app_id, change } => (app_id, AppCommand::Change(change.0, change.1)),
         AppArguments::Suspend { app_id } => (app_id, AppCommand::Suspend(true)),
         AppArguments::Resume { app_id } => (app_id, AppCommand::Suspend(false)),
         AppArguments::RotatePayKey { app_id } => (app_id, AppCommand::RotatePayKey(None)),

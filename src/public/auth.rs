@@ -41,6 +41,12 @@ refusals! { Refusal:
     /// The app lacks the scope.
     scope_missing(scope = Scope::Epay) =>
         Refusal::new(Code::Forbidden, text!("app_id: the app lacks the scope {scope}", scope));
+    /// The sandbox app lacks the scope.
+    scope_missing_in_sandbox(app_id = "demo", scope = Scope::Epay) =>
+        Refusal::new(Code::Forbidden, text!(
+            "app_id: the app lacks the scope {scope}; to give it, run: minitill app change {app_id} --add-scope {scope}",
+            scope, app_id
+        ));
     /// No signature came.
     sign_missing() => absent(Code::BadSignature, &Fields::default().absent("sign"));
     /// The signature does not match.
@@ -140,9 +146,13 @@ fn admit(state: &AppState, app: &App, limited: Limited) -> Result<(), Refusal> {
 /// Checks that the caller holds a permission scope (contract 4.1.2, 10.3.2 and 10.4.2).
 ///
 /// # Errors
-/// 100200102 naming the scope.
+/// 100200102 naming the scope, for a sandbox app with the command that gives it.
 pub fn require_scope(caller: &Caller, scope: Scope) -> Result<(), Refusal> {
-    if caller.app().holds(scope) { Ok(()) } else { Err(scope_missing(scope)) }
+    let app = caller.app();
+    if app.holds(scope) {
+        return Ok(());
+    }
+    Err(if app.settings.sandbox { scope_missing_in_sandbox(&app.id, scope) } else { scope_missing(scope) })
 }
 
 /// A refusal of a call before its fields are read.

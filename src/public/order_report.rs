@@ -225,6 +225,7 @@ pub(super) fn describe(_: &Config) -> Operation<Refusal> {
         .answers(Success::json("reported", "The order is as the report says.", &succeeded(Reported {})))
         .refuses([
             auth::example::scope_missing(),
+            auth::example::scope_missing_in_sandbox(),
             example::illegal_parameter(),
             example::illegal_url(),
             example::goods_kind_changed(),

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use domain::app::{AppChange, AppLimits, AppLimitsChange, AppSettings, Category};
+use domain::app::{AppChange, AppLimits, AppLimitsChange, AppSettings, Category, Scope, ScopeSteps};
 use domain::ids::{AppId, AppName, OrderNo, PackageVersion, PagePath, PoiId, Reason};
 use domain::operation::app::{AppCommand, keys_changed};
 use domain::operation::unknown_app;
@@ -14,7 +14,7 @@ use serde_json::json;
 use store::{OperationError, OperatorLogFilter, OperatorLogLine};
 
 use crate::support::program::Program;
-use crate::support::{TestTill, fresh_database, operator};
+use crate::support::{AppKind, TestTill, fresh_database, operator};
 
 async fn last_line(till: &TestTill) -> OperatorLogLine {
     till.store.operator_log(&OperatorLogFilter::default(), 1).await.unwrap().pop().unwrap()
@@ -33,7 +33,7 @@ async fn settings_change_together_or_alone_and_each_change_leaves_one_line() {
         language: Some(Language::Zh),
     };
     let because = operator().because(&Reason::parse("asked for by mail").unwrap());
-    till.store.carry_out(&because, &app.id, AppCommand::Change(all.clone())).await.unwrap();
+    till.store.carry_out(&because, &app.id, AppCommand::Change(all.clone(), ScopeSteps::default())).await.unwrap();
     let detail = till.store.app_detail(&app.id).await.unwrap().unwrap();
     let summary = &detail.summary;
     assert_eq!(
@@ -71,16 +71,16 @@ async fn settings_change_together_or_alone_and_each_change_leaves_one_line() {
     // The same again, and nothing at all, leave no line; an app that is not there is not made.
     let lines = "SELECT count(*) FROM operator_log";
     let count = till.number(lines).await;
-    till.command(&app, AppCommand::Change(all)).await;
-    till.command(&app, AppCommand::Change(AppChange::default())).await;
+    till.command(&app, AppCommand::Change(all, ScopeSteps::default())).await;
+    till.command(&app, AppCommand::Change(AppChange::default(), ScopeSteps::default())).await;
     let nobody = AppId::parse("a9").unwrap();
     let unknown = || OperationError::Refused(unknown_app(&nobody));
-    let change = AppCommand::Change(AppChange::default());
+    let change = AppCommand::Change(AppChange::default(), ScopeSteps::default());
     assert_eq!(till.store.carry_out(&operator(), &nobody, change).await.unwrap_err(), unknown());
     assert_eq!(till.number(lines).await, count);
 
     let alone = AppChange { sandbox: Some(false), ..AppChange::default() };
-    till.command(&app, AppCommand::Change(alone)).await;
+    till.command(&app, AppCommand::Change(alone, ScopeSteps::default())).await;
     let summary = till.store.app_detail(&app.id).await.unwrap().unwrap().summary;
     assert!(
         !summary.settings.sandbox
@@ -110,6 +110,49 @@ async fn the_command_line_changes_an_app_and_shows_it() {
         Some(2)
     );
     assert_eq!(program.run(&["app", "change", "a1", "--name", "a\nb"]).status.code(), Some(2));
+}
+
+/// Contract 8.2.7: one scope more or less, whatever the others are.
+#[tokio::test(flavor = "multi_thread")]
+async fn scopes_are_added_and_taken_away_one_by_one() {
+    let program = Program::on(&fresh_database().await.url);
+    program.json(&["app", "create", "a1", "--scope", "epay"]);
+    let change = |flags: &[&str]| program.json(&[&["app", "change", "a1"], flags].concat())["scopes"].clone();
+    assert_eq!(change(&["--add-scope", "cancel", "--add-scope", "epay"]), json!(["epay", "cancel"]));
+    assert_eq!(change(&["--remove-scope", "epay", "--add-scope", "present"]), json!(["present", "cancel"]));
+    assert_eq!(change(&["--remove-scope", "epay"]), json!(["present", "cancel"]));
+    let refused = |flags: &[&str]| {
+        let output = program.run(&[&["app", "change", "a1"], flags].concat());
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    for all in [&["--scope", "epay"][..], &["--no-scopes"]] {
+        for one in ["--add-scope", "--remove-scope"] {
+            let told = refused(&[&[one, "epay"], all].concat());
+            assert!(told.contains(one) && told.contains(all[0]), "{told}");
+        }
+    }
+    let told = refused(&["--add-scope", "epay", "--remove-scope", "epay"]);
+    assert!(told.contains("remove_scopes: expected scopes that are not in add_scopes, got \"epay\""), "{told}");
+    assert_eq!(change(&[]), json!(["present", "cancel"]), "what is refused changes nothing");
+}
+
+/// Contract 8.2.7: of changes at once none takes back what another gave.
+#[tokio::test(flavor = "multi_thread")]
+async fn scopes_that_are_added_at_once_are_all_there() {
+    let till = TestTill::start().await;
+    let app = till.app_like("a1", AppKind { scopes: &[], ..AppKind::default() }).await;
+    for _ in 0..10 {
+        let add = |scope| {
+            let steps = ScopeSteps { add: vec![scope], remove: Vec::new() };
+            till.command(&app, AppCommand::Change(AppChange::default(), steps))
+        };
+        tokio::join!(add(Scope::Epay), add(Scope::Present), add(Scope::Cancel));
+        let settings = till.store.app_detail(&app.id).await.unwrap().unwrap().summary.settings;
+        assert_eq!(settings.scopes, Scope::ALL);
+        let none = AppChange { scopes: Some(Vec::new()), ..AppChange::default() };
+        till.command(&app, AppCommand::Change(none, ScopeSteps::default())).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

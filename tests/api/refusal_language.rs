@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::app_settings::{AppChange, AppLimitsChange};
+use domain::app_settings::{AppChange, AppLimitsChange, ScopeSteps};
 use domain::operation::app::AppCommand;
 use domain::per_second::PerSecond;
 use domain::text::Language;
@@ -122,7 +122,7 @@ async fn an_app_changes_its_language() {
         [(Language::Zh, "out_biz_order_no 缺失"), (Language::En, "out_biz_order_no is missing")]
     {
         let change = AppChange { language: Some(language), ..AppChange::default() };
-        till.command(&app, AppCommand::Change(change)).await;
+        till.command(&app, AppCommand::Change(change, ScopeSteps::default())).await;
         till.clock.advance(Duration::from_secs(5));
         wrong().await.assert_refused(10_000_200, text);
     }

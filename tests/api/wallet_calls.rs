@@ -248,6 +248,11 @@ async fn present_and_cancel_need_their_scopes() {
         unknown.assert_refused(100_200_102, "access_token: expected a token of this app");
     }
     assert_eq!(Game::balance(&app, "o1").send(&till).await.code(), 1, "reads need no scope");
+    let sandbox = till.app_like("s1", AppKind { sandbox: true, ..AppKind::default() }).await;
+    Game::present(&sandbox, "o1", "p1", 10).send(&till).await.assert_refused(
+        100_200_102,
+        "app_id: the app lacks the scope present; to give it, run: minitill app change s1 --add-scope present",
+    );
     assert_eq!(Game::query(&app, "o1", "b1").send(&till).await.code(), 1);
     assert_eq!(till.purses(&app, "o1").await, (0, 80, 2));
 }

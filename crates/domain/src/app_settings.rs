@@ -5,10 +5,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::changes::words;
-use crate::fields::{FieldError, Fields, Update};
+use crate::fields::{FieldError, FieldErrorKind, Fields, Update};
 use crate::ids::{APP_NAME_CHARS_MAX, AppName};
 use crate::per_second::PerSecond;
 use crate::quota::Quota;
+use crate::text;
 use crate::text::{Language, Text};
 
 /// A setting of an app, as the command line, the admin API and the console describe it.
@@ -256,6 +257,59 @@ app_fields! {
     image_bytes_max: Option<Quota>, "Picture bytes", "Bytes of all pictures.";
     images_per_day: Option<Quota>, "Pictures a day", "New pictures a day (UTC).";
     images_max: Option<Quota>, "Pictures", "All pictures.";
+}
+
+/// Scopes that a change adds and takes away (contract 8.2). An app that has, or lacks, one of them already
+/// keeps it so.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ScopeSteps {
+    /// Scopes that the app has afterwards.
+    pub add: Vec<Scope>,
+    /// Scopes that it does not have afterwards.
+    pub remove: Vec<Scope>,
+}
+
+impl ScopeSteps {
+    /// The names of its fields.
+    pub const NAMES: [&'static str; 2] = ["add_scopes", "remove_scopes"];
+
+    /// Reads what came beside `scopes`.
+    ///
+    /// # Errors
+    /// A word that is no scope, a scope in both lists, one of them beside `scopes`, which replaces all.
+    pub fn read(fields: &Fields) -> Result<Self, FieldError> {
+        let [add, remove] = Self::NAMES.map(|name| {
+            let listed = fields.list(name, Scope::parse)?;
+            if listed.is_some() && fields.list("scopes", Scope::parse)?.is_some() {
+                let expected = text!("expected none beside scopes, which replaces all");
+                return Err(FieldError {
+                    field: name.to_owned(),
+                    problem: FieldErrorKind::Unknown { expected },
+                });
+            }
+            Ok(listed)
+        });
+        let (add, remove) = (add?.unwrap_or_default(), remove?.unwrap_or_default());
+        match remove.iter().find(|scope| add.contains(scope)) {
+            Some(both) => {
+                let expected = text!("scopes that are not in add_scopes");
+                Err(FieldError::malformed("remove_scopes", expected, both.as_str()))
+            }
+            None => Ok(Self { add, remove }),
+        }
+    }
+}
+
+impl AppSettings {
+    /// The settings after these steps, with each scope once.
+    #[must_use]
+    pub fn stepped(mut self, steps: &ScopeSteps) -> Self {
+        self.scopes.retain(|scope| !steps.remove.contains(scope) && !steps.add.contains(scope));
+        self.scopes.extend(&steps.add);
+        self.scopes.sort_unstable();
+        self.scopes.dedup();
+        self
+    }
 }
 
 crate::word_enum! {

@@ -3,7 +3,7 @@
 use clap::builder::{BoolValueParser, PossibleValuesParser, StringValueParser, TypedValueParser as _};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
-use domain::app::{AppChange, AppLimits, AppLimitsChange, AppSettings};
+use domain::app::{AppChange, AppLimits, AppLimitsChange, AppSettings, ScopeSteps};
 use domain::app_settings::{AppField, AppFieldKind};
 use domain::fields::{FieldError, FieldValue, Fields};
 use domain::per_second::PerSecond;
@@ -15,7 +15,7 @@ pub(in crate::cli) struct NewSettings(pub(super) AppSettings);
 
 /// The settings that change; what is left out stays.
 #[derive(Debug, Clone)]
-pub(in crate::cli) struct ChangedSettings(pub(super) AppChange);
+pub(in crate::cli) struct ChangedSettings(pub(super) AppChange, pub(super) ScopeSteps);
 
 /// All limits; one left out takes the setting of the server.
 #[derive(Debug, Clone)]
@@ -52,7 +52,9 @@ macro_rules! arguments {
 arguments!(NewSettings, AppSettings::FIELDS, true, |fields| {
     Ok(Self(AppSettings::default().changed(&AppChange::read(fields)?)))
 });
-arguments!(ChangedSettings, AppSettings::FIELDS, false, |fields| AppChange::read(fields).map(Self));
+arguments!(ChangedSettings, AppSettings::FIELDS, false, |fields| {
+    Ok(Self(AppChange::read(fields)?, ScopeSteps::read(fields)?))
+});
 arguments!(LimitArguments, AppLimits::FIELDS, false, |fields| {
     Ok(Self(AppLimits::default().changed(&AppLimitsChange::read(fields)?).into()))
 });
@@ -74,13 +76,26 @@ fn arguments(field: &AppField, is_new: bool) -> Vec<Arg> {
                 .action(ArgAction::SetTrue)
                 .conflicts_with(field.name)
                 .help(format!("No {}", field.title.to_lowercase()));
-            let one = argument
-                .value_name(one.to_ascii_uppercase())
-                .long(one)
-                .value_parser(one_of(words))
-                .action(ArgAction::Append)
-                .help(format!("{help}; may be repeated"));
-            if is_new { vec![one] } else { vec![one, none] }
+            let step = |step: &str, help: String| {
+                let flag = format!("{step}{one}");
+                argument
+                    .clone()
+                    .id(format!("{step}{}", field.name))
+                    .value_name(one.to_ascii_uppercase())
+                    .long(flag)
+                    .value_parser(one_of(words))
+                    .action(ArgAction::Append)
+                    .help(help)
+            };
+            let all = step("", format!("{help}; may be repeated"));
+            if is_new {
+                return vec![all];
+            }
+            let steps = [("add-", "Add"), ("remove-", "Take away")].map(|(flag, verb)| {
+                let help = format!("{verb} this {one} and keep the others; may be repeated");
+                step(flag, help).conflicts_with_all([field.name.to_owned(), no_flag(field)])
+            });
+            [all, none].into_iter().chain(steps).collect()
         }
         AppFieldKind::Flag => {
             let argument = argument.value_parser(BoolValueParser::new().map(FieldValue::Flag));
@@ -111,8 +126,16 @@ fn typed(matches: &ArgMatches, fields: &[AppField], is_new: bool) -> Fields {
         } else {
             values.as_mut().and_then(Iterator::next)
         };
+        let mut push = |name: String, value| given.push(name, value).expect("each field has another name");
         if let Some(value) = value {
-            given.push(field.name.to_owned(), value).expect("each field has another name");
+            push(field.name.to_owned(), value);
+        }
+        if !is_new && let AppFieldKind::Set(_) = field.kind {
+            for step in ["add", "remove"] {
+                if let Some(words) = matches.get_many::<FieldValue>(&format!("{step}-{}", field.name)) {
+                    push(format!("{step}_{}", field.name), FieldValue::List(words.cloned().collect()));
+                }
+            }
         }
     }
     given

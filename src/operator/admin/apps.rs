@@ -1,6 +1,6 @@
 //! Apps: what operators see of them, and the commands to them.
 
-use domain::app::{AppLimits, AppSettings, AppSummary, Category};
+use domain::app::{AppLimits, AppSettings, AppSummary, Category, Scope, ScopeSteps};
 use domain::app_settings::{AppField, AppFieldKind};
 use domain::fields::{FieldError, LIST_ITEMS_MAX};
 use domain::ids::{AppId, OrderNo, PackageVersion, PagePath, PoiId, Reason};
@@ -56,6 +56,7 @@ routes! { "Apps":
     PATCH "/apps/{app_id}", "changeApp", Replace(Develop): command[Change] -> AppSummary =>
         answers("changed", "The app as it is now.", app_example(true))
             .members(settings(&AppSettings::FIELDS, "sandbox", true))
+            .members(scope_steps())
             .wrong("sandbox", "expected true or false, got \"yes\"");
     /// Set an app's limits
     ///
@@ -137,11 +138,11 @@ pub(super) async fn command<A: TryFrom<AppReport>>(
     action: AppAction,
 ) -> Result<A, Problem> {
     let app_id = if action == AppAction::Create {
-        let fields = [&["app_id"], action.fields()].concat();
+        let fields = [&["app_id"], &action.fields()[..]].concat();
         call.fields.only(&fields)?.required("app_id", AppId::parse)?
     } else {
         let app_id = call.app_id()?;
-        call.fields.only(action.fields())?;
+        call.fields.only(&action.fields())?;
         app_id
     };
     let command = AppCommand::read(action, &call.fields)?;
@@ -188,10 +189,7 @@ fn settings(fields: &[AppField], name: &str, example: impl Into<Value>) -> Vec<F
                 Field::optional::<String>(field.name, field.help).demand("maxLength", chars_max)
             }
             AppFieldKind::Choice(_) => Field::optional::<Category>(field.name, field.help),
-            AppFieldKind::Set(words) => Field::optional::<Vec<String>>(field.name, field.help)
-                .demand("items", json!({ "type": "string", "enum": words }))
-                .demand("maxItems", LIST_ITEMS_MAX)
-                .example(&words[..1]),
+            AppFieldKind::Set(words) => set(field.name, field.help, words).example(&words[..1]),
             AppFieldKind::Flag => Field::optional::<bool>(field.name, field.help),
             AppFieldKind::Limit => Field::optional::<PerSecond>(field.name, field.help),
             AppFieldKind::Quota => Field::optional::<Quota>(field.name, field.help),
@@ -200,6 +198,22 @@ fn settings(fields: &[AppField], name: &str, example: impl Into<Value>) -> Vec<F
     let of_example = described.iter_mut().find(|field| field.name == name);
     of_example.expect("the example is one of the settings").example = Some(example.into());
     described
+}
+
+/// The fields of a change that add and take away scopes.
+fn scope_steps() -> [Field; 2] {
+    let [add, remove] = ScopeSteps::NAMES;
+    [
+        set(add, "Scopes that the app has afterwards, beside those that it has now.", &Scope::WORDS),
+        set(remove, "Scopes that the app does not have afterwards.", &Scope::WORDS),
+    ]
+}
+
+/// A field that holds any of these words.
+fn set(name: &'static str, help: &'static str, words: &[&str]) -> Field {
+    Field::optional::<Vec<String>>(name, help)
+        .demand("items", json!({ "type": "string", "enum": words }))
+        .demand("maxItems", LIST_ITEMS_MAX)
 }
 
 /// Why an app is suspended, or works again.

@@ -415,11 +415,17 @@ async fn what_an_app_is_like_is_changed_in_part_and_a_suspension_has_its_reason(
     assert_answer(&caller.send("PATCH", "/apps/a1", None, &json!({})).await, 200, &expected);
     let scope = caller.send("PATCH", "/apps/a1", None, &json!({"scopes": ["all"]})).await;
     assert_problem(&scope, 422, "invalid-field", "wrong: scopes[0]");
+    let both = json!({"scopes": ["epay"], "add_scopes": ["cancel"]});
+    let both = caller.send("PATCH", "/apps/a1", None, &both).await;
+    assert_problem(&both, 422, "invalid-field", "wrong: add_scopes");
+    let steps = json!({"add_scopes": ["cancel", "present"], "remove_scopes": ["epay"]});
+    let stepped = caller.send("PATCH", "/apps/a1", None, &steps).await;
+    assert_eq!(stepped.json()["scopes"], json!(["present", "cancel"]));
     let reason = json!({"reason": "chargebacks"});
     assert_eq!(caller.send("PUT", "/apps/a1/suspension", None, &reason).await.status, 200);
     let lines = log(&till).await;
     let told: Vec<_> = lines.iter().map(|line| (line.action.as_str(), line.note.as_str())).collect();
-    assert_eq!(told, [("app.change", ""), ("app.suspend", "chargebacks")]);
+    assert_eq!(told, [("app.change", ""), ("app.change", ""), ("app.suspend", "chargebacks")]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

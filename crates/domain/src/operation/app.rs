@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{OperationRefusal, RefusalKind, Subject};
 use crate::app::{AppSummary, TOKEN_LIFETIME};
-use crate::app_settings::{AppChange, AppLimits, AppLimitsChange, AppSettings};
+use crate::app_settings::{AppChange, AppLimits, AppLimitsChange, AppSettings, ScopeSteps};
 use crate::fields::{Expected, FieldError, Fields, parse_integer};
 use crate::ids::{AppId, OpenId, OrderNo, PackageVersion, PagePath, PoiId, UnionId};
 use crate::login::Player;
@@ -59,8 +59,8 @@ crate::word_enum! {
 pub enum AppCommand {
     /// Make the app.
     Create(AppSettings),
-    /// Change its settings.
-    Change(AppChange),
+    /// Change its settings, then add and take away scopes.
+    Change(AppChange, ScopeSteps),
     /// Change its rate limits.
     Limit(AppLimitsChange),
     /// Refuse its requests (`true`), or accept them again.
@@ -88,9 +88,10 @@ pub enum AppCommand {
 impl AppAction {
     /// The names of the fields that a command of this action has.
     #[must_use]
-    pub fn fields(self) -> &'static [&'static str] {
-        match self {
-            Self::Create | Self::Change => &AppSettings::NAMES,
+    pub fn fields(self) -> Vec<&'static str> {
+        let names: &[&str] = match self {
+            Self::Create => &AppSettings::NAMES,
+            Self::Change => return [&AppSettings::NAMES[..], &ScopeSteps::NAMES].concat(),
             Self::Limit => &AppLimits::NAMES,
             Self::Suspend | Self::Resume => &["reason"],
             Self::RotatePayKey | Self::RotateSecret => &[],
@@ -101,7 +102,8 @@ impl AppAction {
             Self::IssueToken => &["ttl_seconds"],
             Self::RevokeTokens => &["access_token", "all"],
             Self::IssueLoginCode => &["open_id", "union_id"],
-        }
+        };
+        names.to_vec()
     }
 }
 
@@ -114,7 +116,7 @@ impl AppCommand {
     pub fn read(action: AppAction, fields: &Fields) -> Result<Self, FieldError> {
         Ok(match action {
             AppAction::Create => Self::Create(AppSettings::default().changed(&AppChange::read(fields)?)),
-            AppAction::Change => Self::Change(AppChange::read(fields)?),
+            AppAction::Change => Self::Change(AppChange::read(fields)?, ScopeSteps::read(fields)?),
             AppAction::Limit => {
                 let change = AppLimitsChange::read(fields)?;
                 // A page may be older than a limit; any other caller names every limit that it keeps.

@@ -1,7 +1,7 @@
 //! Operators create apps, suspend them, and set their settings and limits. A change that has no effect
 //! writes no line (contract 8.5.2).
 
-use domain::app::{AppChange, AppLimitsChange, AppSettings};
+use domain::app::{AppChange, AppLimitsChange, AppSettings, ScopeSteps};
 use domain::operation::app::{AppReport, LimitsSet, NewAppSecrets, Suspension, app_taken};
 use domain::operation::unknown_app;
 use domain::rights::Apps;
@@ -57,9 +57,10 @@ impl AppUpdate {
         &self,
         connection: &mut PgConnection,
         change: &AppChange,
+        scopes: &ScopeSteps,
     ) -> Result<AppReport, OperationError> {
         let before = self.lock(connection).await?.columns;
-        let settings = before.settings.changed(change);
+        let settings = before.settings.changed(change).stepped(scopes);
         let is_new = settings != before.settings;
         let line = self.line(OperatorAction::AppChange).before(json!(before.settings)).after(json!(settings));
         if is_new {

@@ -48,7 +48,7 @@ impl AppUpdate {
     ) -> Result<AppReport, OperationError> {
         match command {
             AppCommand::Create(settings) => self.create(connection, settings).await,
-            AppCommand::Change(change) => self.change_settings(connection, change).await,
+            AppCommand::Change(change, scopes) => self.change_settings(connection, change, scopes).await,
             AppCommand::Limit(change) => self.set_limits(connection, change).await,
             AppCommand::Suspend(suspended) => self.set_suspended(connection, *suspended).await,
             AppCommand::RotatePayKey(newest) => self.rotate_pay_key(connection, *newest).await,
