@@ -33,7 +33,10 @@ async fn settings_change_together_or_alone_and_each_change_leaves_one_line() {
         language: Some(Language::Zh),
     };
     let because = operator().because(&Reason::parse("asked for by mail").unwrap());
-    till.store.carry_out(&because, &app.id, AppCommand::Change(all.clone(), ScopeSteps::default())).await.unwrap();
+    till.store
+        .carry_out(&because, &app.id, AppCommand::Change(all.clone(), ScopeSteps::default()))
+        .await
+        .unwrap();
     let detail = till.store.app_detail(&app.id).await.unwrap().unwrap();
     let summary = &detail.summary;
     assert_eq!(
@@ -133,7 +136,10 @@ async fn scopes_are_added_and_taken_away_one_by_one() {
         }
     }
     let told = refused(&["--add-scope", "epay", "--remove-scope", "epay"]);
-    assert!(told.contains("remove_scopes: expected scopes that are not in add_scopes, got \"epay\""), "{told}");
+    assert!(
+        told.contains("remove_scopes: expected scopes that are not in add_scopes, got \"epay\""),
+        "{told}"
+    );
     assert_eq!(change(&[]), json!(["present", "cancel"]), "what is refused changes nothing");
 }
 

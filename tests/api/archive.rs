@@ -45,13 +45,14 @@ impl Drop for Folder {
     }
 }
 
-/// Makes everything in the ledger older, with the hashes that it would then have.
+/// Makes everything in the ledger older, with the hashes that it would then have. Its events have left.
 pub(super) async fn age(till: &TestTill, hours: u32) {
     till.execute(&format!(
         "UPDATE ledger_entries SET at = at - interval '{hours} hours';
          SELECT rehash(wallet_no, max(seq)) FROM ledger_entries WHERE seq IS NOT NULL GROUP BY wallet_no;
          UPDATE wallets w SET chain_hash = e.chain_hash FROM ledger_entries e
-         WHERE e.wallet_no = w.wallet_no AND e.seq = w.entry_count"
+         WHERE e.wallet_no = w.wallet_no AND e.seq = w.entry_count;
+         DELETE FROM wallet_outbox; DELETE FROM events; UPDATE event_head SET removed_no = last_no"
     ))
     .await;
 }

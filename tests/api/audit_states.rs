@@ -2,8 +2,9 @@
 //! role of the servers changed without a line is found by its name.
 
 use domain::console_user::{ConsoleUserName, PasswordHash, Role};
-use domain::ids::{ApiKeyName, CreditRef, OpenId, WebUrl};
+use domain::ids::{ApiKeyName, CreditRef, OpenId, Reason, WebUrl};
 use domain::operation::app::AppCommand;
+use domain::operation::freeze::FreezeCommand;
 use domain::operation::key::ApiKeyCommand;
 use domain::operation::receiver::{NewReceiver, ReceiverCommand, ReceiverReport};
 use domain::operation::user::{NewSecondFactor, UserCommand};
@@ -13,6 +14,7 @@ use domain::secret::Secret;
 use sqlx::PgPool;
 use store::secrets::token_hash;
 
+use crate::game::Game;
 use crate::support::program::Program;
 use crate::support::{MASTER_KEY, TestApp, TestTill, committed, operator};
 
@@ -21,6 +23,7 @@ const KEY: &str = "API key against the operator log";
 const APP: &str = "app against the operator log";
 const RECEIVER: &str = "receiver against the operator log";
 const REQUEST: &str = "request against the operator log";
+const FREEZE: &str = "frozen wallet against the operator log";
 
 /// Changes that the role of the servers may make: the statement, the kind of the finding, its subject, and the beginning of
 /// its detail. `RECEIVER` is the id of the receiver.
@@ -71,8 +74,37 @@ const CHANGES: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
+/// The same of frozen wallets.
+const FREEZES: &[(&str, &str, &str, &str)] = &[
+    (
+        "UPDATE wallets SET frozen_until = NULL WHERE open_id = 'o1'",
+        FREEZE,
+        "o1",
+        "there is none; line 19 tells of one",
+    ),
+    (
+        "UPDATE wallets SET frozen_until = now() WHERE open_id = 'o1'",
+        FREEZE,
+        "o1",
+        "frozen until: line 19 tells null; there is ",
+    ),
+    (
+        "UPDATE wallets SET frozen_until = 'infinity' WHERE open_id = 'o2'",
+        FREEZE,
+        "o2",
+        "there is one; line 22 tells that it was removed",
+    ),
+    (
+        "UPDATE wallets SET frozen_until = 'infinity' WHERE open_id = 'o3'",
+        FREEZE,
+        "o3",
+        "there is one; no line tells of it",
+    ),
+];
+
 /// The tables that the changes are made to.
-const TABLES: [&str; 7] = [
+const TABLES: [&str; 8] = [
+    "wallets",
     "console_users",
     "console_recovery_codes",
     "api_keys",
@@ -105,7 +137,7 @@ async fn ask(till: &TestTill, app: &TestApp, reference: &str) {
 }
 
 /// The lines are: 1 and 2 the app and its package, 3 the viewer, 4 and 5 alice, 6 and 7 a user who is gone, 8 to 10 the keys,
-/// 11 and 12 the app again, 13 and 14 the receiver, 15 to 17 the requests.
+/// 11 and 12 the app again, 13 and 14 the receiver, 15 to 17 the requests, 18 to 23 the players, of whom o1 is frozen and o2 was.
 async fn stage() -> (TestTill, TestApp, ReceiverId) {
     let till = TestTill::start().await;
     let app = till.app("a1").await;
@@ -137,6 +169,21 @@ async fn stage() -> (TestTill, TestApp, ReceiverId) {
     ask(&till, &app, "f1").await;
     let refused = CreditRef::parse("f1").unwrap();
     assert!(till.store.refuse_change(&operator(), "a1", &refused).await.unwrap());
+    let reason = || Reason::parse("stolen account").unwrap();
+    for player in ["o1", "o2", "o3"] {
+        till.command(&app, AppCommand::AddUsers(vec![OpenId::parse(player).unwrap()])).await;
+        let freeze = FreezeCommand::Freeze { reason: reason(), until: None };
+        let ends = [freeze, FreezeCommand::Thaw { reason: None }];
+        let count = match player {
+            "o1" => 1,
+            "o2" => 2,
+            _ => 0,
+        };
+        for command in ends.into_iter().take(count) {
+            let open_id = OpenId::parse(player).unwrap();
+            till.store.freeze_wallet(&operator(), &app.id, &open_id, command).await.unwrap();
+        }
+    }
     (till, app, id)
 }
 
@@ -164,7 +211,7 @@ async fn each_change_by_the_role_of_the_servers_is_named() {
         ))
         .await;
     }
-    for (change, check, subject, detail) in CHANGES {
+    for (change, check, subject, detail) in CHANGES.iter().chain(FREEZES) {
         sqlx::raw_sql(*change).execute(&role).await.unwrap();
         let report = till.audit(None).await;
         let findings = serde_json::to_value(&report.findings).unwrap();
@@ -244,4 +291,83 @@ async fn a_rotation_of_the_master_key_is_no_difference() {
     let report = till.audit(None).await;
     let details: Vec<_> = report.findings.iter().map(|found| found.detail.as_str()).collect();
     assert_eq!(details, ["second factor sealed: line 5 tells true; there is null"]);
+}
+
+/// What the role of the servers may do to events: the statement, the subject of the finding, and its detail.
+const CHANGED_EVENTS: &[(&str, &str, &str)] = &[
+    ("DELETE FROM events WHERE last_no = 2", "events", "number 2 is missing"),
+    ("DELETE FROM events WHERE last_no = 2", "o1", "entry 2 has no event"),
+    ("DELETE FROM events WHERE last_no <= 2", "events", "numbers 1 to 2 are missing"),
+    ("DELETE FROM events WHERE last_no = 4", "events", "number 4 is missing"),
+    ("DELETE FROM events", "events", "numbers 1 to 4 are missing"),
+    ("UPDATE event_head SET last_no = 3", "events", "numbers 4 to 4 are there twice"),
+    (
+        "UPDATE events e SET keys = (SELECT keys FROM events WHERE last_no = 2) WHERE last_no = 3",
+        "event 3",
+        "exchange.succeeded: it tells of entry 2 of wallet WALLET, which is none of its own",
+    ),
+    (
+        "UPDATE events e SET keys = (SELECT keys FROM events WHERE last_no = 2) WHERE last_no = 3",
+        "o1",
+        "entry 3 has no event",
+    ),
+    ("UPDATE events SET type = 'present.succeeded' WHERE last_no = 3", "o1", "entry 3 has no event"),
+    ("UPDATE events SET app_id = 'a2' WHERE last_no = 3", "o1", "entry 3 has no event"),
+    (
+        "INSERT INTO events SELECT app_id, 5, at, count, type, '\\x01', keys FROM events WHERE last_no = 2;
+         UPDATE event_head SET last_no = 5",
+        "event 5",
+        "exchange.succeeded: it tells of entry 2 of wallet WALLET, which is none of its own",
+    ),
+    ("DELETE FROM wallet_outbox", "o1", "entry 5 has no event"),
+    (
+        "INSERT INTO wallet_outbox (app_no, row_id, type, count, keys, at) SELECT app_no, '\\x01', type, count, keys, at FROM wallet_outbox",
+        "an event without a number",
+        "exchange.succeeded: it tells of entry 5 of wallet WALLET, which is none of its own",
+    ),
+];
+
+/// Contract 8.5.10: events are compared with the ledger, and their numbers with the head.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_change_of_the_events_is_named() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    till.app("a2").await;
+    till.player(&app, "o1", 40, 100).await;
+    for number in ["b1", "b2", "b3"] {
+        pay(&till, &app, number).await;
+    }
+    till.store.number_events(None).await.unwrap();
+    pay(&till, &app, "b4").await;
+    till.assert_audit_clean().await;
+    let wallet = till.number("SELECT wallet_no FROM wallets WHERE open_id = 'o1'").await.to_string();
+    let role = servers_role(&till).await;
+    let tables = ["events", "event_head", "wallet_outbox"];
+    for table in tables {
+        till.execute(&format!(
+            "CREATE SCHEMA IF NOT EXISTS kept; CREATE TABLE kept.{table} AS TABLE {table}"
+        ))
+        .await;
+    }
+    for (change, subject, detail) in CHANGED_EVENTS {
+        sqlx::raw_sql(*change).execute(&role).await.unwrap();
+        let report = till.audit(None).await;
+        let found = report.findings.iter().any(|found| {
+            (found.subject.as_str(), found.detail.as_str())
+                == (*subject, detail.replace("WALLET", &wallet).as_str())
+        });
+        assert!(found, "{change}: {:#?}", report.findings);
+        for table in tables {
+            till.execute(&format!("TRUNCATE {table}; INSERT INTO {table} TABLE kept.{table}")).await;
+        }
+    }
+    // Events that have left for good are no difference.
+    till.execute("DELETE FROM events WHERE last_no <= 2; UPDATE event_head SET removed_no = 2").await;
+    till.assert_audit_clean().await;
+    till.execute("DELETE FROM events; UPDATE event_head SET removed_no = 4").await;
+    till.assert_audit_clean().await;
+}
+
+async fn pay(till: &TestTill, app: &TestApp, number: &str) {
+    assert_eq!(Game::new(app, "o1", number, 1).send(till).await.code(), 1);
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 use serde::Serialize;
 use time::OffsetDateTime;
 
-pub use crate::app_settings::{AppChange, AppLimits, AppLimitsChange, AppSettings, Category, Scope, ScopeSteps};
+pub use crate::app_settings::{
+    AppChange, AppLimits, AppLimitsChange, AppSettings, Category, Scope, ScopeSteps,
+};
 
 use crate::ids::{AppId, AppNo, PagePath};
 use crate::key_uses::LiveKey;

@@ -122,7 +122,9 @@ async fn a_second_account_is_no_second_person() {
     till.assert_audit_clean().await;
     // After 30 days she is a person of her own.
     till.execute(
-        "UPDATE operator_log SET at = at - interval '31 days'; UPDATE console_users SET created_at = created_at - interval '31 days'",
+        "UPDATE operator_log SET at = at - interval '31 days', state = CASE WHEN state ->> 'created_at' IS NULL THEN state
+             ELSE jsonb_set(state, '{created_at}', to_jsonb((state ->> 'created_at')::bigint - 31 * 86400000000)) END;
+         UPDATE console_users SET created_at = created_at - interval '31 days'",
     )
     .await;
     assert_eq!(mallory.post(CONFIRM, &[("ref", "r1")]).await.status, 303);
@@ -285,6 +287,16 @@ async fn a_request_is_confirmed_as_it_was_asked_for() {
         );
         refused(&bob.post(path, &[("ref", reference)]).await, &words);
         till.execute("TRUNCATE console_requests; INSERT INTO console_requests TABLE kept").await;
+    }
+    // The row of whoever asked, or confirms, is none that the log tells of.
+    let asker = name_of(&alice).await;
+    for user in [&asker, &name] {
+        till.execute(&format!("UPDATE console_users SET apps = '{{a1,a2}}' WHERE name = '{user}'")).await;
+        let words = format!(
+            "The user {user} is not what the operator log says, so somebody has changed the database; run minitill audit."
+        );
+        refused(&bob.post(CONFIRM, &[("ref", "r1")]).await, &words);
+        till.execute(&format!("UPDATE console_users SET apps = '{{}}' WHERE name = '{user}'")).await;
     }
     // A request that nobody asked for.
     till.execute(

@@ -85,6 +85,12 @@ pub enum Check {
     /// The same of a request for a second person.
     #[serde(rename = "request against the operator log")]
     RequestState,
+    /// The same of a frozen wallet.
+    #[serde(rename = "frozen wallet against the operator log")]
+    FreezeState,
+    /// A ledger entry has no event, an event tells of no entry of its own, or a number of events is missing.
+    #[serde(rename = "event against the ledger")]
+    Event,
     /// The number of rows differs from the checkpoint and the entries since.
     #[serde(rename = "number of rows")]
     Count,

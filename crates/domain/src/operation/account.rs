@@ -114,3 +114,12 @@ pub fn request_differs(reference: impl Display) -> OperationRefusal {
     );
     OperationRefusal::new(RefusalKind::NotAllowed, text)
 }
+
+/// A user is not what the operator's log tells.
+pub fn user_differs(name: impl Display) -> OperationRefusal {
+    let text = text!(
+        "the user {name} is not what the operator log says, so somebody has changed the database; run minitill audit",
+        name
+    );
+    OperationRefusal::new(RefusalKind::NotAllowed, text)
+}

@@ -14,10 +14,12 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection as _, PgConnection};
 
 use super::copy_reader::{Copied, ENTRY_COLUMNS};
+use super::events::ToldEntries;
 use super::items::ErasedItems;
 use super::log;
 use super::{
-    AppTotals, AuditError, AuditOutcome, Meter, Snapshot, archived, begin, cancels, details, items, states,
+    AppTotals, AuditError, AuditOutcome, Meter, Snapshot, archived, begin, cancels, details, events, items,
+    states,
 };
 use crate::error::{Result, StoreError};
 use crate::secrets::random_bytes;
@@ -36,6 +38,8 @@ struct Ledger {
     archived: u64,
     /// The operators' entries that the operator's log must tell of.
     told: RecordSet,
+    /// The entries that events must tell of.
+    events: ToldEntries,
 }
 
 /// What is about money besides.
@@ -51,6 +55,10 @@ struct Surroundings {
 /// Audits everything.
 pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<AuditOutcome, AuditError> {
     let empty = RecordSet::new(&random_bytes());
+    let Snapshot { first, second, nodes, meter, .. } = snapshot;
+    // The nodes have no snapshot in common, so there an event may be newer than its entry seems, or older.
+    let since = if nodes.is_empty() { events::since(second).await? } else { None };
+    let mut told_events = ToldEntries::new(empty.clone(), since);
     let mut ledger = Ledger {
         findings: Findings::default(),
         apps: BTreeMap::new(),
@@ -58,14 +66,15 @@ pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<AuditOutcome, Audit
         entries: 0,
         archived: 0,
         told: empty.clone(),
+        events: told_events.clone(),
     };
     let mut around = Surroundings::default();
-    let Snapshot { first, second, nodes, meter, .. } = snapshot;
     around.erased = items::erased(second).await?;
     let log = if nodes.is_empty() {
         let surroundings = async {
             let log = log::read(&mut *second, LogHead::START, empty, meter).await?;
             states::compare(second, &mut around.findings).await?;
+            events::read(second, &mut told_events, &mut around.findings).await?;
             read_surroundings(second, &mut around).await.map(|()| log)
         };
         let books = async {
@@ -91,6 +100,7 @@ pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<AuditOutcome, Audit
         apps.entry(app_id.clone()).or_default().changes = sums.clone();
     }
     compare_sums(&apps, &mut findings);
+    events::compare(second, (&ledger.events, &told_events), &mut findings).await?;
     if !ledger.told.is_same(&log.entries) {
         if !nodes.is_empty() {
             name_lasting(&snapshot.coordinator, &mut findings).await?;
@@ -200,6 +210,7 @@ async fn read_ledger(
             }
         };
         check.entry(&entry, stored, &mut ledger.findings);
+        ledger.events.add(check.app_id(), &entry);
         if entry.reference.starts_with(REF_MARK) {
             ledger.told.add(&log::told(&entry, &check));
         }

@@ -6,6 +6,7 @@ mod cancels;
 mod checkpoint;
 mod copy_reader;
 mod details;
+mod events;
 mod full;
 mod items;
 mod log;

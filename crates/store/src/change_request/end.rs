@@ -1,7 +1,7 @@
 //! The end of a request: another admin confirms it, or somebody refuses it.
 
 use domain::ids::CreditRef;
-use domain::operation::account::{AccountChange, request_differs};
+use domain::operation::account::{AccountChange, request_differs, user_differs};
 use domain::operation::user::UserCommand;
 use domain::operation::wallet::{own_request, unknown_request};
 use domain::operator::Operator;
@@ -140,7 +140,7 @@ async fn lock(
         if request.asked_by == operator.name() {
             return Err(own_request().into());
         }
-        require_as_told(connection, app_id, &request).await?;
+        require_as_told(connection, app_id, &request, operator.name()).await?;
         require_two_people(connection, &request.asked_by, operator.name()).await?;
         require_right(connection, &request).await?;
     }
@@ -157,26 +157,48 @@ async fn lock(
     Ok(Some(request))
 }
 
-/// Refuses a request that is not as the operator's log tells.
+/// Refuses a request that is not as the operator's log tells, and one of a user who is not.
 async fn require_as_told(
     connection: &mut PgConnection,
     app_id: &str,
     request: &ChangeRequest,
+    confirmer: &str,
 ) -> Result<(), OperationError> {
+    let subject = |kind, app_id: &str, name: &str| StateSubject {
+        kind,
+        app_id: app_id.to_owned(),
+        name: name.to_owned(),
+    };
+    let asked = subject(SubjectKind::Request, app_id, request.reference.as_str());
+    if !is_as_told(connection, &asked, request.change.subject()).await? {
+        return Err(request_differs(&request.reference).into());
+    }
+    for name in [&request.asked_by, confirmer] {
+        if !is_as_told(connection, &subject(SubjectKind::User, "", name), name).await? {
+            return Err(user_differs(name).into());
+        }
+    }
+    Ok(())
+}
+
+/// Whether what is there, or is not, is what the lines of this subject tell.
+async fn is_as_told(
+    connection: &mut PgConnection,
+    of: &StateSubject,
+    subject: &str,
+) -> Result<bool, OperationError> {
     let lines = sqlx::query!(
         "SELECT seq, operator, action, subject, after::text, state::text FROM operator_log
-         WHERE app_id = $1 AND subject = $2 AND action LIKE 'change_request.%' AND after ->> 'ref' = $3
-             AND action NOT IN ('wallet.credit', 'wallet.debit', 'wallet.cancel')
+         WHERE app_id = $1 AND subject = $2 AND action ~ '^(change_request|console_user)[.]' OR action = 'master_key.rotate'
          ORDER BY seq",
-        app_id,
-        request.change.subject(),
-        request.reference.as_str()
+        of.app_id,
+        subject
     );
     let mut told = ToldStates::default();
     for line in lines.fetch_all(&mut *connection).await.map_err(StoreError::from)? {
         told.take(&ChainedLine {
             seq: line.seq,
-            app_id,
+            app_id: &of.app_id,
             operator: &line.operator,
             action: &line.action,
             subject: &line.subject,
@@ -185,9 +207,10 @@ async fn require_as_told(
             ..ChainedLine::default()
         });
     }
-    let name = request.reference.as_str().to_owned();
-    let subject = StateSubject { kind: SubjectKind::Request, app_id: app_id.to_owned(), name };
-    let is = state_of(connection, &subject).await?.unwrap_or_default();
-    let is_as_told = told.0.get(&subject).is_some_and(|told| differences(&told.members, &is).is_empty());
-    if is_as_told { Ok(()) } else { Err(request_differs(&request.reference).into()) }
+    let is = state_of(connection, of).await?;
+    let told = told.0.get(of).filter(|told| told.is_there);
+    Ok(match (told, is) {
+        (Some(told), Some(is)) => differences(&told.members, &is).is_empty(),
+        (told, is) => told.is_none() && is.is_none(),
+    })
 }

@@ -1,4 +1,5 @@
-//! States of what operators change, as lines of the operator's log tell them: users, API keys, apps, receivers and requests.
+//! States of what operators change, as lines of the operator's log tell them: users, API keys, apps, receivers, requests
+//! and frozen wallets.
 //! A new line has the whole state of its subject, secrets as digests. The audit and each confirmation compare the newest
 //! state that was told with what is there.
 
@@ -19,6 +20,7 @@ domain::word_enum! {
         App = "app",
         Receiver = "receiver",
         Request = "request",
+        Freeze = "freeze",
     }
 }
 
@@ -76,6 +78,10 @@ macro_rules! states {
                        'asked_by', asked_by, 'asked_at', (extract(epoch FROM asked_at) * 1000000)::bigint, 'state', state,
                        'ended_by', ended_by, 'give_back_max', give_back_max)
                    FROM console_requests
+                   UNION ALL
+                   SELECT 'freeze', app_id, open_id, jsonb_build_object('frozen_until', CASE WHEN isfinite(frozen_until)
+                       THEN (extract(epoch FROM frozen_until) * 1000000)::bigint END)
+                   FROM players WHERE frozen_until IS NOT NULL
                ) s WHERE "# + $rest
             $(, $parameter)*
         )
@@ -146,6 +152,7 @@ pub(crate) fn subject_of(
         | Action::ReceiverResume
         | Action::ReceiverRemove
         | Action::ReceiverRotateSecret => of(SubjectKind::Receiver, app_id, subject),
+        Action::WalletFreeze | Action::WalletThaw => of(SubjectKind::Freeze, app_id, subject),
         Action::ChangeRequestAsk | Action::ChangeRequestConfirm | Action::ChangeRequestRefuse => {
             of(SubjectKind::Request, app_id, after?.get("ref")?.as_str()?)
         }
@@ -181,7 +188,8 @@ impl ToldStates {
         let Some(subject) = subject_of(action, line.app_id, line.subject, after.as_ref()) else { return };
         let told = self.0.entry(subject).or_default();
         told.seq = line.seq;
-        told.is_there = !matches!(action, Action::ConsoleUserRemove | Action::ReceiverRemove);
+        told.is_there =
+            !matches!(action, Action::ConsoleUserRemove | Action::ReceiverRemove | Action::WalletThaw);
         match parsed(line.state).and_then(object) {
             Some(state) => told.members = state,
             None => take_former(action, line, after.and_then(object).unwrap_or_default(), &mut told.members),
@@ -239,6 +247,10 @@ fn take_former(
             members.remove("secret");
         }
         _ => {}
+    }
+    // The end of a freeze is told as a text there.
+    for other in ["frozen", "until"].iter().filter(|_| action == Action::WalletFreeze) {
+        after.remove(*other);
     }
     // Numbers of keys and of refs, and states that a server changes too, are no members.
     for other in ["generation", "ref"] {
