@@ -59,17 +59,8 @@ pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<AuditOutcome, Audit
     // The nodes have no snapshot in common, so there an event may be newer than its entry seems, or older.
     let since = if nodes.is_empty() { events::since(second).await? } else { None };
     let mut told_events = ToldEntries::new(empty.clone(), since);
-    let mut ledger = Ledger {
-        findings: Findings::default(),
-        apps: BTreeMap::new(),
-        wallets: 0,
-        entries: 0,
-        archived: 0,
-        told: empty.clone(),
-        events: told_events.clone(),
-    };
-    let mut around = Surroundings::default();
-    around.erased = items::erased(second).await?;
+    let mut ledger = Ledger::new(empty.clone(), told_events.clone());
+    let mut around = Surroundings { erased: items::erased(second).await?, ..Surroundings::default() };
     let log = if nodes.is_empty() {
         let surroundings = async {
             let log = log::read(&mut *second, LogHead::START, empty, meter).await?;
@@ -223,6 +214,18 @@ async fn read_ledger(
 }
 
 impl Ledger {
+    fn new(told: RecordSet, events: ToldEntries) -> Self {
+        Self {
+            findings: Findings::default(),
+            apps: BTreeMap::new(),
+            wallets: 0,
+            entries: 0,
+            archived: 0,
+            told,
+            events,
+        }
+    }
+
     fn end(&mut self, check: Option<WalletCheck>) {
         let Some(check) = check else { return };
         let app = check.app_id().to_owned();
