@@ -4,11 +4,12 @@
 //! for much leaves the others room (operators' contract 9.5.6). A search that no index bounds needs a turn besides: it takes
 //! a core of the database for as long as it runs, and payments need one too.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, HttpBody as _};
 use axum::response::Response;
-use futures_util::StreamExt as _;
+use futures_util::{StreamExt as _, stream};
 use guarded_fetch::bulkhead::{Bulkhead, Permit};
 use tokio::time::{sleep, timeout};
 
@@ -20,8 +21,8 @@ const SEARCHES: u32 = 2;
 /// The places. A request waits for one as long as for a database session.
 #[derive(Debug)]
 pub struct Places {
-    all: Bulkhead,
-    searches: Bulkhead,
+    all: Arc<Bulkhead>,
+    searches: Arc<Bulkhead>,
     wait: Duration,
     statement_timeout: Duration,
 }
@@ -35,6 +36,8 @@ pub struct AllTaken;
 #[derive(Debug)]
 pub struct OperatorPlace {
     permit: Option<Permit>,
+    places: Arc<Bulkhead>,
+    holder: String,
     statement_timeout: Duration,
 }
 
@@ -43,8 +46,8 @@ impl Places {
     #[must_use]
     pub fn new(sessions: u32, database: &config::Database) -> Self {
         Self {
-            all: Bulkhead::new(sessions, sessions.div_ceil(2)),
-            searches: Bulkhead::new(SEARCHES, 1),
+            all: Arc::new(Bulkhead::halved(sessions)),
+            searches: Arc::new(Bulkhead::halved(SEARCHES)),
             wait: database.acquire_timeout,
             statement_timeout: database.statement_timeout,
         }
@@ -77,9 +80,20 @@ impl Places {
         Ok(found)
     }
 
-    async fn take_of(&self, places: &Bulkhead, holder: &str) -> Result<OperatorPlace, AllTaken> {
+    /// How many wait for a place, and for the turn of a search, each with its word in metrics.
+    #[must_use]
+    pub fn waiting(&self) -> [(&'static str, u64); 2] {
+        [("operator", self.all.waiting()), ("search", self.searches.waiting())]
+    }
+
+    async fn take_of(&self, places: &Arc<Bulkhead>, holder: &str) -> Result<OperatorPlace, AllTaken> {
         let permit = timeout(self.wait, places.acquire(holder, 1)).await.map_err(|_| AllTaken)?;
-        Ok(OperatorPlace { permit: Some(permit), statement_timeout: self.statement_timeout })
+        Ok(OperatorPlace {
+            permit: Some(permit),
+            places: Arc::clone(places),
+            holder: holder.to_owned(),
+            statement_timeout: self.statement_timeout,
+        })
     }
 }
 
@@ -89,18 +103,26 @@ impl OperatorPlace {
         self.permit = None;
     }
 
-    /// Gives the place back once the answer needs the database no more. An answer that is made while it is sent keeps it.
+    /// Gives the place back. An answer that is made while it is sent takes one for each of its pieces, so a slow reader holds
+    /// none.
     #[must_use]
     pub fn with(self, response: Response) -> Response {
+        let (places, holder) = (Arc::clone(&self.places), self.holder.clone());
+        let statement_timeout = self.statement_timeout;
+        self.give_back();
         if response.body().size_hint().exact().is_some() {
-            self.give_back();
             return response;
         }
         response.map(|body| {
-            let mut place = Some(self);
-            let end = futures_util::stream::once(async move { place.take().map(OperatorPlace::give_back) });
-            let parts = body.into_data_stream();
-            Body::from_stream(parts.map(Some).chain(end.map(|_| None)).filter_map(async |part| part))
+            let pieces = (body.into_data_stream(), places, holder);
+            Body::from_stream(stream::unfold(pieces, move |(mut pieces, places, holder)| async move {
+                let permit = Some(places.acquire(&holder, 1).await);
+                let place = Self { permit, places, holder, statement_timeout };
+                let piece = pieces.next().await?;
+                let (places, holder) = (Arc::clone(&place.places), place.holder.clone());
+                place.give_back();
+                Some((piece, (pieces, places, holder)))
+            }))
         })
     }
 }
@@ -127,8 +149,8 @@ mod tests {
 
     fn places(sessions: u32) -> Places {
         let (wait, statement_timeout) = (Duration::from_millis(20), Duration::from_secs(3));
-        let searches = Bulkhead::new(SEARCHES, 1);
-        Places { all: Bulkhead::new(sessions, sessions.div_ceil(2)), searches, wait, statement_timeout }
+        let (all, searches) = (Arc::new(Bulkhead::halved(sessions)), Arc::new(Bulkhead::halved(SEARCHES)));
+        Places { all, searches, wait, statement_timeout }
     }
 
     /// Also one whose client has hung up: the database searches on.
@@ -165,17 +187,33 @@ mod tests {
         while places.take("key").await.map(OperatorPlace::give_back).is_err() {}
     }
 
+    /// Rule: a reader who takes no more holds no place; each piece is made in one.
     #[tokio::test]
-    async fn an_answer_that_is_made_while_it_is_sent_keeps_its_place() {
+    async fn an_answer_that_is_made_while_it_is_sent_takes_a_place_for_each_piece() {
         let places = places(2);
-        let whole = places.take("key").await.unwrap().with(Response::new(Body::from("whole")));
-        let place = places.take("key").await.unwrap();
-        let parts = futures_util::stream::iter([Ok::<_, std::io::Error>(Bytes::from("a")), Ok("b".into())]);
-        let made = place.with(Response::new(Body::from_stream(parts)));
-        assert_eq!(places.take("key").await.unwrap_err(), AllTaken);
-        let bytes = axum::body::to_bytes(made.into_body(), 9).await.unwrap();
-        assert_eq!(bytes, "ab");
+        let pieces = stream::iter([Ok::<_, std::io::Error>(Bytes::from("a")), Ok("b".into())]);
+        let made = Response::new(Body::from_stream(pieces));
+        let mut made = places.take("key").await.unwrap().with(made).into_body().into_data_stream();
+        let held = places.take("key").await.unwrap();
+        assert!(timeout(Duration::from_millis(20), made.next()).await.is_err(), "it waits for a place");
+        held.give_back();
+        assert_eq!(made.next().await.unwrap().unwrap(), "a");
         places.take("key").await.unwrap().give_back();
+        assert_eq!(made.next().await.unwrap().unwrap(), "b");
+        assert!(made.next().await.is_none());
+        places.take("key").await.unwrap().give_back();
+        let whole = places.take("key").await.unwrap().with(Response::new(Body::from("whole")));
         assert_eq!(axum::body::to_bytes(whole.into_body(), 9).await.unwrap(), "whole");
+    }
+
+    /// A client that hangs up while a piece is made keeps the place, as any other does.
+    #[tokio::test]
+    async fn a_piece_that_is_given_up_keeps_its_place_until_its_statement_ends() {
+        let places = places(2);
+        let endless = Response::new(Body::from_stream(stream::pending::<Result<Bytes, std::io::Error>>()));
+        let mut made = places.take("key").await.unwrap().with(endless).into_body().into_data_stream();
+        assert!(timeout(Duration::from_millis(20), made.next()).await.is_err());
+        drop(made);
+        assert_eq!(places.take("key").await.unwrap_err(), AllTaken);
     }
 }

@@ -12,6 +12,7 @@ use domain::ids::AppId;
 use domain::period::{Period, TimeZone};
 use domain::text::Text;
 use futures_util::{Stream, TryStreamExt as _};
+use guarded_fetch::bulkhead::{AskedBack, Permit};
 use store::secrets::random_token;
 use store::{BillColumn, ComparisonQuery};
 use tokio::io::AsyncWriteExt as _;
@@ -74,24 +75,34 @@ pub(super) enum NotKept<E> {
     /// The disk, or its folder for temporary files, has no room.
     #[error("no temporary file in {}: {}", std::env::temp_dir().display(), .0)]
     Disk(#[from] io::Error),
+    /// It came slowly, and others waited for its place.
+    #[error("the file came slowly, and others waited for its place")]
+    AskedBack,
     /// It did not come.
     #[error("the file did not come")]
     Broken(E),
 }
 
 /// Keeps a file as it comes, in a temporary file without a name: it is gone when it is closed, however this process ends.
-pub(super) async fn keep<E>(data: impl Stream<Item = Result<Bytes, E>> + Unpin) -> Result<File, NotKept<E>> {
-    keep_in(&std::env::temp_dir(), FILE_BYTES_MAX, data).await
+/// It ends when the file comes slowly while others wait for its place.
+pub(super) async fn keep<E>(
+    permit: &mut Permit,
+    data: impl Stream<Item = Result<Bytes, E>> + Unpin,
+) -> Result<File, NotKept<E>> {
+    keep_in(&std::env::temp_dir(), FILE_BYTES_MAX, permit, data).await
 }
 
 async fn keep_in<E>(
     folder: &Path,
     bytes_max: usize,
+    permit: &mut Permit,
     mut data: impl Stream<Item = Result<Bytes, E>> + Unpin,
 ) -> Result<File, NotKept<E>> {
     let mut file = tokio::fs::File::from_std(nameless(folder)?);
     let mut bytes = 0;
-    while let Some(piece) = data.try_next().await.map_err(NotKept::Broken)? {
+    loop {
+        let piece = permit.wait_for(data.try_next()).await.map_err(|AskedBack| NotKept::AskedBack)?;
+        let Some(piece) = piece.map_err(NotKept::Broken)? else { break };
         bytes += piece.len();
         if bytes > bytes_max {
             return Err(NotKept::TooLarge);
@@ -122,6 +133,7 @@ mod tests {
     use std::io::Read as _;
 
     use futures_util::stream;
+    use guarded_fetch::bulkhead::Bulkhead;
 
     use super::*;
 
@@ -131,14 +143,15 @@ mod tests {
         fs::create_dir(&folder).unwrap();
         let pieces =
             || stream::iter([b"biz_no\n", b"order1\n"].map(|piece| Ok::<_, ()>(Bytes::from_static(piece))));
+        let mut permit = Bulkhead::new(1, 1).try_acquire("app").unwrap();
         let mut text = String::new();
-        keep_in(&folder, 14, pieces()).await.unwrap().read_to_string(&mut text).unwrap();
+        keep_in(&folder, 14, &mut permit, pieces()).await.unwrap().read_to_string(&mut text).unwrap();
         assert_eq!(text, "biz_no\norder1\n");
-        assert!(matches!(keep_in(&folder, 13, pieces()).await, Err(NotKept::TooLarge)));
+        assert!(matches!(keep_in(&folder, 13, &mut permit, pieces()).await, Err(NotKept::TooLarge)));
         let broken = stream::iter([Ok(Bytes::from_static(b"biz_no\n")), Err(7)]);
-        assert!(matches!(keep_in(&folder, 14, broken).await, Err(NotKept::Broken(7))));
+        assert!(matches!(keep_in(&folder, 14, &mut permit, broken).await, Err(NotKept::Broken(7))));
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
         fs::remove_dir(&folder).unwrap();
-        assert!(matches!(keep_in(&folder, 14, pieces()).await, Err(NotKept::Disk(_))));
+        assert!(matches!(keep_in(&folder, 14, &mut permit, pieces()).await, Err(NotKept::Disk(_))));
     }
 }

@@ -1,32 +1,44 @@
 //! Permits of what reads much of a ledger: statements, bills and comparisons.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use domain::ids::AppId;
+use guarded_fetch::bulkhead::{Bulkhead, Permit};
+use tokio::time::timeout;
 
 use crate::error::{Result, StoreError};
 
 /// Statements, bills and comparisons that a process makes at the same time, of each so many. Each reads much of the ledger
 /// of an app.
-const AT_ONCE: usize = 2;
+const AT_ONCE: u32 = 2;
 
-/// The permits of the statements that a process makes, of its bills, or of its comparisons. A bill lasts as long as its
-/// reader takes, and a file to be compared may come slowly: neither must keep others from closing a period.
+/// The permits of the statements that a process makes, of its bills, or of its comparisons. An app has half of them. A bill
+/// lasts as long as its reader takes, and a file to be compared may come slowly: neither must keep others from closing a
+/// period.
 #[derive(Debug, Clone)]
-pub(crate) struct Permits(Arc<Semaphore>);
-
-impl Default for Permits {
-    fn default() -> Self {
-        Self(Arc::new(Semaphore::new(AT_ONCE)))
-    }
+pub(crate) struct Permits {
+    places: Arc<Bulkhead>,
+    wait: Duration,
 }
 
 impl Permits {
-    /// A permit for one of them.
+    /// Permits for which a caller waits so long.
+    pub(crate) fn new(wait: Duration) -> Self {
+        Self { places: Arc::new(Bulkhead::halved(AT_ONCE)), wait }
+    }
+
+    /// A permit for one of this app.
     ///
     /// # Errors
-    /// `Overloaded` while too many are being made.
-    pub(crate) fn take(&self) -> Result<OwnedSemaphorePermit> {
-        self.0.clone().try_acquire_owned().map_err(|_| StoreError::Overloaded)
+    /// `Overloaded` when none becomes free in time.
+    pub(crate) async fn take(&self, app_id: &AppId) -> Result<Permit> {
+        let permit = timeout(self.wait, self.places.acquire(app_id.as_str(), 1)).await;
+        permit.map_err(|_| StoreError::Overloaded)
+    }
+
+    /// How many wait for one.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.places.waiting()
     }
 }

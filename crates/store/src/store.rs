@@ -183,9 +183,9 @@ impl Store {
             api_keys_sought: Arc::new(LookUpCache::lasting(Duration::ZERO)),
             shipment_counts: Arc::new(LookUpCache::lasting(SHIPMENTS_COUNTED_FOR)),
             events: Arc::default(),
-            statements: Permits::default(),
-            bills: Permits::default(),
-            comparisons: Permits::default(),
+            statements: Permits::new(patience),
+            bills: Permits::new(patience),
+            comparisons: Permits::new(patience),
             settings: Arc::new(settings),
         })
     }
@@ -224,6 +224,13 @@ impl Store {
             idle: u32::try_from(self.public_pool.num_idle()).unwrap_or(u32::MAX),
             size_max: self.settings.connections,
         }
+    }
+
+    /// How many wait to make a statement, a bill or a comparison, each with its word in metrics.
+    #[must_use]
+    pub fn waiting_for_books(&self) -> [(&'static str, u64); 3] {
+        let words = [("statement", &self.statements), ("bill", &self.bills), ("comparison", &self.comparisons)];
+        words.map(|(word, permits)| (word, permits.waiting()))
     }
 
     /// Closes the pools. The writers' sessions end with the last clone of the store.

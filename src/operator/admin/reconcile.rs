@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use domain::fields::FieldError;
 use serde_json::json;
-use store::{BillColumn, Comparison, ReconcileError};
+use store::{BillColumn, Comparison, ReconcileError, StoreError};
 
 use super::books::{BooksQuery, asked_with};
 use super::call::Call;
@@ -81,12 +81,13 @@ async fn post(state: &AppState, call: &Call) -> Result<Comparison, Problem> {
     if announced.is_some_and(|bytes| bytes > FILE_BYTES_MAX) {
         return Err(too_large(FILE_BYTES_MAX).into());
     }
-    let permit = state.store.comparison_permit()?;
-    let file = keep(Box::pin(at_a_pace(body, announced, time))).await;
+    let mut permit = state.store.comparison_permit(&compared.app_id).await?;
+    let file = keep(&mut permit, Box::pin(at_a_pace(body, announced, time))).await;
     let file = file.map_err(|error| match error {
-        NotKept::TooLarge => too_large(FILE_BYTES_MAX),
-        NotKept::Broken(error) => broken(&error, time),
-        NotKept::Disk(_) => no_room(error.to_string()),
+        NotKept::TooLarge => Problem::from(too_large(FILE_BYTES_MAX)),
+        NotKept::AskedBack => StoreError::Overloaded.into(),
+        NotKept::Broken(error) => broken(&error, time).into(),
+        NotKept::Disk(_) => no_room(error.to_string()).into(),
     })?;
     state.store.comparison(permit, compared, file).await.map_err(|error| match error {
         ReconcileError::Operation(error) => error.into(),

@@ -116,7 +116,7 @@ impl ConsoleError {
     pub(super) const COMPARING: Self = Self::new(
         StatusCode::SERVICE_UNAVAILABLE,
         "Too busy",
-        "Two other files are being compared at the moment.",
+        "Other files are being compared at the moment.",
         "Wait a minute and send the file again.",
     );
     /// The user is in no group of the settings.

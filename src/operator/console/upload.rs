@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use domain::fields::{FieldError, FieldErrorKind, Fields};
 use domain::text;
 use domain::text::Text;
+use guarded_fetch::bulkhead::Permit;
 use multer::{Constraints, Error, Field, Multipart, SizeLimit};
 
 use super::error::ConsoleError;
@@ -81,18 +82,19 @@ impl FromRequest<AppState> for Upload {
 }
 
 impl FilePart {
-    /// Keeps the file, or tells what is wrong with its field.
-    pub(super) async fn keep(self) -> Result<Result<File, FieldError>, ConsoleError> {
+    /// Keeps the file while this permit is not asked back, or tells what is wrong with its field.
+    pub(super) async fn keep(self, permit: &mut Permit) -> Result<Result<File, FieldError>, ConsoleError> {
         let Self { field, is_too_large, time } = self;
         let larger = || wrong(text!("a file of at most {max} MiB", max = FILE_BYTES_MAX / (1024 * 1024)));
         if is_too_large {
             return Ok(Err(larger()));
         }
-        match keep(Box::pin(field)).await {
+        match keep(permit, Box::pin(field)).await {
             // A browser sends an empty file where none was chosen.
             Ok(file) if file.metadata().is_ok_and(|of| of.len() == 0) => Ok(Err(missing())),
             Ok(file) => Ok(Ok(file)),
             Err(NotKept::TooLarge | NotKept::Broken(Error::StreamSizeExceeded { .. })) => Ok(Err(larger())),
+            Err(NotKept::AskedBack) => Err(ConsoleError::COMPARING),
             Err(NotKept::Broken(error)) => Err(unreadable(&error, time)),
             Err(error @ NotKept::Disk(_)) => Err(no_room(error.to_string()).into()),
         }

@@ -10,6 +10,7 @@ use domain::moment::{plain, rfc3339};
 use domain::operation::unknown_app;
 use domain::period::TimeSpan;
 use futures_util::TryStreamExt as _;
+use guarded_fetch::bulkhead::{AskedBack, Permit};
 use sqlx::PgConnection;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
@@ -91,14 +92,14 @@ impl Store {
     /// sums.
     ///
     /// # Errors
-    /// `Overloaded` while this process makes others.
+    /// `Overloaded` while this process makes another of the app, or two of others, and their readers are quick.
     pub async fn bill(
         &self,
         app_id: &AppId,
         span: TimeSpan,
         reader: CsvReader,
     ) -> Result<Bill, OperationError> {
-        let permit = self.bills.take()?;
+        let mut permit = self.bills.take(app_id).await?;
         let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
         let app_no = app_no.fetch_optional(&self.pool).await?;
         let app_no = app_no.ok_or_else(|| unknown_app(app_id))?;
@@ -106,8 +107,9 @@ impl Store {
         let (out, pieces) = mpsc::channel(1);
         // A reader who hangs up does not end the work of the database, so the permit must last as long.
         tokio::spawn(async move {
-            let _permit = permit;
-            let end = write_bill(connection, app_no, span, reader, &out).await;
+            let end = write_bill(connection, app_no, span, reader, (&out, &mut permit)).await;
+            // A reader who was too slow takes the end slowly too.
+            drop(permit);
             // Nobody needs the end when the reader has gone.
             if let Some(end) = end.transpose() {
                 let _ = out.send(end.map(BillPiece::End)).await;
@@ -117,13 +119,14 @@ impl Store {
     }
 }
 
-/// Gives the lines of a bill to its reader. `None`: the reader has gone.
+/// Gives the lines of a bill to its reader. `None`: the reader has gone. It fails when the reader is slow and others wait for
+/// the permit.
 async fn write_bill(
     mut connection: PgConnection,
     app_no: i32,
     TimeSpan { since, until }: TimeSpan,
     reader: CsvReader,
-    out: &Sender<Result<BillPiece, StoreError>>,
+    (out, permit): (&Sender<Result<BillPiece, StoreError>>, &mut Permit),
 ) -> Result<Option<BillSums>, StoreError> {
     let mut lines = sqlx::query!(
         r#"SELECT at AS "at!", open_id, seq AS "seq!", kind AS "kind!", biz_no, ref,
@@ -142,8 +145,10 @@ async fn write_bill(
         // The writer passes on what it keeps when that is full, but for a byte or two.
         if csv.get_ref().len() >= PIECE_BYTES / 2 {
             let full = std::mem::replace(&mut csv, writer(""));
-            if out.send(Ok(BillPiece::Lines(bytes(full)?))).await.is_err() {
-                return Ok(None);
+            let taken = permit.wait_for(out.send(Ok(BillPiece::Lines(bytes(full)?)))).await;
+            match taken.map_err(|AskedBack| too_slow())? {
+                Ok(()) => {}
+                Err(_gone) => return Ok(None),
             }
         }
         let at = match reader {
@@ -164,8 +169,12 @@ async fn write_bill(
     let BillSums { entries, free_change, charge_change } = sums;
     csv.serialize(("sum", "", entries, "", "", "", free_change, charge_change, "", "", "", ""))
         .map_err(|error| unwritten(&error))?;
-    let last = out.send(Ok(BillPiece::Lines(bytes(csv)?))).await;
-    Ok(last.is_ok().then_some(sums))
+    let last = permit.wait_for(out.send(Ok(BillPiece::Lines(bytes(csv)?)))).await;
+    Ok(last.map_err(|AskedBack| too_slow())?.is_ok().then_some(sums))
+}
+
+fn too_slow() -> StoreError {
+    StoreError::Unavailable("the reader of a bill was slow, and others waited for its place".to_owned())
 }
 
 /// A writer of the next piece, behind what stands before its first line.

@@ -4,8 +4,8 @@ use std::fs::File;
 
 use domain::ids::AppId;
 use domain::period::TimeSpan;
+use guarded_fetch::bulkhead::Permit;
 use serde::Serialize;
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::bill::BillColumn;
 use super::reconcile::{Difference, MatchKind, ReconcileError};
@@ -67,19 +67,13 @@ pub struct ComparisonQuery {
     pub members_max: u16,
 }
 
-/// The right to take a file and compare it.
-#[derive(Debug)]
-pub struct ComparisonPermit(
-    #[expect(dead_code, reason = "it is given back when it is dropped")] OwnedSemaphorePermit,
-);
-
 impl Store {
-    /// A permit to take a file and compare it.
+    /// A permit to take a file of this app and compare it.
     ///
     /// # Errors
-    /// `Overloaded` while this process takes others.
-    pub fn comparison_permit(&self) -> Result<ComparisonPermit, StoreError> {
-        self.comparisons.take().map(ComparisonPermit)
+    /// `Overloaded` while this process takes another of the app, or two of others.
+    pub async fn comparison_permit(&self, app_id: &AppId) -> Result<Permit, StoreError> {
+        self.comparisons.take(app_id).await
     }
 
     /// Compares an app with an open file, from the beginning of the file. It reads the whole ledger of the app, its
@@ -89,7 +83,7 @@ impl Store {
     /// There is no such app, or the file is not acceptable.
     pub async fn comparison(
         &self,
-        permit: ComparisonPermit,
+        permit: Permit,
         compared: ComparisonQuery,
         file: File,
     ) -> Result<Comparison, ReconcileError> {

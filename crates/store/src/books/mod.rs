@@ -8,7 +8,7 @@ mod statement;
 mod their_file;
 
 pub use bill::{Bill, BillColumn, BillPiece, BillSums};
-pub use comparison::{Comparison, ComparisonPermit, ComparisonQuery, OneSided};
+pub use comparison::{Comparison, ComparisonQuery, OneSided};
 pub use reconcile::{Difference, ReconcileError, Reconciled};
 pub use statement::{Credits, Flows, Statement};
 pub use their_file::{FileFault, FileRefusal, TheirFile};

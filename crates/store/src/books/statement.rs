@@ -89,14 +89,14 @@ impl Store {
     /// The statement of a period that is closed. It reads the whole ledger of the app, its archives too.
     ///
     /// # Errors
-    /// `Overloaded` while this process makes others.
+    /// `Overloaded` while this process makes another of the app, or two of others.
     pub async fn period_statement(
         &self,
         app_id: &AppId,
         period: Period,
         zone: &TimeZone,
     ) -> Result<Statement, OperationError> {
-        let permit = self.statements.take()?;
+        let permit = self.statements.take(app_id).await?;
         let (store, app_id, zone) = (self.clone(), app_id.clone(), zone.clone());
         // A caller who hangs up does not end the work of the database, so the permit must last as long.
         let task = tokio::spawn(async move {

@@ -156,8 +156,8 @@ async fn find(
     let compared = compared(app.clone(), period, &zone(), map.collect(), MEMBERS_MAX);
     let busy =
         |error| if matches!(error, StoreError::Overloaded) { ConsoleError::COMPARING } else { error.into() };
-    let permit = request.state.store.comparison_permit().map_err(busy)?;
-    let file = match file.keep().await? {
+    let mut permit = request.state.store.comparison_permit(app).await.map_err(busy)?;
+    let file = match file.keep(&mut permit).await? {
         Ok(file) => file,
         Err(wrong) => return Ok(Err(wrong)),
     };
