@@ -19,6 +19,7 @@
 mod job;
 pub(crate) mod service_manager;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -85,9 +86,10 @@ impl Jobs {
         let mut tasks = job::start(&JOBS, state, &state.clock, state.metrics.jobs());
         tasks.spawn(service_manager::keep_alive());
         let (store, sender) = (state.store.clone(), state.notifier.clone());
+        let places = Arc::clone(&state.receiver_places);
         let (settings, counters) = (state.config.notify.clone(), state.metrics.notify().clone());
         let head = state.event_heads.clone();
-        let notifying = tokio::spawn(notify::run(store, sender, settings, counters, head, stopped));
+        let notifying = tokio::spawn(notify::run(store, sender, places, settings, counters, head, stopped));
         Self { tasks, notifying }
     }
 

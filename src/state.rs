@@ -46,6 +46,10 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 const LARGE_PIECES_MAX: usize = 64;
 /// How many sandbox apps use the database for faults and shipments at once: a few of the sessions that payments need too.
 const SANDBOX_TURNS: u32 = 2;
+/// Receivers that one instance sends to at once.
+const RECEIVERS: u32 = 256;
+/// Answers that come late at once: a few of the connections that players need too.
+const LATE_ANSWERS: u32 = 256;
 /// How many redirects a fetch follows (contract 5.3.8): a short link, its long form and https. A longer
 /// chain is most likely a loop.
 pub(crate) const REDIRECTS_MAX: usize = 3;
@@ -75,6 +79,8 @@ pub struct Shared {
     pub fetcher: Fetcher,
     /// Sends notifications.
     pub notifier: NotificationSender,
+    /// Places for receivers to which notifications are sent.
+    pub receiver_places: Arc<Bulkhead>,
     /// The number of the newest event, told whenever it changes.
     pub event_heads: watch::Sender<i64>,
     /// Memory for the bytes of uploads by file, in KiB. Fetched ones are counted by the fetcher.
@@ -95,6 +101,8 @@ pub struct Shared {
     pub wrong_signatures: WrongSignatures,
     /// Turns of sandbox apps at their test worlds, one for each app at a time.
     pub sandbox_turns: Bulkhead,
+    /// Places for answers that come late because a sandbox app has asked for it.
+    pub late_answers: Bulkhead,
     /// Places for the requests of API keys and console users.
     pub operator_places: Places,
     /// New events for all held polls of the feed.
@@ -156,7 +164,10 @@ impl AppState {
             diagnoses: Diagnoses::default(),
             operator_diagnoses: Diagnoses::default(),
             wrong_signatures: WrongSignatures::default(),
-            sandbox_turns: Bulkhead::new(SANDBOX_TURNS, 1),
+            sandbox_turns: Bulkhead::halved(SANDBOX_TURNS),
+            // An app has five receivers at most, which is less than its half.
+            receiver_places: Arc::new(Bulkhead::halved(RECEIVERS)),
+            late_answers: Bulkhead::halved(LATE_ANSWERS),
             operator_places: Places::new(store.operator_connections(), &config.database),
             feed: FeedWatch::default(),
             refusal_log: RefusalLog::default(),

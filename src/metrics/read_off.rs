@@ -30,6 +30,8 @@ pub struct Gauges {
     pub fetches: u64,
     /// Bytes that uploads hold, and may hold.
     pub upload_memory: (u64, u64),
+    /// What waits for places that are shared in turns, by the kind of place.
+    pub waiting: Vec<(&'static str, u64)>,
     /// Whether the disk has room for new pictures.
     pub takes_uploads: bool,
     /// Instances that share the rate limits.
@@ -103,11 +105,22 @@ impl Gauges {
             labelled("minitill_database_pool_connections", "Connections of the pool, by state.", "state");
         set(&by_state.with_label_values(&["idle"]), pool.idle.into());
         set(&by_state.with_label_values(&["used"]), pool.size.saturating_sub(pool.idle).into());
+        self.count_waiting(&registry);
         let build = labelled("minitill_build_info", "1, with the version of the program.", "version");
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         let cpu = Counter::new("process_cpu_seconds_total", "Processor time that the process has used.");
         register(&registry, cpu).inc_by(cpu_seconds());
         registry.gather()
+    }
+
+    /// What waits, by the kind of place.
+    fn count_waiting(&self, registry: &Registry) {
+        let help = "What waits for a place that is shared in turns, by kind.";
+        let by_kind = IntGaugeVec::new(Opts::new("minitill_waiting_for_place", help), &["kind"]);
+        let by_kind = register(registry, by_kind);
+        for (kind, count) in &self.waiting {
+            set(&by_kind.with_label_values(&[kind]), *count);
+        }
     }
 
     /// Times and ages.

@@ -12,8 +12,9 @@ use domain::event::RETRY_AFTER_MAX;
 use domain::sandbox::{FaultKind, FaultTarget};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
+use guarded_fetch::bulkhead::Permit;
 use store::{LeasedReceiver, NotTaken};
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::journal::{Journal, NOTED_EVERY};
@@ -22,8 +23,12 @@ use super::queue::{Queue, Ready, TOLD_AT_ONCE};
 use super::sender::{Recipient, Tried};
 use super::{SendingContext, TICK};
 
-/// How often the lease is renewed.
+/// How often the lease is renewed, and how often while the last tries end.
 const RENEWED_EVERY: Duration = Duration::from_secs(2);
+const RENEWED_AT_END_EVERY: Duration = Duration::from_secs(5);
+/// How long a receiver keeps its place while others wait, and how many tries it may have under way then.
+const TURN: Duration = Duration::from_secs(1);
+const TRIES_IN_TURN: usize = 4;
 /// The lease ends after so long without anything to send.
 const IDLE_FOR: Duration = Duration::from_secs(5);
 /// The most events that wait for another try at a receiver that is away, and at one that takes others. While there are as
@@ -41,10 +46,20 @@ const END_PATIENCE: Duration = Duration::from_secs(3);
 
 type Sending = Pin<Box<dyn Future<Output = (Ready, Tried)> + Send>>;
 
+/// What a sending takes up.
+enum Held {
+    /// A place, in which it sends.
+    Place(Permit),
+    /// The right to end its tries after it has given the place to others.
+    Tries { _permits: OwnedSemaphorePermit },
+}
+
 /// The sending to one receiver.
 pub(super) struct Delivery {
     shared: Arc<SendingContext>,
     lease: [u8; 16],
+    held: Held,
+    held_since: Instant,
     recipient: Arc<Recipient>,
     head: watch::Receiver<i64>,
     stop: watch::Receiver<bool>,
@@ -63,7 +78,7 @@ pub(super) struct Delivery {
 impl Delivery {
     pub(super) fn new(
         shared: Arc<SendingContext>,
-        lease: [u8; 16],
+        (lease, place): ([u8; 16], Permit),
         receiver: LeasedReceiver,
         head: watch::Receiver<i64>,
         stop: watch::Receiver<bool>,
@@ -77,6 +92,8 @@ impl Delivery {
             pace: Pace::new(shared.settings.per_second_max, newest, now),
             recipient: Arc::new(shared.sender.recipient(receiver)),
             lease,
+            held: Held::Place(place),
+            held_since: now,
             shared,
             head,
             stop,
@@ -93,7 +110,10 @@ impl Delivery {
     /// Sends until nothing is left, the lease is lost or the server stops.
     pub(super) async fn run(mut self) {
         while !self.is_over && !*self.stop.borrow() {
-            let worked = self.work().await;
+            let worked = match self.held {
+                Held::Place(_) => self.work().await,
+                Held::Tries { .. } => self.end_tries().await,
+            };
             if let Err(error) = worked {
                 tracing::debug!(%error, "a receiver waits for the database");
                 self.pause(Instant::now() + Duration::from_secs(1)).await;
@@ -141,6 +161,9 @@ impl Delivery {
             self.is_over = true;
             return Ok(());
         }
+        if (is_idle || now >= self.held_since + TURN) && self.give_up_place() {
+            return Ok(());
+        }
         if !is_idle || self.is_away() && !self.recipient.receiver.is_away {
             self.active_at = now;
         } else if now >= self.active_at + IDLE_FOR {
@@ -149,6 +172,34 @@ impl Delivery {
         }
         let until = if is_behind { now } else { (now + NOTED_EVERY).min(self.queue.due_at.max(now + TICK)) };
         self.pause(until).await;
+        Ok(())
+    }
+
+    /// Gives the place up if others wait for it and there is room for its tries under way. Nothing more is begun then. What
+    /// was not tried is read again at the next turn of the receiver.
+    fn give_up_place(&mut self) -> bool {
+        let Held::Place(place) = &mut self.held else { return false };
+        let tries = u32::try_from(self.sending.len()).unwrap_or(u32::MAX);
+        let room = Arc::clone(&self.shared.without_place).try_acquire_many_owned(tries);
+        let Some(permits) = room.ok().filter(|_| place.is_asked_back()) else { return false };
+        self.held = Held::Tries { _permits: permits };
+        self.queue.let_go();
+        true
+    }
+
+    /// One turn without a place: waits for tries under way, and writes what became of them.
+    async fn end_tries(&mut self) -> store::Result<()> {
+        let now = Instant::now();
+        if now >= self.renewed_at + RENEWED_AT_END_EVERY {
+            self.renew().await?;
+        }
+        if self.journal.is_due(false, now) {
+            self.write_note(false).await?;
+        }
+        self.is_over |= self.sending.is_empty();
+        if !self.is_over {
+            self.pause(now + NOTED_EVERY).await;
+        }
         Ok(())
     }
 
@@ -247,7 +298,10 @@ impl Delivery {
     fn start(&mut self) {
         let now = Instant::now();
         self.pace.count(*self.head.borrow(), now);
-        while self.sending.len() < self.shared.settings.parallel_max.get() && self.pace.allows() {
+        let parallel_max = self.shared.settings.parallel_max.get();
+        let others_wait = self.shared.places.waiting() > 0;
+        let tries_max = if others_wait { parallel_max.min(TRIES_IN_TURN) } else { parallel_max };
+        while self.sending.len() < tries_max && self.pace.allows() {
             let Some(ready) = self.next_ready(now) else { break };
             self.pace.take();
             if ready.tries.is_none() {

@@ -16,9 +16,10 @@ mod trial;
 use std::sync::Arc;
 use std::time::Duration;
 
+use guarded_fetch::bulkhead::{Bulkhead, Permit};
 use store::Store;
 use store::secrets::random_bytes;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, sleep_until};
 
@@ -38,29 +39,34 @@ const IDLE_TICK: Duration = Duration::from_secs(1);
 const RECENT: Duration = Duration::from_secs(10);
 /// How often events of any age are looked for.
 const ALL_EVERY: Duration = Duration::from_secs(5);
-/// Receivers that one instance sends to at once.
-const RECEIVERS_MAX: usize = 256;
+/// Tries that end without a place of their receiver.
+const TRIES_WITHOUT_PLACE_MAX: usize = 4_096;
 
 /// What sending shares.
 #[derive(Clone)]
 struct SendingContext {
     store: Store,
     sender: NotificationSender,
+    places: Arc<Bulkhead>,
+    /// Tries under way whose receivers have given their places to others.
+    without_place: Arc<Semaphore>,
     settings: config::Notify,
     metrics: NotifyMetrics,
 }
 
-/// Sends notifications until `stop`, and tells `head` the number of the newest event. At the end it waits for the tries
-/// under way.
+/// Sends notifications until `stop`, and tells `head` the number of the newest event. Each receiver has one of `places`
+/// meanwhile. At the end it waits for the tries under way.
 pub async fn run(
     store: Store,
     sender: NotificationSender,
+    places: Arc<Bulkhead>,
     settings: config::Notify,
     metrics: NotifyMetrics,
     head: watch::Sender<i64>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let shared = Arc::new(SendingContext { store, sender, settings, metrics });
+    let without_place = Arc::new(Semaphore::new(TRIES_WITHOUT_PLACE_MAX));
+    let shared = Arc::new(SendingContext { store, sender, places, without_place, settings, metrics });
     let mut deliveries: JoinSet<()> = JoinSet::new();
     let mut idle = tokio::time::interval(IDLE_TICK);
     idle.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -69,16 +75,17 @@ pub async fn run(
         let now = Instant::now();
         let next = now + TICK;
         let within = (now < all_at).then_some(RECENT);
-        let outcome = turn(&shared, &head, within, deliveries.len()).await;
+        let outcome = turn(&shared, &head, within).await;
         let was_away = outcome.is_err();
         if !was_away && within.is_none() {
             all_at = now + ALL_EVERY;
         }
         match outcome {
             Ok((lease, leased)) => {
-                for receiver in leased {
+                for (receiver, place) in leased {
                     let (shared, head) = (Arc::clone(&shared), head.subscribe());
-                    deliveries.spawn(Delivery::new(shared, lease, receiver, head, stop.clone()).run());
+                    deliveries
+                        .spawn(Delivery::new(shared, (lease, place), receiver, head, stop.clone()).run());
                 }
             }
             Err(error) => tracing::debug!(%error, "notifications wait for the database"),
@@ -100,22 +107,28 @@ pub async fn run(
     while deliveries.join_next().await.is_some() {}
 }
 
-/// Gives numbers to events, tells their head, and leases receivers. Each time the lease is another one: so a task of this
+/// Gives numbers to events, tells their head, leases receivers, and tells how many wait for their places. Each time the lease is another one: so a task of this
 /// server that has lost its lease notices it, even if this server has the new one.
 async fn turn(
     shared: &SendingContext,
     head: &watch::Sender<i64>,
     within: Option<Duration>,
-    deliveries: usize,
-) -> store::Result<([u8; 16], Vec<store::LeasedReceiver>)> {
-    let store = &shared.store;
+) -> store::Result<([u8; 16], Vec<(store::LeasedReceiver, Permit)>)> {
+    let SendingContext { store, places, .. } = shared;
     if store.has_unnumbered_events(within).await? {
         store.number_events(within).await?;
     }
     let last_no = store.event_head().await?.last_no;
     head.send_if_modified(|known| std::mem::replace(known, last_no) != last_no);
-    let free = u32::try_from(RECEIVERS_MAX.saturating_sub(deliveries)).unwrap_or_default();
+    let free = places.permits_max().saturating_sub(places.in_use());
     let lease = random_bytes();
-    let leased = if free == 0 { Vec::new() } else { store.lease_receivers(&lease, free).await? };
-    Ok((lease, leased))
+    let (leased, waiting) =
+        store.lease_receivers(&lease, usize::try_from(free).unwrap_or(usize::MAX)).await?;
+    places.wait_elsewhere(waiting);
+    // No app has as many receivers as it may have places, so all get one.
+    let placed = leased.into_iter().filter_map(|receiver| {
+        let place = places.try_acquire(receiver.app_id.as_str())?;
+        Some((receiver, place))
+    });
+    Ok((lease, placed.collect()))
 }

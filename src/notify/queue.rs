@@ -195,6 +195,11 @@ impl Queue {
         Ok(())
     }
 
+    /// Lets go of what was not begun, which keeps its place in the feed.
+    pub(super) fn let_go(&mut self) {
+        (self.keys, self.ready) = Default::default();
+    }
+
     /// The next event.
     pub(super) fn next(&mut self) -> Option<Ready> {
         self.ready.pop_front()

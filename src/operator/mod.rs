@@ -147,6 +147,14 @@ async fn read_off(state: &AppState) -> Gauges {
         database_probe,
         fetches: state.fetcher.under_way(),
         upload_memory: (state.upload_memory.in_use() * 1024, state.upload_memory.permits_max() * 1024),
+        waiting: [
+            ("receiver", state.receiver_places.waiting()),
+            ("late_answer", state.late_answers.waiting()),
+        ]
+        .into_iter()
+        .chain(state.store.waiting_for_books())
+        .chain(state.operator_places.waiting())
+        .collect(),
         instances: state.rate_limits.shares(),
         audits: audits.unwrap_or_default(),
         takes_uploads: state.disk_space.shortage(state.clock.monotonic()).await.is_none(),

@@ -13,10 +13,11 @@ use domain::ids::BizNo;
 use domain::sandbox::{DELAY_MAX, Fault, FaultKind, FaultState, FaultTarget, SandboxApp, TIMES_MAX};
 use domain::text;
 use guarded_fetch::bulkhead::Permit;
+use http_server::Peer;
 use schemars::JsonSchema;
 use serde::Serialize;
 use store::StoreError;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::auth;
 use super::describe::{credentials, wrong_value};
@@ -132,7 +133,12 @@ pub(super) enum Spoilt {
 
 /// Waits as the fault says that happens to the next answer of this endpoint to a sandbox app. Tells what becomes of the
 /// answer.
-pub(super) async fn spoil(state: &AppState, app: &SandboxApp, endpoint: Endpoint) -> Spoilt {
+pub(super) async fn spoil(
+    state: &AppState,
+    app: &SandboxApp,
+    endpoint: Endpoint,
+    peer: Option<&Peer>,
+) -> Spoilt {
     let fault = due_fault(state, app, FaultTarget::Answers(endpoint)).await;
     match fault {
         Some((FaultKind::Lost, _)) => Spoilt::Lost,
@@ -141,10 +147,32 @@ pub(super) async fn spoil(state: &AppState, app: &SandboxApp, endpoint: Endpoint
             Spoilt::Refused(Refusal::unavailable(text, "a fault of the sandbox"))
         }
         Some((_, delay)) => {
-            tokio::time::sleep(delay).await;
+            let late = be_late(state, app, delay);
+            match peer {
+                None => late.await,
+                Some(peer) => tokio::select! {
+                    () = late => {}
+                    () = peer.closed() => {}
+                },
+            }
             Spoilt::Whole
         }
         None => Spoilt::Whole,
+    }
+}
+
+/// Waits for the delay of a late answer in a place of the app. It ends early where no place becomes free within a second, and
+/// where others wait for the place (contract 15.2.7).
+async fn be_late(state: &AppState, app: &SandboxApp, delay: Duration) {
+    let late = sleep(delay);
+    tokio::pin!(late);
+    let place = tokio::select! {
+        place = timeout(PATIENCE, state.late_answers.acquire(app.id().as_str(), 1)) => place,
+        () = &mut late => return,
+    };
+    if let Ok(mut place) = place {
+        // Asked back or not: then the answer comes.
+        let _ = place.wait_for(late).await;
     }
 }
 

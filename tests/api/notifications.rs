@@ -13,7 +13,9 @@ mod secrets;
 mod servers;
 mod standard;
 mod tries;
+mod turns;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use domain::app::Scope;
@@ -23,6 +25,7 @@ use domain::operation::receiver::{AddedReceiver, NewReceiver, ReceiverCommand, R
 use domain::operation::wallet::{Credit, Debit, GiveBack};
 use domain::receiver::{ReceiverFormat, ReceiverId};
 use domain::wallet::Amount;
+use guarded_fetch::bulkhead::Bulkhead;
 use minitill::config::Config;
 use minitill::notify;
 use serde_json::json;
@@ -48,11 +51,16 @@ pub(crate) struct Sending(watch::Sender<bool>);
 
 impl Sending {
     pub(crate) fn of(till: &TestTill) -> Self {
+        Self::in_places(till, Arc::clone(&till.till.receiver_places))
+    }
+
+    /// The same with other places.
+    fn in_places(till: &TestTill, places: Arc<Bulkhead>) -> Self {
         let (stop, stopped) = watch::channel(false);
         let state = till.till.clone();
         let (settings, metrics) = (state.config.notify.clone(), state.metrics.notify().clone());
         let (sender, head) = (state.notifier.clone(), state.event_heads.clone());
-        tokio::spawn(notify::run(till.store.clone(), sender, settings, metrics, head, stopped));
+        tokio::spawn(notify::run(till.store.clone(), sender, places, settings, metrics, head, stopped));
         Self(stop)
     }
 }

@@ -4,6 +4,7 @@ use domain::app::Scope;
 use domain::ids::{BizNo, CreditRef};
 use domain::operation::wallet::GiveBack;
 use domain::wallet::Amount;
+use minitill::config::Config;
 use serde_json::{Value, json};
 
 use crate::admin::{Caller, assert_answer, assert_problem};
@@ -21,7 +22,12 @@ const ARCHIVE: &str = "
 
 /// A till with the sales of two days. In Shanghai it is 00:30 on the 21st when it is 16:30 on the 20th in UTC.
 pub(crate) async fn till() -> (TestTill, TestApp) {
-    let till = TestTill::start().await;
+    till_with(|_| {}).await
+}
+
+/// The same with other settings.
+pub(crate) async fn till_with(change: impl FnOnce(&mut Config)) -> (TestTill, TestApp) {
+    let till = TestTill::start_with(change).await;
     let app = till.app_like("a1", AppKind { scopes: &Scope::ALL, ..AppKind::default() }).await;
     let other = till.app("a2").await;
     till.player(&app, "o1", 100, 1000).await;

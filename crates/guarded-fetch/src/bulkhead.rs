@@ -354,16 +354,17 @@ mod tests {
         let mut held = ["a", "a", "b"].map(|holder| bulkhead.try_acquire(holder));
         assert!(bulkhead.try_acquire("b").is_none(), "all are taken");
         let mut asked = || held.each_mut().map(|one| one.as_mut().is_some_and(Permit::is_asked_back));
-        let wait = async |holder: &'static str| {
+        let wait = |holder: &'static str| {
             let bulkhead = Arc::clone(&bulkhead);
-            let waiting = tokio::spawn(async move { bulkhead.acquire(holder, 1).await });
-            tokio::task::yield_now().await;
-            waiting
+            tokio::spawn(async move { bulkhead.acquire(holder, 1).await })
         };
+        let begun = tokio::task::yield_now;
         assert_eq!(asked(), [false, false, false]);
-        let own = wait("a").await;
+        let own = wait("a");
+        begun().await;
         assert_eq!((bulkhead.waiting(), asked()), (1, [true, false, false]), "it has half of the places");
-        let (first, second) = (wait("c").await, wait("d").await);
+        let (first, second) = (wait("c"), wait("d"));
+        begun().await;
         assert_eq!((bulkhead.waiting(), asked()), (3, [true, true, false]), "the first serves two of them");
         // Whoever gives up waiting needs none back.
         second.abort();

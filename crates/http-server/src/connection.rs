@@ -22,7 +22,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::Handler;
 use crate::limits::ServerLimits;
-use crate::progress::{Phase, SharedProgress};
+use crate::progress::{Peer, Phase, SharedProgress};
 use crate::socket::{Socket, Stream};
 use crate::tls::TlsIdentity;
 use crate::tracked_tcp::TrackedTcp;
@@ -62,6 +62,7 @@ pub(super) async fn run(
     let service = service_fn(|mut request: hyper::Request<Incoming>| {
         progress.lock().request_begins(request.body().size_hint().exact(), Instant::now());
         request.extensions_mut().insert(ConnectInfo(peer));
+        request.extensions_mut().insert(Peer::new(progress.clone()));
         let response = handler.clone().call(request.map(Body::new));
         let progress = progress.clone();
         async move {

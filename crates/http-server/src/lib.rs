@@ -47,6 +47,7 @@ pub use accept::{Drained, OpenConnections, listen};
 pub use connection_slots::{AddressCounts, counted_as};
 pub use limits::ServerLimits;
 pub use process::{hide_memory, raise_open_files_limit, runtime};
+pub use progress::Peer;
 pub use tls::{TlsError, TlsIdentity};
 
 use accept::AcceptLoop;
@@ -74,7 +75,7 @@ impl<S> Handler for S where
 /// drains.
 ///
 /// With `tls`, every connection is TLS. Each request has the address of its peer among its
-/// extensions, as `ConnectInfo<SocketAddr>`.
+/// extensions, as `ConnectInfo<SocketAddr>`, and a [`Peer`] that tells when the client has gone.
 ///
 /// A drain accepts the connections of the backlog, closes the listener, and answers every request
 /// whose first byte has arrived. The last response of a connection has `Connection: close`. Idle

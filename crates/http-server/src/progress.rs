@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::framing::Framing;
 use crate::limits::ServerLimits;
@@ -15,6 +15,9 @@ const FRESH_GRACE: Duration = Duration::from_millis(250);
 /// The part of a response that the peer must accept within the write time-out. So a peer that reads a
 /// few bytes now and then does not hold a connection for ever.
 const PACE_BYTES: usize = 256 * 1024;
+
+/// How often a handler that asks for the peer looks at it.
+const PEER_LOOKED_AT_EVERY: Duration = Duration::from_millis(250);
 
 /// The longest lingering close.
 const LINGER_TIME_MAX: Duration = Duration::from_secs(10);
@@ -55,6 +58,17 @@ pub(super) struct ConnectionProgress {
     last_discarded: Instant,
     draining_since: Option<Instant>,
     unread_bytes: u64,
+    peer: PeerState,
+}
+
+/// What is known of the peer's own end while the router works.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum PeerState {
+    /// Nobody asks.
+    #[default]
+    Unwatched,
+    Open,
+    Closed,
 }
 
 impl ConnectionProgress {
@@ -70,6 +84,22 @@ impl ConnectionProgress {
             last_discarded: now,
             draining_since: None,
             unread_bytes: 0,
+            peer: PeerState::Unwatched,
+        }
+    }
+
+    /// Whether the peer was seen to close its side. From the first question on it is looked for.
+    fn has_peer_closed(&mut self) -> bool {
+        if self.peer == PeerState::Unwatched {
+            self.peer = PeerState::Open;
+        }
+        self.peer == PeerState::Closed
+    }
+
+    /// Looks whether the peer has closed its side, if somebody asks.
+    pub(super) fn look_at_peer(&mut self, is_closed: impl FnOnce() -> bool) {
+        if self.peer == PeerState::Open && is_closed() {
+            self.peer = PeerState::Closed;
         }
     }
 
@@ -227,6 +257,25 @@ impl ConnectionProgress {
 /// A shared handle to the [`ConnectionProgress`] of one connection.
 #[derive(Clone, Debug)]
 pub(super) struct SharedProgress(Arc<Mutex<ConnectionProgress>>);
+
+/// Tells a handler when the client has gone. Each request has one among its extensions.
+#[derive(Clone, Debug)]
+pub struct Peer(SharedProgress);
+
+impl Peer {
+    pub(super) fn new(progress: SharedProgress) -> Self {
+        Self(progress)
+    }
+
+    /// Waits until the peer has closed its side of the connection, or has reset it. TCP does not tell a client that has gone
+    /// from one that sends nothing more and still reads. So a response is still to be sent. The handler must wait for this in
+    /// the task that called it.
+    pub async fn closed(&self) {
+        while !self.0.lock().has_peer_closed() {
+            sleep(PEER_LOOKED_AT_EVERY).await;
+        }
+    }
+}
 
 impl SharedProgress {
     pub(super) fn new(now: Instant) -> Self {

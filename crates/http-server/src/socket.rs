@@ -149,6 +149,8 @@ impl AsyncWrite for Socket {
         }
         // hyper reads nothing while the router works, but it flushes whenever it is woken.
         this.note_unread_bytes();
+        let tcp = this.stream.tcp();
+        this.progress.lock().look_at_peer(|| tcp.is_closed_by_peer(context));
         flushed
     }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
-use axum::extract::ConnectInfo;
+use axum::extract::{ConnectInfo, Extension};
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::progress::SharedProgress;
+use crate::progress::{Peer, SharedProgress};
 use crate::socket::Socket;
 use crate::tracked_tcp::TrackedTcp;
 use crate::{Drained, OpenConnections, ServerLimits, serve};
@@ -141,6 +141,13 @@ fn router(opened: watch::Receiver<bool>, enter: watch::Sender<u32>) -> Router {
         .route("/never", get(|| async { std::future::pending::<&str>().await }))
         .route("/large", get(|| async { vec![b'a'; LARGE_BYTES] }))
         .route("/peer", get(|ConnectInfo(peer): ConnectInfo<SocketAddr>| async move { peer.to_string() }))
+        .route(
+            "/until-closed",
+            get(|Extension(peer): Extension<Peer>| async move {
+                peer.closed().await;
+                "closed"
+            }),
+        )
         .route("/panic", get(|| async { panic!("on purpose") as &str }))
         .route("/refuse", post(|| async { (StatusCode::PAYLOAD_TOO_LARGE, "refused") }))
         .route(
@@ -328,6 +335,24 @@ async fn a_client_that_closes_its_write_side_gets_its_answer() {
     sleep(Duration::from_millis(50)).await;
     server.gate.send(true).unwrap();
     assert!(read_until_closed(&mut client).await.ends_with("gated"));
+}
+
+/// Rule: a handler learns that the peer has closed its side, also behind bytes that nobody has read. It may still answer.
+#[tokio::test]
+async fn a_handler_learns_that_its_peer_has_closed() {
+    let server = TestServer::open(patient()).await;
+    let get = b"GET /until-closed HTTP/1.1\r\n\r\n";
+    let mut client = server.connect().await;
+    client.write_all(get).await.unwrap();
+    let mut answer = [0; 1];
+    assert!(timeout(SHORT, client.read_exact(&mut answer)).await.is_err(), "it is there");
+    client.shutdown().await.unwrap();
+    assert!(read_until_closed(&mut client).await.ends_with("closed"));
+    let mut gone = server.connect().await;
+    gone.write_all(&[get, GET].concat()).await.unwrap();
+    until_open(&server.open, 1).await;
+    drop(gone);
+    until_open(&server.open, 0).await;
 }
 
 #[tokio::test]

@@ -4,10 +4,10 @@
 //! happen here, where the bytes enter and leave the process.
 
 use std::io::{self, IoSlice};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
@@ -31,6 +31,12 @@ impl TrackedTcp {
     /// Bytes that have arrived and are unread; 0 if the kernel does not report them.
     pub(super) fn bytes_in_kernel(&self) -> u64 {
         rustix::io::ioctl_fionread(&self.stream).unwrap_or(0)
+    }
+
+    /// Whether the peer has closed its side or the connection, whatever waits to be read.
+    pub(super) fn is_closed_by_peer(&self, context: &mut Context<'_>) -> bool {
+        let ready = pin!(self.stream.ready(Interest::READABLE)).poll(context);
+        matches!(ready, Poll::Ready(Ok(ready)) if ready.is_read_closed())
     }
 
     /// Whether the last TLS record was read in part only.

@@ -69,8 +69,8 @@ pub use app::{AppDetail, AppKey, AppWithKeys, COUNTED_MAX, Package};
 pub use archive::{Archive, ArchiveError, ArchiveProgress, VerifiedArchive};
 pub use audit::{AppTotals, AuditError, AuditOptions, AuditProgress, AuditReport};
 pub use books::{
-    Bill, BillColumn, BillPiece, BillSums, Comparison, ComparisonQuery, Credits,
-    Difference, FileFault, FileRefusal, Flows, OneSided, ReconcileError, Reconciled, Statement, TheirFile,
+    Bill, BillColumn, BillPiece, BillSums, Comparison, ComparisonQuery, Credits, Difference, FileFault,
+    FileRefusal, Flows, OneSided, ReconcileError, Reconciled, Statement, TheirFile,
 };
 pub use change_request::{ChangeRequest, RequestState, RequestedChange};
 pub use console_user::{ConsoleSession, ConsoleUser, NewSession, SessionUser, SignInAttempt};

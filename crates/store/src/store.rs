@@ -229,7 +229,8 @@ impl Store {
     /// How many wait to make a statement, a bill or a comparison, each with its word in metrics.
     #[must_use]
     pub fn waiting_for_books(&self) -> [(&'static str, u64); 3] {
-        let words = [("statement", &self.statements), ("bill", &self.bills), ("comparison", &self.comparisons)];
+        let words =
+            [("statement", &self.statements), ("bill", &self.bills), ("comparison", &self.comparisons)];
         words.map(|(word, permits)| (word, permits.waiting()))
     }
 

@@ -14,6 +14,7 @@ use axum::response::{IntoResponse as _, Response};
 use domain::app::App;
 use domain::sandbox::SandboxApp;
 use futures_util::FutureExt as _;
+use http_server::Peer;
 use telemetry::traces::{Answered, Trace, TraceParent};
 use tokio::time::Instant;
 use tower::{Layer, Service};
@@ -112,6 +113,8 @@ struct BegunRequest {
     started: Instant,
     trace: Option<Trace>,
     span: Span,
+    /// Of a sandbox app's late answer.
+    peer: Option<Peer>,
 }
 
 impl Answering {
@@ -139,7 +142,8 @@ impl Answering {
             client = client.map(tracing::field::display),
             app_id = tracing::field::Empty
         );
-        BegunRequest { method: request.method().clone(), request_id, unknown_path, started, trace, span }
+        let (method, peer) = (request.method().clone(), request.extensions().get::<Peer>().cloned());
+        BegunRequest { request_id, method, unknown_path, started, trace, span, peer }
     }
 
     /// Puts a refusal into the envelope of its endpoint; what is no refusal passes.
@@ -179,7 +183,7 @@ impl Answering {
             tracer.end(trace, answered);
         }
         match app {
-            Some((app, route)) => spoilt(state, app, route, response).await,
+            Some((app, route)) => spoilt(state, app, route, (response, begun.peer.as_ref())).await,
             None => response,
         }
     }
@@ -214,9 +218,14 @@ fn caught(panic: &(dyn std::any::Any + Send)) -> Response {
 
 /// The answer after the fault that a sandbox app asked for, if one happens to it. Log and metrics tell of the answer
 /// before it.
-async fn spoilt(state: &AppState, app: &App, route: &Route, response: Response) -> Response {
+async fn spoilt(
+    state: &AppState,
+    app: &App,
+    route: &Route,
+    (response, peer): (Response, Option<&Peer>),
+) -> Response {
     let Some(app) = SandboxApp::of(app).filter(|_| route.endpoint.has_faults()) else { return response };
-    match sandbox::spoil(state, &app, route.endpoint).await {
+    match sandbox::spoil(state, &app, route.endpoint, peer).await {
         Spoilt::Whole => response,
         Spoilt::Lost => sandbox::lost(),
         Spoilt::Refused(refusal) => rendered(refusal, route.envelope),

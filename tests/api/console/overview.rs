@@ -26,6 +26,7 @@ async fn the_overview_tells_what_was_answered_and_how_things_stand() {
         first.body
     );
     let reading = minitill::metrics::Gauges {
+        waiting: Vec::new(),
         receivers: store::ReceiverCounts::default(),
         connections: 0,
         connections_refused: 0,

@@ -59,12 +59,15 @@ async fn a_lost_lease_writes_nothing() {
     let event = all_events(&till).await.pop().unwrap();
     let (store, first, second) = (&till.store, [1; 16], [2; 16]);
     let before: OffsetDateTime = sqlx::query_scalar("SELECT now()").fetch_one(&till.sql).await.unwrap();
-    let [leased] = store.lease_receivers(&first, 9).await.unwrap().try_into().unwrap();
+    let (mut leased, waiting) = store.lease_receivers(&first, 9).await.unwrap();
+    let leased = leased.pop().unwrap();
+    assert_eq!(waiting, 0);
     let lasts = "SELECT leased_until - now() <= interval '10 s' AND leased_until - $1 >= interval '10 s' FROM receivers";
     assert!(sqlx::query_scalar::<_, bool>(lasts).bind(before).fetch_one(&till.sql).await.unwrap());
-    assert!(store.lease_receivers(&second, 9).await.unwrap().is_empty(), "it is taken");
+    assert!(store.lease_receivers(&second, 9).await.unwrap().0.is_empty(), "it is taken");
     till.execute("UPDATE receivers SET leased_until = now()").await;
-    assert_eq!(store.lease_receivers(&second, 9).await.unwrap().len(), 1);
+    assert_eq!(store.lease_receivers(&second, 0).await.unwrap().1, 1, "one waits");
+    assert_eq!(store.lease_receivers(&second, 9).await.unwrap().0.len(), 1);
     let note = || TriesNote {
         through_no: event.no,
         taken: 1,

@@ -1,6 +1,7 @@
 //! `POST /admin/v1/reports/reconcile` (contract 13.5.7 to 13.5.10).
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use domain::console_user::Role;
 use domain::rights::{Apps, Rights};
@@ -206,7 +207,7 @@ async fn another_app_and_another_role_are_refused() {
 
 /// Rule 13.5.10: a file is 256 MiB at most, and a process takes two of them at the same time.
 #[tokio::test(flavor = "multi_thread")]
-async fn large_files_and_more_than_two_files_are_refused() {
+async fn large_files_are_refused_and_slow_ones_give_up_their_place() {
     let (till, ..) = till().await;
     let books = Books::of(&till).await;
     let announced = |bytes: u32| {
@@ -225,7 +226,7 @@ async fn large_files_and_more_than_two_files_are_refused() {
     };
     let larger = answer(send(&announced(256 * 1024 * 1024 + 1)).await).await;
     assert_problem(&larger, 413, "content-too-large", "body: expected at most 268435456 bytes");
-    // Two that are on their way: the server has asked for their bodies.
+    // One that is on its way: the server has asked for its body. It comes slowly, so the next one of the app has its place.
     let begun = async |bytes: u32| {
         let request = announced(bytes).replacen("\r\n", "\r\nexpect: 100-continue\r\n", 1);
         let (mut stream, mut answer) = (send(&request).await, [0; 25]);
@@ -233,15 +234,27 @@ async fn large_files_and_more_than_two_files_are_refused() {
         assert_eq!(&answer, b"HTTP/1.1 100 Continue\r\n\r\n");
         stream
     };
-    let (mut first, mut second) = (begun(10).await, begun(256 * 1024 * 1024).await);
+    let mut quick = begun(10).await;
+    quick.write_all(b"biz_no\nz1\n").await.unwrap();
+    assert_eq!(answer(quick).await.json()["only_there_count"], 1);
+    let slow = begun(10).await;
+    assert_eq!(books.compare("app_id=a1", "biz_no\n").await.status, 200);
+    let detail = "the database is away or too busy; nothing is known to be done";
+    assert_problem(&answer(slow).await, 503, "unavailable", detail);
+}
+
+/// Rule 13.5.10: a second file of an app waits, and is refused when the first one takes long. Statements have permits of their
+/// own.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_file_of_an_app_is_refused() {
+    let till = TestTill::start_with(|config| config.database.acquire_timeout = Duration::from_secs(3)).await;
+    let apps = [till.app("a1").await, till.app("a2").await];
+    let books = Books::of(&till).await;
+    let _permit = till.store.comparison_permit(&apps[0].id).await.unwrap();
     let refused = books.compare("app_id=a1", "biz_no\n").await;
     let detail = "the database is away or too busy; nothing is known to be done";
     assert_problem(&refused, 503, "unavailable", detail);
     assert_eq!(refused.header("retry-after"), Some("1"));
-    // They have permits of their own.
+    assert_eq!(books.compare("app_id=a2", "biz_no\n").await.status, 200);
     assert_eq!(books.caller.get("/reports/statement?app_id=a1&month=2026-03").await.status, 200);
-    first.write_all(b"biz_no\nz1\n").await.unwrap();
-    assert_eq!(answer(first).await.json()["only_there_count"], 1);
-    assert_eq!(books.compare("app_id=a1", "biz_no\n").await.status, 200);
-    second.shutdown().await.unwrap();
 }

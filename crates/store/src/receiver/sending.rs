@@ -18,6 +18,8 @@ use crate::store::Store;
 
 /// How long a lease lasts unless it is renewed.
 const LEASED_FOR_SECONDS: f64 = 10.0;
+/// How many receivers are counted that wait for an instance.
+const WAITING_COUNTED_MAX: i64 = 1_000;
 
 /// A receiver to which this instance may send.
 #[derive(Debug, Clone)]
@@ -104,25 +106,47 @@ pub struct TriesNote {
 }
 
 impl Store {
-    /// The receivers that have something to be sent, and to which no other instance sends, `limit` at most. They are
-    /// leased to this instance. One that is away gets no event for the first time while it has just failed.
-    pub async fn lease_receivers(&self, lease: &[u8; 16], limit: u32) -> Result<Vec<LeasedReceiver>> {
+    /// Leases receivers that have something to be sent, and to which no other instance sends, `limit` at most: first whoever
+    /// was served longest ago. Beside them comes how many more there are, 1,000 at most. One that is away gets no event for
+    /// the first time while it has just failed.
+    pub async fn lease_receivers(
+        &self,
+        lease: &[u8; 16],
+        limit: usize,
+    ) -> Result<(Vec<LeasedReceiver>, u32)> {
+        let mut due = sqlx::query!(
+            "SELECT app_id, receiver_id FROM receivers c
+             WHERE paused_at IS NULL AND (leased_until IS NULL OR leased_until < now()) AND (
+                 (EXISTS (SELECT 1 FROM events e WHERE e.app_id = c.app_id AND e.last_no > c.through_no)
+                     AND (failing_since < now() - interval '1 minute'
+                         AND last_failed_at > now() - interval '30 seconds') IS NOT TRUE)
+                 OR EXISTS (
+                     SELECT 1 FROM deliveries d WHERE d.app_id = c.app_id AND d.receiver_id = c.receiver_id
+                         AND d.state = 'waiting' AND d.next_at <= now()))
+             ORDER BY served_until NULLS FIRST LIMIT $1",
+            i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(WAITING_COUNTED_MAX)
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        let waiting = due.split_off(limit.min(due.len())).len();
+        let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
+        if due.is_empty() {
+            return Ok((Vec::new(), waiting));
+        }
+        let (apps, ids): (Vec<_>, Vec<_>) = due.into_iter().map(|row| (row.app_id, row.receiver_id)).unzip();
         let leased = sqlx::query!(
-            "UPDATE receivers r SET lease = $1, leased_until = now() + make_interval(secs => $2)
+            "UPDATE receivers SET lease = $1, leased_until = now() + make_interval(secs => $2)
              WHERE (app_id, receiver_id) IN (
-                 SELECT app_id, receiver_id FROM receivers c
-                 WHERE paused_at IS NULL AND (leased_until IS NULL OR leased_until < now()) AND (
-                     (EXISTS (SELECT 1 FROM events e WHERE e.app_id = c.app_id AND e.last_no > c.through_no)
-                         AND (failing_since < now() - interval '1 minute'
-                             AND last_failed_at > now() - interval '30 seconds') IS NOT TRUE)
-                     OR EXISTS (
-                         SELECT 1 FROM deliveries d WHERE d.app_id = c.app_id AND d.receiver_id = c.receiver_id
-                             AND d.state = 'waiting' AND d.next_at <= now()))
-                 ORDER BY leased_until NULLS FIRST LIMIT $3 FOR UPDATE SKIP LOCKED)
+                 SELECT c.app_id, c.receiver_id
+                 FROM receivers c JOIN unnest($3::text[], $4::text[]) AS due (app_id, receiver_id)
+                     ON c.app_id = due.app_id AND c.receiver_id = due.receiver_id
+                 WHERE c.paused_at IS NULL AND (c.leased_until IS NULL OR c.leased_until < now())
+                 FOR UPDATE OF c SKIP LOCKED)
              RETURNING app_id, receiver_id",
             lease.as_slice(),
             LEASED_FOR_SECONDS,
-            i64::from(limit)
+            &apps,
+            &ids
         );
         let leased = leased.fetch_all(&self.pool).await?;
         let mut receivers = Vec::new();
@@ -131,7 +155,7 @@ impl Store {
             let id = ReceiverId::parse(&row.receiver_id).map_err(damaged)?;
             receivers.extend(self.leased_receiver(lease, &app_id, &id).await?);
         }
-        Ok(receivers)
+        Ok((receivers, waiting))
     }
 
     /// Renews the lease of a receiver, and reads how the receiver is now. `None` when it is paused or gone, or another
@@ -159,7 +183,7 @@ impl Store {
     /// Ends the lease of a receiver, so that any instance may take it.
     pub async fn end_lease(&self, lease: &[u8; 16], app_id: &AppId, id: &ReceiverId) -> Result<()> {
         sqlx::query!(
-            "UPDATE receivers SET lease = NULL, leased_until = NULL
+            "UPDATE receivers SET lease = NULL, leased_until = NULL, served_until = now()
              WHERE app_id = $1 AND receiver_id = $2 AND lease = $3",
             app_id.as_str(),
             id.as_str(),

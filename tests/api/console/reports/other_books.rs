@@ -1,6 +1,8 @@
 //! The comparison with other books (rules 8.6.43 and 13.5.10).
 
+use domain::ids::AppId;
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use domain::console_user::Role;
 use domain::rights::{Apps, Rights};
@@ -8,7 +10,7 @@ use domain::rights::{Apps, Rights};
 use super::super::accessible::faults;
 use super::super::reading::{content, link_called, value_of};
 use super::has;
-use crate::sales::till;
+use crate::sales::{till, till_with};
 use crate::support::console::{Browser, ESCAPED, HOSTILE, ORIGIN};
 use crate::support::{Answer, Request};
 
@@ -177,7 +179,7 @@ async fn what_is_wrong_with_a_file_stands_at_its_field() {
 /// Rules 8.6.37 and 13.5.10: a form of another session, another app and a third file are refused.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_may_not_send_a_file_is_refused() {
-    let (till, _) = till().await;
+    let (till, _) = till_with(|config| config.database.acquire_timeout = Duration::from_secs(3)).await;
     let finance = till.browser(Role::Finance).await;
     let foreign = send_with(&finance, &"0".repeat(64), &[("app_id", "a1")], "biz_no\n").await;
     assert!(foreign.status == 403 && foreign.body.contains("Not from this console"), "{}", foreign.body);
@@ -194,7 +196,7 @@ async fn who_may_not_send_a_file_is_refused() {
     let other = till.browser_of(of_b1).await;
     assert_eq!(send(&other, &[("app_id", "a1")], "biz_no\n").await.status, 404);
     assert_eq!(send(&other, &[("app_id", "b1")], "biz_no\n").await.status, 200);
-    let _permits = [till.store.comparison_permit().unwrap(), till.store.comparison_permit().unwrap()];
+    let _permit = till.store.comparison_permit(&AppId::parse("a1").unwrap()).await.unwrap();
     let busy = send(&finance, &[("app_id", "a1")], "biz_no\n").await;
     assert_eq!(busy.status, 503);
     assert!(content(&busy).contains("Other files are being compared at the moment."), "{}", busy.body);
