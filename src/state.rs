@@ -10,6 +10,7 @@ use domain::wallet::Reading;
 use guarded_fetch::bulkhead::Bulkhead;
 use guarded_fetch::{FetchSettings, Fetcher, ServiceClient};
 use http_server::{OpenConnections, ServerLimits};
+use ipnet::IpNet;
 use store::{Store, StoreSettings};
 use telemetry::traces::Tracer;
 use tokio::sync::{Semaphore, watch};
@@ -145,9 +146,8 @@ impl AppState {
         let decodes = u32::try_from(decodes.max(1)).unwrap_or(u32::MAX);
         // Each takes 19 MiB and a core.
         let password_checks = u32::try_from((cores / 2).max(1)).unwrap_or(u32::MAX);
-        let fetching = config.fetch_settings();
-        let notifier = NotificationSender::new(fetching.clone(), Arc::clone(&clock));
-        let fetcher = Fetcher::new(fetching);
+        let notifier = NotificationSender::new(config.notify_fetch_settings(), Arc::clone(&clock));
+        let fetcher = Fetcher::new(config.fetch_settings());
         let metrics = Metrics::new(store.exchange_metrics().clone(), clock.unix_millis());
         let services = ServiceClient::default();
         let shared = Shared {
@@ -227,13 +227,23 @@ impl Config {
         Reading { pay_priority_default: self.exchange.pay_priority_default, now_millis }
     }
 
-    /// How strangers' URLs are fetched, and events are sent to receivers (contract 5.2).
+    /// How strangers' URLs are fetched (contract 5.2).
     #[must_use]
     pub fn fetch_settings(&self) -> FetchSettings {
+        self.guarded(&self.fetch.ports, &self.fetch.allow_networks)
+    }
+
+    /// What notifications may reach (contract 12.4.10).
+    #[must_use]
+    pub fn notify_fetch_settings(&self) -> FetchSettings {
+        self.guarded(&self.notify.ports, &self.notify.allow_networks)
+    }
+
+    fn guarded(&self, ports: &[u16], allow_networks: &[IpNet]) -> FetchSettings {
         FetchSettings {
             user_agent: USER_AGENT,
             accept: "image/png, image/jpeg",
-            ports: self.fetch.ports.clone(),
+            ports: ports.to_vec(),
             connect_timeout: self.fetch.connect_timeout,
             timeout: self.fetch.timeout,
             redirects_max: REDIRECTS_MAX,
@@ -241,7 +251,7 @@ impl Config {
             url_bytes_max: WEB_URL_BYTES_MAX,
             concurrent_max: self.fetch.concurrent_max,
             concurrent_per_holder_max: self.fetch.concurrent_per_app_max,
-            allow_networks: self.fetch.allow_networks.clone(),
+            allow_networks: allow_networks.to_vec(),
         }
     }
 

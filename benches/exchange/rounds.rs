@@ -98,8 +98,8 @@ impl<'a> Bench<'a> {
         let receiver = Receiver::start()?;
         let ports = format!("{},{}", receiver.address.port(), receiver.dead.port());
         let program = Program::on(&stage)
-            .with("MINITILL_FETCH__ALLOW_NETWORKS", "127.0.0.0/8")
-            .with("MINITILL_FETCH__PORTS", &ports);
+            .with("MINITILL_NOTIFY__ALLOW_NETWORKS", "127.0.0.0/8")
+            .with("MINITILL_NOTIFY__PORTS", &ports);
         program.json(&["migrate"])?;
         let app = program
             .json(&["app", "create", APP_ID, "--scope", "epay", "--scope", "present", "--scope", "cancel"])?;

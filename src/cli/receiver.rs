@@ -143,7 +143,7 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: ReceiverArg
 }
 
 pub(super) fn sender(context: &Context) -> NotificationSender {
-    NotificationSender::new(context.config.fetch_settings(), std::sync::Arc::clone(&context.clock))
+    NotificationSender::new(context.config.notify_fetch_settings(), std::sync::Arc::clone(&context.clock))
 }
 
 async fn carry_out(context: &Context, store: &Store, app_id: &AppId, command: ReceiverCommand) -> Result<()> {

@@ -210,6 +210,8 @@ pub struct Notify {
     pub per_second_max: NonZeroU32,
     #[serde(deserialize_with = "duration")]
     pub keep: Duration,
+    pub ports: Vec<u16>,
+    pub allow_networks: Vec<IpNet>,
 }
 
 /// `[limits]`.

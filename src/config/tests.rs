@@ -75,6 +75,7 @@ fn variables_override_and_lists_are_separated_by_commas() {
         ("MINITILL_PUBLIC__LISTEN", "0.0.0.0:9"),
         ("MINITILL_FETCH__ALLOW_NETWORKS", "10.0.0.0/8, fd00::/8"),
         ("MINITILL_FETCH__PORTS", "80,8080"),
+        ("MINITILL_NOTIFY__PORTS", "9000"),
         ("MINITILL_EXCHANGE__PAY_PRIORITY_DEFAULT", "1"),
         ("MINITILL_DATABASE__URL", "postgres://own"),
         ("DATABASE_URL", "postgres://common"),
@@ -85,6 +86,10 @@ fn variables_override_and_lists_are_separated_by_commas() {
     assert_eq!(config.public.listen, "0.0.0.0:9".parse().unwrap());
     assert_eq!(config.fetch.allow_networks.len(), 2);
     assert_eq!(config.fetch.ports, [80, 8080]);
+    // What uploads may reach opens nothing for receivers, and the other way round.
+    let (uploads, receivers) = (config.fetch_settings(), config.notify_fetch_settings());
+    assert_eq!((uploads.ports, uploads.allow_networks.len()), (vec![80, 8080], 2));
+    assert_eq!((receivers.ports, receivers.allow_networks.len()), (vec![9000], 0));
     assert_eq!(config.exchange.pay_priority_default.code(), 1);
     assert_eq!(config.database.url.get(), Some("postgres://own"));
     assert!(!format!("{config:?}").contains("postgres://own"));

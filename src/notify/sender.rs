@@ -76,7 +76,7 @@ impl NotificationSender {
             let ports: Vec<String> = self.ports.iter().map(ToString::to_string).collect();
             let ports = ports.join(", ");
             Expected(text!(
-                "{url}, without a user, on a port of fetch.ports ({ports})",
+                "{url}, without a user, on a port of notify.ports ({ports})",
                 url = Text::new(WebUrl::EXPECTED),
                 ports
             ))
@@ -130,11 +130,11 @@ impl NotificationSender {
         let Some(headers) = headers else { return failed("secret_unreadable") };
         let url = match &recipient.url {
             Ok(url) => url,
-            Err(error) => return failed(error.cause()),
+            Err(error) => return failed(cause(*error)),
         };
         let body = message.body.clone();
         match self.client.post(url, headers, body, TRY_TIMEOUT, ANSWER_BYTES_MAX).await {
-            Err(error) => failed(error.cause()),
+            Err(error) => failed(cause(error)),
             Ok(answer) => {
                 let error = message.refusal(recipient.receiver.format, answer.status, &answer.body);
                 Tried {
@@ -173,6 +173,15 @@ impl NotificationSender {
     fn now(&self) -> OffsetDateTime {
         let nanos = i128::from(self.clock.unix_millis()) * 1_000_000;
         OffsetDateTime::from_unix_timestamp_nanos(nanos).unwrap_or(OffsetDateTime::UNIX_EPOCH)
+    }
+}
+
+/// Why there was no answer. A name that leads nowhere and one that leads inside have one word, so that nobody asks for the
+/// names of the operator's network.
+fn cause(error: FetchError) -> &'static str {
+    match error {
+        FetchError::NameNotFound | FetchError::AddressNotPublic => "not_reachable",
+        other => other.cause(),
     }
 }
 

@@ -31,6 +31,8 @@ use crate::config;
 /// Codes that are exchanged at once, of all browsers and of one address. Anybody can send codes.
 const EXCHANGES_MAX: u32 = 8;
 const EXCHANGES_PER_ADDRESS_MAX: u32 = 2;
+/// How far the clock of the provider may be ahead. A proof with a later time would last for longer than it may.
+const AHEAD_MILLIS_MAX: i64 = 60_000;
 
 /// Why nobody is signed in. The cause is for the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -184,10 +186,16 @@ impl SignInProvider {
         let own = format!("oidc-{}", &hex::encode(Sha256::digest(format!("{issuer} {subject}")))[..16]);
         let names = [preferred, email, Some(own)].into_iter().flatten();
         let names = names.filter_map(|name| ConsoleUserName::parse(&name).ok()).collect();
-        let authenticated = claims.auth_time().map(|at| {
-            let millis = self.clock.unix_millis().saturating_sub(at.timestamp_millis());
-            Duration::from_millis(u64::try_from(millis).unwrap_or_default())
-        });
+        let now = self.clock.unix_millis();
+        let proved = claims.auth_time().map(|at| at.timestamp_millis());
+        let not_before = claims.additional_claims().all.get("nbf").and_then(Value::as_i64);
+        let not_before = not_before.map(|seconds| seconds.saturating_mul(1000));
+        let times = [Some(claims.issue_time().timestamp_millis()), proved, not_before];
+        if times.into_iter().flatten().any(|at| at.saturating_sub(now) > AHEAD_MILLIS_MAX) {
+            return Err(OidcFault::Refused("token_of_the_future"));
+        }
+        let authenticated =
+            proved.map(|at| Duration::from_millis(u64::try_from(now.saturating_sub(at)).unwrap_or_default()));
         Ok(ProvidedUser { issuer, subject, names, role, authenticated })
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use domain::app::{AppChange, AppLimits, AppLimitsChange, AppSettings, Category, Scope, ScopeSteps};
 use domain::ids::{AppId, AppName, OrderNo, PackageVersion, PagePath, PoiId, Reason};
-use domain::operation::app::{AppCommand, keys_changed};
+use domain::operation::app::{AppCommand, keys_changed, no_longer_sandbox};
 use domain::operation::unknown_app;
 use domain::per_second::PerSecond;
 use domain::quota::Quota;
@@ -13,6 +13,7 @@ use domain::text::Language;
 use serde_json::json;
 use store::{OperationError, OperatorLogFilter, OperatorLogLine};
 
+use crate::game::Game;
 use crate::support::program::Program;
 use crate::support::{AppKind, TestTill, fresh_database, operator};
 
@@ -159,6 +160,42 @@ async fn scopes_that_are_added_at_once_are_all_there() {
         let none = AppChange { scopes: Some(Vec::new()), ..AppChange::default() };
         till.command(&app, AppCommand::Change(none, ScopeSteps::default())).await;
     }
+}
+
+/// Contract 8.2.8: what sells is no place for tests, also after the exchange was archived or given back.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_app_that_has_an_exchange_does_not_become_a_sandbox() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    till.player(&app, "o1", 0, 100).await;
+    let is = async |sandbox| {
+        let change = AppChange { sandbox: Some(sandbox), ..AppChange::default() };
+        let command = AppCommand::Change(change, ScopeSteps::default());
+        till.store.carry_out(&operator(), &app.id, command).await
+    };
+    is(true).await.unwrap();
+    assert_eq!(Game::new(&app, "o1", "b1", 7).send(&till).await.code(), 1);
+    // A sandbox with exchanges may stay one, and goes live once.
+    let change = AppChange { name: Some(AppName::parse("Game").unwrap()), ..AppChange::default() };
+    till.command(&app, AppCommand::Change(change, ScopeSteps::default())).await;
+    till.execute(
+        "INSERT INTO sandbox_faults (app_id, target, fault, delay_ms, times)
+         VALUES ('a1', 'exchange', 'lost', 0, 3), ('a2', 'exchange', 'lost', 0, 3)",
+    )
+    .await;
+    is(false).await.unwrap();
+    let faults = "SELECT string_agg(app_id, ',') FROM sandbox_faults";
+    let left: Option<String> = sqlx::query_scalar(faults).fetch_one(&till.sql).await.unwrap();
+    assert_eq!(left.as_deref(), Some("a2"), "faults end at a change, and those of others go on");
+    let refused = is(true).await.unwrap_err();
+    assert_eq!(refused, OperationError::Refused(no_longer_sandbox("a1")));
+    let program = Program::on(&till.database_url);
+    let told = "the app a1 has exchanges, so it cannot become a sandbox; make another app for tests";
+    assert!(program.complaint(&["app", "change", "a1", "--sandbox", "true"]).contains(told));
+    let other = till.app("a3").await;
+    till.player(&other, "o1", 0, 100).await;
+    let change = AppChange { sandbox: Some(true), ..AppChange::default() };
+    till.command(&other, AppCommand::Change(change, ScopeSteps::default())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

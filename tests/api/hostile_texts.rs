@@ -42,8 +42,8 @@ async fn till(receiver: &Receiver) -> (TestTill, Program) {
     let url = receiver.url("/");
     let port = receiver.address.port();
     let till = TestTill::start_with(move |config| {
-        config.fetch.allow_networks = vec!["127.0.0.0/8".parse().unwrap()];
-        config.fetch.ports = vec![port];
+        config.notify.allow_networks = vec!["127.0.0.0/8".parse().unwrap()];
+        config.notify.ports = vec![port];
     })
     .await;
     let app = till.app_like("a1", AppKind::default()).await;
@@ -66,8 +66,8 @@ async fn till(receiver: &Receiver) -> (TestTill, Program) {
         till.execute(&statement).await;
     }
     let program = Program::on(&till.database_url)
-        .with("MINITILL_FETCH__ALLOW_NETWORKS", "127.0.0.1/32")
-        .with("MINITILL_FETCH__PORTS", &port.to_string());
+        .with("MINITILL_NOTIFY__ALLOW_NETWORKS", "127.0.0.1/32")
+        .with("MINITILL_NOTIFY__PORTS", &port.to_string());
     program.json(&["receiver", "add", "a1", &url]);
     (till, program)
 }

@@ -76,8 +76,8 @@ pub(crate) fn reaching(receivers: &[&Receiver]) -> impl FnOnce(&mut Config) + us
     let ports = receivers.iter().map(|receiver| receiver.address.port()).collect();
     |config| {
         config.database.connections = 4;
-        config.fetch.allow_networks = vec!["127.0.0.0/8".parse().unwrap()];
-        config.fetch.ports = ports;
+        config.notify.allow_networks = vec!["127.0.0.0/8".parse().unwrap()];
+        config.notify.ports = ports;
         config.notify.retry_delays = RetryDelays::new(vec![Duration::from_mins(10)]);
     }
 }

@@ -249,8 +249,8 @@ async fn a_naive_game_passes_nine_cases() {
     let till = TestTill::start_with(reaching(&[&receiver])).await;
     let app = sandbox_app(&till).await;
     let program = Program::on(&till.database_url)
-        .with("MINITILL_FETCH__ALLOW_NETWORKS", "127.0.0.1/32")
-        .with("MINITILL_FETCH__PORTS", &receiver.address.port().to_string());
+        .with("MINITILL_NOTIFY__ALLOW_NETWORKS", "127.0.0.1/32")
+        .with("MINITILL_NOTIFY__PORTS", &receiver.address.port().to_string());
     // A notification is sent within a second where nobody else is busy.
     let check = ["sandbox", "check", "a1", "--patience", "6s"];
     let complaint = program.complaint(&check);

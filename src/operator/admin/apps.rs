@@ -57,7 +57,8 @@ routes! { "Apps":
         answers("changed", "The app as it is now.", app_example(true))
             .members(settings(&AppSettings::FIELDS, "sandbox", true))
             .members(scope_steps())
-            .wrong("sandbox", "expected true or false, got \"yes\"");
+            .wrong("sandbox", "expected true or false, got \"yes\"")
+            .refuses([example::no_longer_sandbox()]);
     /// Set an app's limits
     ///
     /// Sets all of them. A limit that is left out is the server's setting again. They hold on every server

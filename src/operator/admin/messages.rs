@@ -19,6 +19,8 @@ refusals! { Problem:
     no_app(app_id = APP_ID) => unknown_app(app_id).into();
     /// There is an app with this id.
     app_taken(app_id = "mygame") => app::app_taken(app_id).into();
+    /// The app has exchanges, so it cannot become a sandbox.
+    no_longer_sandbox(app_id = APP_ID) => app::no_longer_sandbox(app_id).into();
     /// The app has no such token.
     no_token(app_id = APP_ID) => app::unknown_token(app_id).into();
     /// The app knows no such player.

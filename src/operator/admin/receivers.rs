@@ -34,11 +34,11 @@ routes! { "Notifications":
     POST "/apps/{app_id}/receivers", "addReceiver", Once(Develop): add -> AddedReceiver =>
         answers("added", "The receiver, with its secret.", with_secret(receiver_example("active")))
             .members([
-                Field::required::<WebUrl>("url", URL, "Where events are sent: on a port of `fetch.ports`."),
+                Field::required::<WebUrl>("url", URL, "Where events are sent: on a port of `notify.ports`."),
                 Field::optional::<Vec<EventType>>("events", "The types that it is told of. Without any, all."),
                 Field::optional::<ReceiverFormat>("format", "How notifications look and are signed; `standard` without it."),
             ])
-            .wrong("url", "expected an absolute http or https URL with a host, at most 2048 bytes, without a user, on a port of fetch.ports (80, 443), got \"ftp://game.example\"")
+            .wrong("url", "expected an absolute http or https URL with a host, at most 2048 bytes, without a user, on a port of notify.ports (80, 443), got \"ftp://game.example\"")
             .refuses([example::too_many_receivers()]);
     /// Show a receiver
     ///
@@ -74,7 +74,7 @@ routes! { "Notifications":
     /// Sends an event that is marked as a test, once, and waits for the answer. The feed does not have it.
     POST "/apps/{app_id}/receivers/{receiver_id}/tests", "testReceiver", Check(Develop): test -> Tested =>
         answers("tested", "What came of it.", json!({
-            "event_id": EVENT_ID, "taken": false, "status": null, "error": "address_not_public", "body": "",
+            "event_id": EVENT_ID, "taken": false, "status": null, "error": "not_reachable", "body": "",
         }))
         .members([]);
     /// List failed events

@@ -223,9 +223,8 @@ impl Scenario {
         if ["getStatement", "getBill"].contains(&id) {
             self.till.execute("UPDATE ledger_entries SET at = '2026-10-05'").await;
         }
-        if ["getExchange", "cancelExchange", "listExchanges", "reconcile"].contains(&id)
-            && self.example != "no_exchange"
-        {
+        let sells = ["getExchange", "cancelExchange", "listExchanges", "reconcile"].contains(&id);
+        if self.example == "no_longer_sandbox" || sells && self.example != "no_exchange" {
             let game = Game::new(app, "player-1", "order1001", 60).with("product_name", "Double-up card");
             assert_eq!(game.send(&self.till).await.code(), 1);
         }
@@ -302,6 +301,8 @@ impl Scenario {
             "app_taken" => {
                 self.till.app("mygame").await;
             }
+            // The app has sold something (`sell`).
+            "no_longer_sandbox" => {}
             "which_token" => self.body = Some(b"{}".to_vec()),
             "no_token" => self.body = Some(json!({"access_token": "another"}).to_string().into_bytes()),
             "ref_used" => {

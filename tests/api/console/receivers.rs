@@ -145,7 +145,7 @@ async fn a_receiver_that_cannot_be_is_refused_by_its_field() {
     till.app("a1").await;
     let admin = till.browser(Role::Admin).await;
     let expected = "url: expected an absolute http or https URL with a host, at most 2048 bytes, without a user, on a \
-                    port of fetch.ports (80, 443)";
+                    port of notify.ports (80, 443)";
     for url in
         ["", "game.example", "ftp://game.example/", "https://a@game.example/", "https://game.example:22/"]
     {
@@ -331,8 +331,8 @@ async fn a_test_tells_how_it_ended() {
     let server = TestReceiver::taking().await;
     let port = server.address.port();
     let till = TestTill::start_with(|config| {
-        config.fetch.ports = vec![port, 1];
-        config.fetch.allow_networks = vec!["127.0.0.0/8".parse().unwrap()];
+        config.notify.ports = vec![port, 1];
+        config.notify.allow_networks = vec!["127.0.0.0/8".parse().unwrap()];
     })
     .await;
     let app = till.app("a1").await;

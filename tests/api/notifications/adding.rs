@@ -185,7 +185,7 @@ async fn a_test_in_the_platforms_format() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_sent_to_a_hostile_url() {
     let (port, connections) = inside().await;
-    let till = TestTill::start_with(|config| config.fetch.ports = vec![port]).await;
+    let till = TestTill::start_with(|config| config.notify.ports = vec![port]).await;
     let app = till.app("a1").await;
     let added = add(&till, &app, "http://203.0.113.1/", ReceiverFormat::Standard, &[]).await;
     let receiver = till.store.receiver_to_test(&app.id, id(&added)).await.unwrap().unwrap();
@@ -210,15 +210,14 @@ async fn nothing_is_sent_to_a_hostile_url() {
         "scheme_not_allowed",
         "user_info_in_url",
         "port_not_allowed",
-        "name_not_found",
-        "address_not_public",
+        "not_reachable",
     ];
     let mut by_address = 0;
     for (url, attempt) in tries.join_all().await {
         let error = attempt.error.unwrap_or_else(|| panic!("{url:?} took it"));
         assert!(known.contains(&error.as_str()), "{url:?}: {error}");
         assert_eq!((attempt.status, attempt.body.as_str()), (None, ""), "{url:?}");
-        by_address += usize::from(error == "address_not_public");
+        by_address += usize::from(error == "not_reachable");
     }
     assert!(refused > 20 && by_address > 100, "{refused} {by_address}");
     assert_eq!(connections.load(Ordering::SeqCst), 0);

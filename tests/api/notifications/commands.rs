@@ -51,8 +51,8 @@ async fn each_command_prints_what_it_does() {
     })
     .await;
     let program = Program::on(&scene.till.database_url)
-        .with("MINITILL_FETCH__ALLOW_NETWORKS", "127.0.0.1/32")
-        .with("MINITILL_FETCH__PORTS", &receiver.address.port().to_string());
+        .with("MINITILL_NOTIFY__ALLOW_NETWORKS", "127.0.0.1/32")
+        .with("MINITILL_NOTIFY__PORTS", &receiver.address.port().to_string());
     let url = receiver.url("/notify");
     let types = ["--event", "exchange.succeeded", "--event", "image.blocked"];
     let added = program.json(&[&["receiver", "add", "a1", &url][..], &types].concat());
@@ -134,7 +134,7 @@ async fn what_is_refused_says_why() {
     for wrong in ["http://203.0.113.1:8080/", "ftp://203.0.113.1/", "https://u:p@a.example/", "/notify"] {
         let complaint = program.complaint(&["receiver", "add", "a1", wrong]);
         assert!(complaint.contains("url: expected an absolute http or https URL"), "{wrong}: {complaint}");
-        assert!(complaint.contains("on a port of fetch.ports (80, 443)"), "{wrong}: {complaint}");
+        assert!(complaint.contains("on a port of notify.ports (80, 443)"), "{wrong}: {complaint}");
     }
     let unknown = program.complaint(&["receiver", "add", "a9", url]);
     assert!(unknown.contains("a9"), "{unknown}");

@@ -87,8 +87,8 @@ async fn secrets_sign_on_when_the_master_key_is_replaced() {
     let program = Program::on(&till.database_url)
         .with("MINITILL_SECRETS__MASTER_KEY", "")
         .with("MINITILL_DATABASE__DATA_DIR", folder.0.to_str().unwrap())
-        .with("MINITILL_FETCH__ALLOW_NETWORKS", "127.0.0.1/32")
-        .with("MINITILL_FETCH__PORTS", &receiver.address.port().to_string());
+        .with("MINITILL_NOTIFY__ALLOW_NETWORKS", "127.0.0.1/32")
+        .with("MINITILL_NOTIFY__PORTS", &receiver.address.port().to_string());
     let added = program.json(&["receiver", "add", "a1", &receiver.url("/")]);
     let receiver_id = added["receiver_id"].as_str().unwrap();
     let rotated = program.json(&["receiver", "rotate-secret", "a1", receiver_id]);

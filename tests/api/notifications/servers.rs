@@ -128,8 +128,8 @@ async fn a_lease_that_ran_out_does_not_double_what_is_sent() {
 
 fn program(till: &TestTill, receiver: &Receiver) -> Program {
     Program::on(&till.database_url)
-        .with("MINITILL_FETCH__ALLOW_NETWORKS", "127.0.0.1/32")
-        .with("MINITILL_FETCH__PORTS", &receiver.address.port().to_string())
+        .with("MINITILL_NOTIFY__ALLOW_NETWORKS", "127.0.0.1/32")
+        .with("MINITILL_NOTIFY__PORTS", &receiver.address.port().to_string())
 }
 
 async fn pay_at(server: &ServerProcess, scene: (&TestTill, &crate::support::TestApp), biz_no: &str) {

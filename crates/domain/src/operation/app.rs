@@ -299,6 +299,18 @@ pub fn app_taken(app_id: impl Display) -> OperationRefusal {
     OperationRefusal::new(RefusalKind::Conflict, text!("there is an app {app_id} already", app_id))
 }
 
+/// The app has sold something, so it is no place for tests.
+#[must_use]
+pub fn no_longer_sandbox(app_id: impl Display) -> OperationRefusal {
+    OperationRefusal::new(
+        RefusalKind::Conflict,
+        text!(
+            "the app {app_id} has exchanges, so it cannot become a sandbox; make another app for tests",
+            app_id
+        ),
+    )
+}
+
 /// The keys have changed since the form was shown: it was sent before, or somebody else changed them.
 #[must_use]
 pub fn keys_changed(app_id: impl Display) -> OperationRefusal {

@@ -2,7 +2,7 @@
 //! writes no line (contract 8.5.2).
 
 use domain::app::{AppChange, AppLimitsChange, AppSettings, ScopeSteps};
-use domain::operation::app::{AppReport, LimitsSet, NewAppSecrets, Suspension, app_taken};
+use domain::operation::app::{AppReport, LimitsSet, NewAppSecrets, Suspension, app_taken, no_longer_sandbox};
 use domain::operation::unknown_app;
 use domain::rights::Apps;
 use serde_json::json;
@@ -62,6 +62,9 @@ impl AppUpdate {
         let before = self.lock(connection).await?.columns;
         let settings = before.settings.changed(change).stepped(scopes);
         let is_new = settings != before.settings;
+        if settings.sandbox != before.settings.sandbox {
+            self.change_sandbox(connection, settings.sandbox).await?;
+        }
         let line = self.line(OperatorAction::AppChange).before(json!(before.settings)).after(json!(settings));
         if is_new {
             write_columns(connection, &self.app_id, &AppColumns { settings, ..before }).await?;
@@ -72,6 +75,26 @@ impl AppUpdate {
             line.answer(&report).record(connection).await?;
         }
         Ok(report)
+    }
+
+    /// Refuses to make a sandbox of an app that has sold something, and ends the faults of the app.
+    async fn change_sandbox(
+        &self,
+        connection: &mut PgConnection,
+        becomes_one: bool,
+    ) -> Result<(), OperationError> {
+        let has_sold = sqlx::query_scalar!(
+            r#"SELECT EXISTS (SELECT 1 FROM numbers n JOIN apps a ON a.app_no = n.app_no
+                   WHERE a.app_id = $1 AND n.kind = 'exchange') AS "has!""#,
+            self.app_id.as_str()
+        );
+        if becomes_one && has_sold.fetch_one(&mut *connection).await? {
+            return Err(no_longer_sandbox(&self.app_id).into());
+        }
+        sqlx::query!("DELETE FROM sandbox_faults WHERE app_id = $1", self.app_id.as_str())
+            .execute(connection)
+            .await?;
+        Ok(())
     }
 
     /// Changes limits of the app and reports all that apply then.
