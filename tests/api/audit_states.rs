@@ -146,7 +146,7 @@ async fn stage() -> (TestTill, TestApp, ReceiverId) {
     user(&till, "alice", UserCommand::Add(Role::Admin.into(), password())).await;
     let codes = ["one", "two"].map(token_hash);
     let secret = Secret::new("JBSWY3DPEHPK3PXP".to_owned());
-    let factor = NewSecondFactor { secret, step: 1, recovery_codes: codes.to_vec() };
+    let factor = NewSecondFactor { secret, step: 1, recovery_codes: codes.to_vec(), session: [0; 32] };
     user(&till, "alice", UserCommand::SecondFactor(factor)).await;
     user(&till, "gone", UserCommand::Add(Role::Viewer.into(), password())).await;
     user(&till, "gone", UserCommand::Remove).await;

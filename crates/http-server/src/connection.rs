@@ -10,6 +10,7 @@ use std::task::{Context, Poll, ready};
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::header::{CONNECTION, HeaderValue};
+use axum::http::{Response, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
@@ -21,6 +22,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::Handler;
+use crate::framing::HeadFault;
 use crate::limits::ServerLimits;
 use crate::progress::{Peer, Phase, SharedProgress};
 use crate::socket::{Socket, Stream};
@@ -60,14 +62,22 @@ pub(super) async fn run(
     let socket = Socket::new(stream, progress.clone(), limits.request_bytes_max);
     // Hands each request to the handler, and notes when it begins and ends.
     let service = service_fn(|mut request: hyper::Request<Incoming>| {
+        // A head that came with the request before it is in hyper's hands already.
+        let fault = progress.lock().head_fault();
         progress.lock().request_begins(request.body().size_hint().exact(), Instant::now());
         request.extensions_mut().insert(ConnectInfo(peer));
         request.extensions_mut().insert(Peer::new(progress.clone()));
-        let response = handler.clone().call(request.map(Body::new));
+        let response = match fault {
+            None => Ok(handler.clone().call(request.map(Body::new))),
+            Some(fault) => Err(refused(fault)),
+        };
         let progress = progress.clone();
         async move {
-            let mut response = response.await?;
-            if progress.lock().is_last_response() {
+            let mut response = match response {
+                Ok(response) => response.await?,
+                Err(refusal) => refusal,
+            };
+            if fault.is_some() || progress.lock().is_last_response() {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
             // hyper drops the body when it has read all of it.
@@ -90,6 +100,16 @@ pub(super) async fn run(
     if !socket.is_write_closed() && in_time(socket.shutdown(), &progress, &limits).await.is_err() {
         tracing::debug!("a connection ran out of time while it closed");
     }
+}
+
+/// The answer to a head with this fault.
+fn refused(fault: HeadFault) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = match fault {
+        HeadFault::BareLineFeed => StatusCode::BAD_REQUEST,
+        HeadFault::TransferCoding => StatusCode::NOT_IMPLEMENTED,
+    };
+    response
 }
 
 /// Runs `work`, and puts `progress` into the drain when `stop` ends.

@@ -10,6 +10,55 @@
 pub(super) struct Framing {
     position: Position,
     lines: LineEnds,
+    head: HeadLines,
+}
+
+/// Why a head is refused that hyper would take. A proxy in front may read it otherwise, and see other requests than hyper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HeadFault {
+    /// A line ends without a carriage return.
+    BareLineFeed,
+    /// A transfer coding is not `chunked`, or stands beside another.
+    TransferCoding,
+}
+
+/// The lines of a head.
+#[derive(Debug, Default)]
+struct HeadLines {
+    /// The beginning of a line whose end has not come.
+    line: Vec<u8>,
+    has_transfer_coding: bool,
+    fault: Option<HeadFault>,
+}
+
+impl HeadLines {
+    /// A line has ended. Gives whether it was the empty one, which ends the head.
+    fn end(&mut self, last: &[u8]) -> bool {
+        if self.line.is_empty() {
+            return self.judge(last);
+        }
+        let mut line = std::mem::take(&mut self.line);
+        line.extend_from_slice(last);
+        self.judge(&line)
+    }
+
+    fn judge(&mut self, line: &[u8]) -> bool {
+        const NAME: &[u8] = b"transfer-encoding";
+        let Some(line) = line.strip_suffix(b"\r") else {
+            self.fault.get_or_insert(HeadFault::BareLineFeed);
+            return line.is_empty();
+        };
+        let is_named = line.get(..NAME.len()).is_some_and(|name| name.eq_ignore_ascii_case(NAME));
+        if let Some(value) =
+            line.get(NAME.len()..).filter(|_| is_named).and_then(|rest| rest.strip_prefix(b":"))
+        {
+            let is_second = std::mem::replace(&mut self.has_transfer_coding, true);
+            if is_second || !value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
+                self.fault.get_or_insert(HeadFault::TransferCoding);
+            }
+        }
+        line.is_empty()
+    }
 }
 
 /// What the next byte of the connection belongs to.
@@ -30,7 +79,7 @@ enum Position {
     Unknown,
 }
 
-/// Finds the empty line that ends a head or a chunked body.
+/// Finds the empty line that ends a chunked body.
 #[derive(Debug, Default)]
 struct LineEnds {
     line_is_empty: bool,
@@ -62,7 +111,7 @@ impl Framing {
         match &mut self.position {
             Position::Between => {
                 if let Some(start) = bytes.iter().position(|byte| !is_line_end(*byte)) {
-                    self.lines = LineEnds::default();
+                    self.head = HeadLines::default();
                     self.position = Position::Head;
                     self.received_of_head(&bytes[start..]);
                 }
@@ -79,14 +128,22 @@ impl Framing {
         }
     }
 
-    fn received_of_head(&mut self, bytes: &[u8]) {
-        for (index, byte) in bytes.iter().enumerate() {
-            self.lines.follow(*byte);
-            if self.lines.after_empty_line {
-                self.position = Position::HeadEnd { behind: bytes[index + 1..].to_vec() };
+    fn received_of_head(&mut self, mut bytes: &[u8]) {
+        while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
+            let (line, rest) = (&bytes[..end], &bytes[end + 1..]);
+            if self.head.end(line) {
+                self.position = Position::HeadEnd { behind: rest.to_vec() };
                 return;
             }
+            bytes = rest;
         }
+        self.head.line.extend_from_slice(bytes);
+    }
+
+    /// Why the head that is being received, or was received last, is refused.
+    pub(super) fn head_fault(&self) -> Option<HeadFault> {
+        let is_of_head = matches!(self.position, Position::Head | Position::HeadEnd { .. });
+        self.head.fault.filter(|_| is_of_head)
     }
 
     /// hyper has parsed a head. Its body has `body_bytes`; `None` means chunked.
@@ -148,7 +205,7 @@ fn overlap(missing: u64, available: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::Framing;
+    use super::{Framing, HeadFault};
 
     const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -182,6 +239,38 @@ mod tests {
             framing.request_begins(Some(0));
             framing.request_ends();
             assert!(!framing.is_in_head());
+        }
+    }
+
+    /// Rule: what a proxy may read otherwise is a fault, wherever the reads cut it; of the present head alone.
+    #[test]
+    fn faults_of_a_head_are_found() {
+        let bare = Some(HeadFault::BareLineFeed);
+        let coding = Some(HeadFault::TransferCoding);
+        for (lines, fault) in [
+            ("Host: a\r\nTransfer-Encoding: chunked\r\n\r\n", None),
+            ("transfer-encoding:CHUNKED \r\n\r\n", None),
+            ("X: transfer-encoding: gzip\r\n\r\n", None),
+            ("Host: a\n\r\n", bare),
+            ("Host: a\r\n\n", bare),
+            ("Transfer-Encoding: gzip\r\n\r\n", coding),
+            ("Transfer-Encoding: gzip, chunked\r\n\r\n", coding),
+            ("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n", coding),
+            ("Transfer-Encoding:\r\n\r\n", coding),
+        ] {
+            let head = format!("POST / HTTP/1.1\r\n{lines}");
+            for size in [1, 7, head.len()] {
+                let mut framing = Framing::default();
+                for bytes in head.as_bytes().chunks(size) {
+                    framing.received(bytes);
+                }
+                assert_eq!(framing.head_fault(), fault, "{lines:?} by {size}");
+                framing.request_begins(Some(0));
+                assert_eq!(framing.head_fault(), None);
+                framing.request_ends();
+                framing.received(GET);
+                assert_eq!(framing.head_fault(), None, "another head");
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use crate::framing::Framing;
+use crate::framing::{Framing, HeadFault};
 use crate::limits::ServerLimits;
 
 /// How long a drain waits for the first byte of a new connection. Its client has just connected,
@@ -121,6 +121,11 @@ impl ConnectionProgress {
         } else if matches!(self.phase, Phase::Fresh | Phase::Idle) && self.framing.is_in_head() {
             self.enter(Phase::ReceivingHead, now);
         }
+    }
+
+    /// Why the head that is being received, or was received last, is refused.
+    pub(super) fn head_fault(&self) -> Option<HeadFault> {
+        self.framing.head_fault()
     }
 
     /// The router gets a request with a body of this length; `None` means chunked.

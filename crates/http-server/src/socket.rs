@@ -12,6 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 use tokio_rustls::server::TlsStream;
 
+use crate::framing::HeadFault;
 use crate::progress::SharedProgress;
 use crate::tracked_tcp::TrackedTcp;
 
@@ -27,6 +28,8 @@ pub(super) struct Socket {
     progress: SharedProgress,
     request_bytes_max: u64,
     is_write_closed: bool,
+    /// What is still to be written of the answer to a head that hyper does not get.
+    refusal: &'static [u8],
 }
 
 /// The stream of a connection. A TLS stream has finished its handshake.
@@ -61,7 +64,7 @@ impl Stream for TlsStream<TrackedTcp> {
 
 impl Socket {
     pub(super) fn new(stream: Box<dyn Stream>, progress: SharedProgress, request_bytes_max: u64) -> Self {
-        Self { stream, progress, request_bytes_max, is_write_closed: false }
+        Self { stream, progress, request_bytes_max, is_write_closed: false, refusal: b"" }
     }
 
     pub(super) fn is_write_closed(&self) -> bool {
@@ -97,6 +100,18 @@ impl Socket {
     }
 }
 
+/// The whole answer to a head with this fault, as hyper answers one that it cannot read.
+const fn refusal(fault: HeadFault) -> &'static [u8] {
+    match fault {
+        HeadFault::BareLineFeed => {
+            b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+        }
+        HeadFault::TransferCoding => {
+            b"HTTP/1.1 501 Not Implemented\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+        }
+    }
+}
+
 impl AsyncRead for Socket {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -113,7 +128,14 @@ impl AsyncRead for Socket {
         };
         let received = &buffer.filled()[already..];
         if !received.is_empty() {
-            this.progress.lock().received(received, Instant::now());
+            let mut progress = this.progress.lock();
+            progress.received(received, Instant::now());
+            if let Some(fault) = progress.head_fault() {
+                // For hyper the peer has closed. So it ends the connection, and the answer goes before the close.
+                this.refusal = refusal(fault);
+                buffer.set_filled(already);
+                return Poll::Ready(Ok(()));
+            }
         }
         this.note_unread_bytes();
         if read.is_pending() && this.progress.lock().is_over() {
@@ -158,6 +180,10 @@ impl AsyncWrite for Socket {
     /// peer may still be sending.
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        while !this.refusal.is_empty() {
+            let written = ready!(Pin::new(&mut this.stream).poll_write(context, this.refusal))?;
+            this.refusal = this.refusal.get(written.max(1)..).unwrap_or_default();
+        }
         if !this.is_write_closed {
             ready!(Pin::new(&mut this.stream).poll_shutdown(context))?;
             this.is_write_closed = true;

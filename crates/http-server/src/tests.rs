@@ -273,6 +273,48 @@ async fn what_is_too_large_or_unreadable_is_refused_before_there_is_a_request() 
 }
 
 /// The bytes behind a head that is far too long do not destroy the answer.
+/// A proxy may read such a head otherwise, so it ends the connection, also behind another request. No handler gets it.
+#[tokio::test]
+async fn a_head_that_others_may_read_otherwise_is_refused() {
+    let server = TestServer::open(patient()).await;
+    let post = |lines: &str| format!("POST /length HTTP/1.1\r\n{lines}");
+    for (request, status) in [
+        (post("Host: a\nContent-Length: 3\r\n\r\nabc"), "400 Bad Request"),
+        (post("Content-Length: 3\r\n\nabc"), "400 Bad Request"),
+        ("GET / HTTP/1.1\nHost: a\n\n".to_owned(), "400 Bad Request"),
+        (post("Transfer-Encoding: gzip\r\n\r\n3\r\nabc\r\n0\r\n\r\n"), "501 Not Implemented"),
+        (post("transfer-encoding: gzip, chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"), "501 Not Implemented"),
+        (post("Transfer-Encoding: identity\r\nContent-Length: 3\r\n\r\nabc"), "501 Not Implemented"),
+        (
+            post("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"),
+            "501 Not Implemented",
+        ),
+    ] {
+        let mut client = server.connect().await;
+        client.write_all(request.as_bytes()).await.unwrap();
+        let answer = read_until_closed(&mut client).await;
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status}\r\nconnection: close\r\n")),
+            "{request:?}: {answer}"
+        );
+        assert!(answer.ends_with("\r\n\r\n"), "{request:?}: {answer}");
+        // Behind another request, in the same piece.
+        let mut client = server.connect().await;
+        client.write_all(&[GET, request.as_bytes()].concat()).await.unwrap();
+        assert!(read_answer(&mut client).await.ends_with("hello"));
+        let answer = read_until_closed(&mut client).await;
+        let refused = [format!("HTTP/1.1 {status}\r\n"), "HTTP/1.1 400 Bad Request\r\n".to_owned()];
+        assert!(refused.iter().any(|refused| answer.starts_with(refused)), "{request:?}: {answer}");
+        assert!(answer.contains("connection: close\r\n"), "{request:?}: {answer}");
+    }
+    let mut client = server.connect().await;
+    client
+        .write_all(post("TRANSFER-ENCODING: Chunked\r\n\r\n3\r\na\nb\r\n0\r\n\r\n").as_bytes())
+        .await
+        .unwrap();
+    assert!(read_answer(&mut client).await.ends_with("\r\n\r\n3"), "a line feed in a body is no fault");
+}
+
 #[tokio::test]
 async fn a_refused_head_of_a_megabyte_gets_its_answer() {
     let server = TestServer::open(patient()).await;

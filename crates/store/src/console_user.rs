@@ -22,6 +22,7 @@ use crate::error::{OperationError, Result};
 use crate::operator_log::{LogLine, OperatorAction};
 use crate::store::Store;
 
+pub use second_factor::CodeAttempt;
 pub use session::{ConsoleSession, NewSession, SessionUser, SignInAttempt};
 
 /// A user of the console, without the password.
@@ -40,6 +41,8 @@ pub struct ConsoleUser {
     pub locked_until: Option<OffsetDateTime>,
     /// Whether a sign-in needs a code too.
     pub has_second_factor: bool,
+    /// Whether so many codes were wrong that a recovery code alone counts.
+    pub needs_recovery_code: bool,
     /// The OpenID Connect provider that signs the user in. `None` for a user with a password.
     pub oidc_issuer: Option<String>,
     /// Number of open sessions.
@@ -55,7 +58,8 @@ impl Store {
         Ok(sqlx::query_as!(
             ConsoleUser,
             r#"SELECT name, role, apps, created_at, coalesce(failed, 0)::bigint AS "failed_attempts!",
-                      totp_secret IS NOT NULL AS "has_second_factor!", oidc_issuer, until AS locked_until,
+                      totp_secret IS NOT NULL AS "has_second_factor!", wrong_codes >= $3 AS "needs_recovery_code!",
+                      oidc_issuer, until AS locked_until,
                       (SELECT count(*) FROM console_sessions
                        WHERE console_sessions.name = console_users.name
                          AND console_sessions.created_at > now() - make_interval(secs => $1)
@@ -66,7 +70,8 @@ impl Store {
                    FROM console_attempts GROUP BY name) AS attempts ON user_name = name
                ORDER BY name"#,
             session::LIFETIME_SECONDS,
-            session::IDLE_SECONDS_MAX
+            session::IDLE_SECONDS_MAX,
+            second_factor::WRONG_CODES_MAX
         )
         .fetch_all(&self.pool)
         .await?)
@@ -197,6 +202,7 @@ async fn change_user(
             return Err(has_second_factor(name).into());
         }
         UserCommand::SecondFactor(new) => {
+            session::end_all(connection, name, Some(&new.session)).await?;
             second_factor::set(store, connection, name, new).await?;
             line(OperatorAction::ConsoleUserSetSecondFactor)
         }

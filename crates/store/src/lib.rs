@@ -73,7 +73,7 @@ pub use books::{
     FileRefusal, Flows, OneSided, ReconcileError, Reconciled, Statement, TheirFile,
 };
 pub use change_request::{ChangeRequest, RequestState, RequestedChange};
-pub use console_user::{ConsoleSession, ConsoleUser, NewSession, SessionUser, SignInAttempt};
+pub use console_user::{CodeAttempt, ConsoleSession, ConsoleUser, NewSession, SessionUser, SignInAttempt};
 pub use counts::RefusedChange;
 pub use engine::Engine;
 pub use error::{OperationError, Refusable, Result, StoreError};

@@ -65,7 +65,8 @@ async fn change_password(request: ConsoleRequest) -> Answer {
     if request.fields.text("repeated_password") != Some(new.as_str()) {
         return Err(ConsoleError::bad_request("The two new passwords are different."));
     }
-    let present = password::verify(&request.state, request.client, name, present, None).await?;
+    let code = Some(request.text("code"));
+    let present = password::verify(&request.state, request.client, name, present, code).await?;
     let present = present.ok_or(ConsoleError::WRONG_PASSWORD)?;
     let new = password::hash(&request.state, request.client, new).await?;
     let command = UserCommand::OwnPassword { present, new, session: request.user.token_hash };

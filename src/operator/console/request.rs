@@ -198,12 +198,15 @@ struct ProvePage<'a> {
     action: &'a str,
     kept: Vec<(&'a str, &'a str)>,
     has_failed: bool,
+    /// Whether the user types a code of the second factor too.
+    needs_code: bool,
     /// The host of the OpenID Connect provider that asks the user, instead of a password.
     provider: Option<String>,
 }
 
-/// The field of the password in [`ProvePage`].
+/// The fields of the password and of the code in [`ProvePage`].
 const PROOF: &str = "present_password";
+const PROOF_CODE: &str = "present_code";
 
 impl ConsoleRequest {
     /// Reads a request. If it can change something, it must be a form of this user's session.
@@ -221,17 +224,26 @@ impl ConsoleRequest {
     /// The page that asks for a proof, unless the password came with the form.
     async fn ask_for_proof(&self) -> Result<Option<Response>, ConsoleError> {
         let typed = self.fields.text(PROOF).filter(|_| self.user.has_password);
-        if let Some(typed) = typed
-            && password::verify(&self.state, self.client, &self.user.name, typed, None).await?.is_some()
-        {
-            self.state.store.prove_console_session(self.user.token_hash).await?;
-            return Ok(None);
+        if let Some(typed) = typed {
+            let code = Some(self.text(PROOF_CODE));
+            if password::verify(&self.state, self.client, &self.user.name, typed, code).await?.is_some() {
+                self.state.store.prove_console_session(self.user.token_hash).await?;
+                return Ok(None);
+            }
         }
-        let kept = self.fields.texts().filter(|(name, _)| !["csrf", PROOF].contains(name)).collect();
+        let kept =
+            self.fields.texts().filter(|(name, _)| !["csrf", PROOF, PROOF_CODE].contains(name)).collect();
         let provider = self.state.config.oidc.host().filter(|_| !self.user.has_password);
         let title = if self.user.has_password { "Your password, please" } else { "Sign in again, please" };
         let page = Page { user: Some(&self.user), ..Page::of_nobody(title) };
-        let page = ProvePage { page, action: &self.path, kept, has_failed: typed.is_some(), provider };
+        let page = ProvePage {
+            page,
+            action: &self.path,
+            kept,
+            has_failed: typed.is_some(),
+            needs_code: self.user.has_second_factor,
+            provider,
+        };
         Ok(Some((StatusCode::FORBIDDEN, render(&page)?).into_response()))
     }
 }

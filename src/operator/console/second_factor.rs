@@ -7,8 +7,8 @@ use domain::console_user::ConsoleUserName;
 use domain::operation::user::{NewSecondFactor, UserCommand};
 use domain::secret::Secret;
 use qrcode::{Color, QrCode};
-use store::StoreError;
 use store::secrets::{random_bytes, token_hash};
+use store::{CodeAttempt, StoreError};
 use totp_rs::{Builder, Totp};
 
 use super::error::ConsoleError;
@@ -27,14 +27,30 @@ pub(super) const PATH: &str = "/console/account/second-factor";
 const SECRET_BYTES: usize = 20;
 const RECOVERY_CODES: usize = 10;
 
-/// Whether a code is right and was not used before. Every code is, of a user without a second factor.
+/// Whether a code is right and was not used before. Every code is, of a user without a second factor. Wrong codes are counted
+/// (contract 8.6.50).
 pub(super) async fn fits(state: &AppState, name: &ConsoleUserName, code: &str) -> Result<bool, ConsoleError> {
     let Some(secret) = state.store.second_factor(name).await? else { return Ok(true) };
     let code: String = code.chars().filter(char::is_ascii_alphanumeric).collect();
-    match totp(&secret).ok_or_else(damaged)?.check(&code, now(state)) {
-        Some(step) => Ok(state.store.use_second_factor_step(name, step).await?),
-        None => Ok(state.store.use_recovery_code(name, token_hash(&code.to_ascii_lowercase())).await?),
+    if code.is_empty() {
+        return Ok(false);
     }
+    let attempt = state.store.attempt_code(name).await?;
+    let step = totp(&secret).ok_or_else(damaged)?.check(&code, now(state));
+    let fits = match step.filter(|_| attempt != CodeAttempt::RecoveryAlone) {
+        Some(step) => state.store.use_second_factor_step(name, step).await?,
+        None => state.store.use_recovery_code(name, token_hash(&code.to_ascii_lowercase())).await?,
+    };
+    if fits {
+        state.store.forget_wrong_codes(name).await?;
+    } else if attempt == CodeAttempt::IsLast {
+        let user = name.as_str();
+        tracing::warn!(
+            user,
+            "console: after 20 wrong codes and a right password only recovery codes sign this user in"
+        );
+    }
+    Ok(fits)
 }
 
 fn now(state: &AppState) -> u64 {
@@ -110,6 +126,7 @@ async fn set_up(request: ConsoleRequest) -> Answer {
         secret: Secret::new(secret.to_owned()),
         step,
         recovery_codes: codes.iter().map(|code| token_hash(code)).collect(),
+        session: request.user.token_hash,
     };
     request
         .state

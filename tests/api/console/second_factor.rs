@@ -92,6 +92,93 @@ async fn a_second_factor_is_set_up_and_each_code_works_once() {
     );
 }
 
+/// Rule 8.6.50: wrong codes after a right password are counted by user. After 20 only recovery codes count, until one is right.
+#[tokio::test(flavor = "multi_thread")]
+async fn after_twenty_wrong_codes_only_recovery_codes_count() {
+    let till = TestTill::start().await;
+    let hash = known_user(&till, "alice", Role::Viewer).await;
+    let (secret, recovery) = set_up(&browser(&till, "alice", &hash).await).await;
+    let send = async |code: &str| {
+        let status = signing_in(code).send(till.operator_address).await.status;
+        // The address is another one each time.
+        till.execute("DELETE FROM console_attempts").await;
+        status
+    };
+    let admin = till.browser(Role::Admin).await;
+    let is_told = async || {
+        let page = admin.get("/console/users/alice").await.body;
+        page.contains("20 wrong codes after a right password")
+    };
+    for attempt in 0..19 {
+        assert_eq!(send("000000").await, 403, "{attempt}");
+    }
+    till.clock.advance(Duration::from_mins(1));
+    assert_eq!(send(&code(&secret, 60)).await, 303, "a right one begins anew");
+    assert_eq!(send("").await, 403, "none is no code");
+    let wrong = "UPDATE console_users SET password = password || ' '";
+    till.execute(wrong).await;
+    assert_eq!(send("000000").await, 403);
+    till.execute("UPDATE console_users SET password = rtrim(password)").await;
+    assert_eq!(till.number("SELECT wrong_codes::bigint FROM console_users WHERE name = 'alice'").await, 0);
+    for attempt in 0..20 {
+        assert!(!is_told().await, "{attempt}");
+        assert_eq!(send("000000").await, 403, "{attempt}");
+    }
+    assert!(is_told().await);
+    till.clock.advance(Duration::from_mins(1));
+    assert_eq!(send(&code(&secret, 120)).await, 403, "a right code of the authenticator");
+    assert_eq!(send(&recovery[0]).await, 303);
+    assert!(!is_told().await);
+    assert_eq!(send(&code(&secret, 120)).await, 303);
+}
+
+/// Rule 8.6.18: setting up a second factor ends the user's other sessions, which may be somebody else's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_factor_ends_the_other_sessions() {
+    let till = TestTill::start().await;
+    let hash = known_user(&till, "alice", Role::Viewer).await;
+    let (other, own) = (browser(&till, "alice", &hash).await, browser(&till, "alice", &hash).await);
+    set_up(&own).await;
+    assert_eq!(own.get("/console/account").await.status, 200);
+    assert_eq!(other.get("/console/account").await.status, 303);
+}
+
+/// Rules 8.6.17 and 8.6.15: who has a second factor proves with a code who they are, and changes the password with one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proof_needs_a_code() {
+    let till = TestTill::start_with(|config| config.console.reauth_after = Duration::ZERO).await;
+    let hash = known_user(&till, "alice", Role::Admin).await;
+    let alice = browser(&till, "alice", &hash).await;
+    let (secret, recovery) = set_up(&alice).await;
+    let make = async |code: &str| {
+        let fields = [
+            ("app_id", "a1"),
+            ("category", "general"),
+            ("present_password", PASSWORD),
+            ("present_code", code),
+        ];
+        alice.post("/console/new-app", &fields).await
+    };
+    till.clock.advance(Duration::from_mins(1));
+    for wrong in ["", "000000", &code(&secret, 0)] {
+        let asked = make(wrong).await;
+        assert_eq!(asked.status, 403, "{wrong}");
+        assert!(
+            asked.body.contains("name=\"present_code\"") && asked.body.contains("Password or code is wrong")
+        );
+        assert!(!asked.body.contains("type=\"hidden\" name=\"present_code\""), "{}", asked.body);
+    }
+    assert_eq!(make(&code(&secret, 60)).await.status, 200);
+    let change = async |code: &str| {
+        let new = "another horse and battery";
+        let fields =
+            [("password", PASSWORD), ("code", code), ("new_password", new), ("repeated_password", new)];
+        alice.post("/console/account/password", &fields).await.status
+    };
+    assert_eq!(change("").await, 403);
+    assert_eq!(change(&recovery[0]).await, 303);
+}
+
 /// Rule 8.6.18: an admin resets the second factor of somebody else, and the user's sessions end. A rotation of the
 /// master key encrypts the secret again.
 #[tokio::test(flavor = "multi_thread")]

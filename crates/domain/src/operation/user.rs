@@ -25,7 +25,7 @@ pub enum UserCommand {
         /// The session that stays, by the hash of its token.
         session: [u8; 32],
     },
-    /// Set the second factor of a user who has none.
+    /// Set the second factor of a user who has none, and end their other sessions.
     SecondFactor(NewSecondFactor),
     /// Forget the second factor, and end all sessions.
     ResetSecondFactor,
@@ -49,6 +49,8 @@ pub struct NewSecondFactor {
     pub step: u64,
     /// The hashes of the recovery codes.
     pub recovery_codes: Vec<[u8; 32]>,
+    /// The session that goes on, by the hash of its secret.
+    pub session: [u8; 32],
 }
 
 /// There is a user with this name.
