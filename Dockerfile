@@ -72,7 +72,7 @@ RUN apt-get update \
     && useradd --user-group --uid 10001 --home-dir /data --no-create-home --shell /usr/sbin/nologin minitill \
     && install --directory --owner=10001 --group=10001 --mode=0700 /data
 COPY --from=build /out /
-COPY deploy/backup deploy/restore deploy/rights.sql /usr/local/lib/minitill/
+COPY deploy/backup deploy/migrate deploy/restore deploy/rights.sql /usr/local/lib/minitill/
 USER 10001:10001
 WORKDIR /data
 # The private PostgreSQL and the file of the master key.

@@ -202,11 +202,11 @@ impl Metrics {
         self.started.elapsed()
     }
 
-    /// Everything in Prometheus' text format, version 0.0.4.
+    /// Everything in Prometheus' text format, version 0.0.4. What tells of single apps comes only `with_apps`.
     ///
     /// # Errors
     /// None that is known: the encoder writes into memory.
-    pub fn text(&self, reading: &Gauges) -> Result<String, prometheus::Error> {
+    pub fn text(&self, reading: &Gauges, with_apps: bool) -> Result<String, prometheus::Error> {
         for audit in &*reading.audits {
             let scope = [audit.scope.as_str()];
             self.last_audit_differences.with_label_values(&scope).set(audit.differences);
@@ -217,6 +217,7 @@ impl Metrics {
         let mut families = self.registry.gather();
         families.extend(self.exchanges.gather());
         families.extend(reading.gather(self.started_at_millis, self.uptime()));
+        families.retain(|family| with_apps || family.name() != by_app::NAME);
         families.sort_by(|one, other| one.name().cmp(other.name()));
         TextEncoder::new().encode_to_string(&families)
     }

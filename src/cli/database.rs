@@ -46,6 +46,11 @@ pub(super) struct Opened {
 }
 
 impl Opened {
+    /// Whether this process runs its PostgreSQL by itself.
+    pub(super) fn is_private(&self) -> bool {
+        self.cluster.is_some()
+    }
+
     /// Closes the connections. Then stops the private PostgreSQL within `limit`, if this process owns it.
     pub(super) async fn close(self, limit: Duration) {
         close(&self.store).await;

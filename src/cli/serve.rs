@@ -47,6 +47,11 @@ pub(super) async fn run(context: &Context) -> Result<()> {
     state.prepare().await?;
     let (stop_public, public_stopped) = watch::channel(false);
     let (stop_operator, operator_stopped) = watch::channel(false);
+    if !opened.is_private() && opened.store.may_rewrite_log().await? {
+        tracing::warn!(
+            "this server's role may rewrite the operator's log; give it a role of its own (docs/deployment.md, \"The database\")"
+        );
+    }
     warn_of_open_listener(config.ops.listen, operator_tls.is_some());
     let limits = config.server_limits();
     let _left = Addresses::of(&config).leave_in(&opened.folder);

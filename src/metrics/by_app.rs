@@ -18,8 +18,11 @@ pub const APPS_MAX: usize = 100;
 /// The label of all others. An app of this name shares it.
 const OTHER: &str = "other";
 
+/// The one metric that tells of single apps.
+pub(super) const NAME: &str = "minitill_app_requests_total";
+
 const REQUESTS: Named = (
-    "minitill_app_requests_total",
+    NAME,
     "Requests whose token or secret was right, by app, endpoint and code of the answer; 1 is success.",
 );
 

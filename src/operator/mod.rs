@@ -104,7 +104,8 @@ async fn metrics(State(state): State<AppState>, headers: HeaderMap) -> Result<Re
         let refused = refusal.render(crate::http::refusal::Envelope::Open, Language::En);
         return Err(([(header::WWW_AUTHENTICATE, "Bearer")], refused).into_response());
     }
-    let text = state.metrics.text(&read_off(&state).await).map_err(|fault| {
+    let with_apps = state.config.ops.metrics_token.get().is_some();
+    let text = state.metrics.text(&read_off(&state).await, with_apps).map_err(|fault| {
         let refusal = Refusal::internal(fault.to_string());
         refusal.render(crate::http::refusal::Envelope::Open, Language::En)
     })?;

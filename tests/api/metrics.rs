@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use domain::endpoint::Endpoint;
+use domain::secret::Secret;
 use minitill::http::refusal::Code;
 use minitill::jobs::Jobs;
 use store::AuditOptions;
@@ -67,7 +68,8 @@ fn is_name(name: &str) -> bool {
 }
 
 async fn scrape(till: &TestTill) -> BTreeMap<String, Family> {
-    let answer = Request::get("/metrics").send(till.operator_address).await;
+    let request = Request::get("/metrics").header("authorization", "Bearer s3cret");
+    let answer = request.send(till.operator_address).await;
     let content_type = answer.header("content-type").map(str::to_owned);
     assert_eq!(
         (answer.status, content_type.as_deref()),
@@ -153,7 +155,8 @@ async fn send_what_counts(till: &TestTill, app: &TestApp) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn counters_move_by_exactly_what_was_sent() {
-    let till = TestTill::start().await;
+    let till =
+        TestTill::start_with(|config| config.ops.metrics_token = Secret::new("s3cret".to_owned())).await;
     let app = till.app("a1").await;
     till.player(&app, "o1", 0, 100).await;
     let before = scrape(&till).await;
@@ -305,7 +308,8 @@ async fn histograms_are_cumulative() {
 /// Rule: docs/metrics.md has a row for every metric that is served, and for no other.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_table_of_metrics_is_what_is_served() {
-    let till = TestTill::start().await;
+    let till =
+        TestTill::start_with(|config| config.ops.metrics_token = Secret::new("s3cret".to_owned())).await;
     let app = till.app("a1").await;
     // Series of refusals appear with their first refusal.
     let upload =

@@ -98,3 +98,19 @@ async fn the_metrics_need_their_token_where_there_is_one() {
     }
     assert_eq!(ask(Some("Bearer s3cret")).await.status, 200);
 }
+
+/// Rule (contract 9.7.3): without a token the metrics tell of no single app.
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_without_a_token_name_no_app() {
+    for (token, is_named) in [("", false), ("s3cret", true)] {
+        let till =
+            TestTill::start_with(|config| config.ops.metrics_token = Secret::new(token.to_owned())).await;
+        let app = till.app("game-of-a-customer").await;
+        till.player(&app, "o1", 0, 10).await;
+        assert_eq!(crate::game::Game::new(&app, "o1", "b1", 1).send(&till).await.code(), 1);
+        let request = Request::get("/metrics").header("authorization", &format!("Bearer {token}"));
+        let answer = request.send(till.operator_address).await;
+        assert_eq!(answer.status, 200);
+        assert_eq!(answer.body.contains("game-of-a-customer"), is_named, "{token:?}");
+    }
+}

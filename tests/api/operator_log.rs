@@ -240,7 +240,19 @@ async fn a_server_role_without_update_and_delete_serves_and_cannot_rewrite_the_b
     let user = url.split("//").nth(1).unwrap().split('@').next().unwrap().to_owned();
     let restricted = url.replacen(&user, &role, 1);
     let program = Program::on(&restricted);
-    let server = program.serve(None).await;
+    // A server whose role may rewrite the log says so at its start.
+    let folder = std::env::temp_dir().join(format!("minitill-roles-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let warns = async |program: &Program, name: &str| {
+        let log = folder.join(name);
+        let server = program.serve(Some(log.clone())).await;
+        let text = std::fs::read_to_string(log).unwrap();
+        (server, text.contains("this server's role may rewrite the operator's log"))
+    };
+    assert!(warns(&Program::on(&url), "owner").await.1);
+    let (server, warned) = warns(&program, "restricted").await;
+    assert!(!warned);
+    std::fs::remove_dir_all(&folder).unwrap();
     program.json(&["app", "create", "a1"]);
     program.json(&["wallet", "credit", "a1", "o1", "--free", "5", "--ref", "r1", "--create"]);
     assert_eq!(lines(&program, &[]).len(), 2);

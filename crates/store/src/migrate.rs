@@ -76,6 +76,13 @@ impl Store {
             .await?)
     }
 
+    /// Whether the role of this process may change lines of the operator's log: it owns the table, or has the right.
+    pub async fn may_rewrite_log(&self) -> Result<bool> {
+        Ok(sqlx::query_scalar!(r#"SELECT has_table_privilege('operator_log', 'UPDATE, DELETE') AS "may!""#)
+            .fetch_one(&self.pool)
+            .await?)
+    }
+
     async fn apply_migrations(&self) -> Result<()> {
         let mut connection = PgConnection::connect_with(&self.pool.connect_options()).await?;
         let outcome = migrator().run_direct(None, &mut connection, false).await;
