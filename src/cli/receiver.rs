@@ -149,6 +149,7 @@ pub(super) fn sender(context: &Context) -> NotificationSender {
 async fn carry_out(context: &Context, store: &Store, app_id: &AppId, command: ReceiverCommand) -> Result<()> {
     let report = store.change_receivers(&context.operator, app_id, command, None).await;
     match report.map_err(not_done)? {
+        ReceiverReport::Added(added) if added.secret.is_none() => context.output.print(&added, text(&added)?),
         report @ (ReceiverReport::Added(_) | ReceiverReport::Rotated(_)) => context
             .output
             .print(&report, format!("{}\nSave this now. It is not shown again.", text(&report)?)),

@@ -21,6 +21,8 @@ refusals! { Problem:
     app_taken(app_id = "mygame") => app::app_taken(app_id).into();
     /// The app has exchanges, so it cannot become a sandbox.
     no_longer_sandbox(app_id = APP_ID) => app::no_longer_sandbox(app_id).into();
+    /// A receiver of the platform format has no secret of its own.
+    no_own_secret() => receiver::no_own_secret().into();
     /// The app has no such token.
     no_token(app_id = APP_ID) => app::unknown_token(app_id).into();
     /// The app knows no such player.

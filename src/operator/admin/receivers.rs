@@ -30,7 +30,8 @@ routes! { "Notifications":
         lists("The receivers.", &receiver_example("active"));
     /// Add a receiver
     ///
-    /// It gets the events of what happens from now on. Its secret signs them, and is shown once.
+    /// It gets the events of what happens from now on. Its secret signs them, and is shown once. One of the
+    /// platform format has none: the app secret signs.
     POST "/apps/{app_id}/receivers", "addReceiver", Once(Develop): add -> AddedReceiver =>
         answers("added", "The receiver, with its secret.", with_secret(receiver_example("active")))
             .members([
@@ -68,7 +69,8 @@ routes! { "Notifications":
         answers("made", "The new one. It is shown once.", json!({
             "app_id": APP_ID, "receiver_id": RECEIVER_ID, "secret": SECRET,
         }))
-        .members([]);
+        .members([])
+        .refuses([example::no_own_secret()]);
     /// Test a receiver
     ///
     /// Sends an event that is marked as a test, once, and waits for the answer. The feed does not have it.

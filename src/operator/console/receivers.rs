@@ -231,6 +231,10 @@ fn notice(request: &ConsoleRequest, receiver: &Receiver) -> Option<String> {
         }));
     }
     request.notice([
+        (
+            "add",
+            "The receiver gets what happens from now on. The app secret signs: there is no other secret.",
+        ),
         ("pause", "The receiver is paused. What happens from now on waits for it."),
         ("resume", "The receiver is active again. What has waited for it is sent now."),
     ])

@@ -109,9 +109,7 @@ async fn an_admin_adds_receivers_and_each_secret_is_shown_once() {
     let known = (line.action.as_str(), line.subject.as_str(), line.operator_kind.as_str());
     assert_eq!(known, ("receiver.add", receiver.receiver_id.as_str(), "console"));
 
-    let platform = send_new(&admin, &[("url", URL), ("format", "platform")]).await;
-    let unused = "In the platform format the app secret signs, so this secret is not used.";
-    assert!(platform.status == 200 && platform.body.contains(unused), "{}", platform.body);
+    assert_eq!(send_new(&admin, &[("url", URL), ("format", "platform")]).await.status, 303);
     for _ in 0..3 {
         assert_eq!(send_new(&admin, &[("url", URL), ("format", "standard")]).await.status, 200);
     }
@@ -125,6 +123,24 @@ async fn an_admin_adds_receivers_and_each_secret_is_shown_once() {
     let sixth = admin.post(LIST, &[("seen", &mark), ("url", URL), ("format", "standard")]).await;
     assert!(sixth.status == 400 && sixth.body.contains("The app has 5 receivers, and may have no more."));
     assert_eq!(till.number("SELECT count(*) FROM receivers").await, 5);
+}
+
+/// Rule 12.2.12: a receiver of the platform format has no secret, so there is nothing to show once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receiver_of_the_platform_format_has_no_secret() {
+    let till = TestTill::start().await;
+    till.app("a1").await;
+    let admin = till.browser(Role::Admin).await;
+    let platform = send_new(&admin, &[("url", URL), ("format", "platform")]).await;
+    let path = platform.header("location").unwrap();
+    assert!(platform.status == 303 && path.ends_with("?done=add"), "{} {path}", platform.status);
+    let page = admin.get(path).await.body;
+    assert!(page.contains("there is no other secret") && !page.contains("rotate-secret"), "{page}");
+    let rotate = format!("{}/rotate-secret", path.split('?').next().unwrap());
+    let seen = value_of(&admin.get(LIST).await, "seen");
+    let refused = admin.post(&rotate, &[("seen", &seen)]).await;
+    let words = "A receiver of the platform format has no secret of its own: the app secret signs.";
+    assert!(refused.status == 400 && refused.body.contains(words), "{} {}", refused.status, refused.body);
 }
 
 /// Rule 8.6.17: whoever makes a key, or a receiver and its end, proves who they are. Other changes need no proof.

@@ -151,7 +151,10 @@ async fn a_test_is_marked_and_tried_once() {
     let expected = r#"{"type":"exchange.succeeded","timestamp":"2027-01-15T08:00:00Z","app_id":"a1","is_mock":true,"data":{"open_id":"player-1","zone_id":"zone1_role1","seq":2,"biz_no":"order1001","amount":60,"free_change":-40,"charge_change":-20,"free_balance":0,"charge_balance":80,"product_name":"Double-up card","product_info":"[{\"product_id\":1001,\"product_num\":1,\"product_type\":0}]","product_desc":"For one match","extension":""}}"#;
     for (notification, id) in receiver.received().iter().zip(&ids) {
         assert_eq!((notification.body.as_str(), &notification.id()), (expected, id));
-        assert_eq!(notification.header("webhook-signature"), signature(&added.secret, notification));
+        assert_eq!(
+            notification.header("webhook-signature"),
+            signature(added.secret.as_deref().unwrap(), notification)
+        );
     }
     let shown = scene.shown(&added).await;
     let tried: Vec<_> = shown.tries.iter().rev().map(|tried| tried.event_id.clone()).collect();

@@ -8,6 +8,7 @@ use domain::receiver::ReceiverFormat;
 use md5::{Digest as _, Md5};
 
 use super::{Scene, all_events};
+use crate::support::program::Program;
 use crate::support::receiver::{Notification, Receiver, Reply};
 
 fn kwaisign(notification: &Notification, app_secret: &str) -> String {
@@ -95,4 +96,23 @@ async fn taken_is_what_names_its_id() {
     for refused in &tries[2..] {
         assert_eq!(refused.error.as_deref(), Some("expected {\"result\":1} with this message_id"));
     }
+}
+
+/// Rule 12.2.12: a receiver of the platform format has no secret of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn there_is_no_secret_but_the_apps() {
+    let receiver = Receiver::taking_by_id().await;
+    let scene = Scene::new(&[&receiver]).await;
+    let program = Program::on(&scene.till.database_url)
+        .with("MINITILL_NOTIFY__ALLOW_NETWORKS", "127.0.0.1/32")
+        .with("MINITILL_NOTIFY__PORTS", &receiver.address.port().to_string());
+    let add = ["receiver", "add", "a1", &receiver.url("/"), "--format", "platform"];
+    let added = program.json(&add);
+    assert_eq!((added["format"].as_str(), added.get("secret")), (Some("platform"), None), "{added}");
+    let told = program.run(&add);
+    assert!(!String::from_utf8(told.stdout).unwrap().contains("whsec_"));
+    let id = added["receiver_id"].as_str().unwrap();
+    let refused = program.complaint(&["receiver", "rotate-secret", "a1", id]);
+    let words = "a receiver of the platform format has no secret of its own: the app secret signs";
+    assert!(refused.contains(words), "{refused}");
 }

@@ -33,7 +33,7 @@ async fn while_a_secret_rotates_two_sign() {
     let receiver = Receiver::taking().await;
     let scene = Scene::new(&[&receiver]).await;
     let added = scene.add(&receiver).await;
-    let first = added.secret.as_str();
+    let first = added.secret.as_deref().unwrap();
     assert!(first.len() == 50 && first.starts_with("whsec_"), "{first}");
     scene.pay("b1").await;
     receiver.until_received(1).await;

@@ -54,9 +54,10 @@ pub struct AddedReceiver {
     /// The receiver.
     #[serde(flatten)]
     pub receiver: Receiver,
-    /// The secret that signs.
+    /// The secret that signs. One of the platform format has none: the app secret signs.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = "^whsec_[0-9A-Za-z+/]{43}=$"))]
-    pub secret: String,
+    pub secret: Option<String>,
 }
 
 /// A new secret of a receiver, shown once.
@@ -110,6 +111,13 @@ pub enum ReceiverReport {
 pub fn unknown_receiver(app_id: impl Display, receiver_id: impl Display) -> OperationRefusal {
     let text = text!("there is no receiver {receiver_id} of an app {app_id}", receiver_id, app_id);
     OperationRefusal::new(RefusalKind::Unknown(Subject::Receiver), text).of_app(app_id)
+}
+
+/// A receiver of the platform format has no secret of its own.
+#[must_use]
+pub fn no_own_secret() -> OperationRefusal {
+    let text = text!("a receiver of the platform format has no secret of its own: the app secret signs");
+    OperationRefusal::new(RefusalKind::Conflict, text)
 }
 
 /// The app has as many receivers as it may have.

@@ -6,11 +6,11 @@ use domain::ids::AppId;
 use domain::moment::rfc3339;
 use domain::operation::receiver::{
     AddedReceiver, NewReceiver, NewReceiverSecret, ReceiverCommand, ReceiverReport, RemovedReceiver, Resend,
-    Resent, too_many_receivers, unknown_event, unknown_receiver,
+    Resent, no_own_secret, too_many_receivers, unknown_event, unknown_receiver,
 };
 use domain::operation::unknown_app;
 use domain::operator::Operator;
-use domain::receiver::{RECEIVERS_MAX, Receiver, ReceiverId, TimeBounds};
+use domain::receiver::{RECEIVERS_MAX, Receiver, ReceiverFormat, ReceiverId, TimeBounds};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
@@ -97,8 +97,10 @@ impl ReceiverUpdate {
         }
         while number_some(&mut *connection, true, None).await? == ROWS_AT_ONCE {}
         let receiver_id = ReceiverId::new(random_bytes());
+        // Each row has one. In the platform format nothing is signed with it, and nobody is told.
         let secret = new_secret();
         let sealed = self.store.encrypting_key(&mut *connection).await?.seal(&self.app_id, &secret);
+        let secret = (new.format == ReceiverFormat::Standard).then_some(secret);
         sqlx::query!(
             "INSERT INTO receivers (app_id, receiver_id, url, types, format, secret, through_no)
              SELECT $1, $2, $3, $4, $5, $6, last_no FROM event_head",
@@ -192,7 +194,9 @@ impl ReceiverUpdate {
         connection: &mut PgConnection,
         id: &ReceiverId,
     ) -> Result<ReceiverReport, OperationError> {
-        self.locked(connection, id).await?;
+        if self.locked(connection, id).await?.format == ReceiverFormat::Platform {
+            return Err(no_own_secret().into());
+        }
         let secret = new_secret();
         let sealed = self.store.encrypting_key(&mut *connection).await?.seal(&self.app_id, &secret);
         sqlx::query!(

@@ -5,7 +5,7 @@ use axum::response::{IntoResponse as _, Redirect, Response};
 use domain::event::{EventId, EventType};
 use domain::ids::AppId;
 use domain::operation::receiver::{NewReceiver, ReceiverCommand, ReceiverReport, Resend};
-use domain::receiver::{ReceiverFormat, ReceiverId, ReceiverState, TimeBounds};
+use domain::receiver::{Receiver, ReceiverFormat, ReceiverId, ReceiverState, TimeBounds};
 
 use super::super::i18n::parse_moment;
 use super::super::page::Section;
@@ -86,15 +86,15 @@ pub(super) async fn test(Path(names): Path<(String, String)>, request: ConsoleRe
 fn answer(request: &ConsoleRequest, path: &str, report: ReceiverReport) -> Answer {
     match report {
         ReceiverReport::Added(added) => {
-            let receiver = &added.receiver;
-            let verified = match receiver.format {
-                ReceiverFormat::Standard => {
-                    "Give it to the receiver now. It verifies every notification with it, as Standard Webhooks says."
-                }
-                ReceiverFormat::Platform => NOT_USED,
+            let Receiver { app_id, receiver_id: id, .. } = &added.receiver;
+            let Some(secret) = added.secret else {
+                return Ok(see(&format!("{}?done=add", receiver_path(app_id, id))));
             };
-            let next = "The receiver gets what happens from now on. Its page sends a test event.";
-            show_secret(request, &receiver.app_id, &receiver.receiver_id, added.secret, &[verified, next])
+            let next = [
+                "Give it to the receiver now. It verifies every notification with it, as Standard Webhooks says.",
+                "The receiver gets what happens from now on. Its page sends a test event.",
+            ];
+            show_secret(request, app_id, id, secret, &next)
         }
         ReceiverReport::Rotated(rotated) => {
             let next = [
@@ -111,9 +111,6 @@ fn answer(request: &ConsoleRequest, path: &str, report: ReceiverReport) -> Answe
         ReceiverReport::Resent(resent) => Ok(see(&format!("{path}?done=resend&resent={}", resent.resent))),
     }
 }
-
-/// Why a receiver of the platform's format needs no secret.
-pub(super) const NOT_USED: &str = "In the platform format the app secret signs, so this secret is not used.";
 
 fn show_secret(
     request: &ConsoleRequest,
