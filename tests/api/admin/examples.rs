@@ -276,7 +276,7 @@ impl Scenario {
             | "registered" | "issued" | "revoked" | "known" | "credited" | "frozen" | "thawed"
             | "blocked" | "unblocked" | "checked" | "compared" | "no_app" | "no_player" | "no_image"
             | "no_exchange" | "no_order" | "no_block" | "not_for_role" | "all_apps_only" | "above_limit"
-            | "balance_too_large" | "needs_second" | "body_too_slow" => {}
+            | "balance_too_large" | "needs_second" | "body_too_slow" | "no_longer_sandbox" => {}
             "key_missing" => self.key = None,
             "key_unknown" => self.key = Some(API_KEY.to_owned()),
             "key_revoked" => revoke(&self.till, "dashboard").await,
@@ -301,8 +301,6 @@ impl Scenario {
             "app_taken" => {
                 self.till.app("mygame").await;
             }
-            // The app has sold something (`sell`).
-            "no_longer_sandbox" => {}
             "which_token" => self.body = Some(b"{}".to_vec()),
             "no_token" => self.body = Some(json!({"access_token": "another"}).to_string().into_bytes()),
             "ref_used" => {
