@@ -159,6 +159,42 @@ async fn an_answer_is_503_or_late() {
     assert!(started.elapsed() >= Duration::from_millis(300));
 }
 
+/// Rule 15.2.7: a late answer ends with its client, and comes early where another one of the app waits for its place.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_answer_gives_up_its_place() {
+    let till = TestTill::start().await;
+    let app = sandbox_app(&till).await;
+    ask(&till, &app, &json!({"target": "exchange", "fault": "late", "delay_ms": 60000, "times": 4})).await;
+    let places = &till.till.late_answers;
+    let game = Game::new(&app, "o1", "b1", 60);
+    let begun = async |count: u64| {
+        let mut client = TcpStream::connect(till.address).await.unwrap();
+        client.write_all(&game.request().bytes()).await.unwrap();
+        until("an answer is late", async || places.in_use() == count).await;
+        client
+    };
+    let (patient, gone) = (begun(1).await, begun(2).await);
+    drop(gone);
+    until("it ends with its client", async || places.in_use() == 1).await;
+    assert!(patient.try_read(&mut [0]).is_err(), "the one that began before is still late");
+    drop(patient);
+    until("so does the other", async || places.in_use() == 0).await;
+    // The app has half of the places: another late answer takes the last of them, and the next one that place.
+    let half = 128;
+    let _others: Vec<_> = (1..half).map(|_| places.try_acquire(app.id.as_str()).unwrap()).collect();
+    let last = game.send(&till);
+    let next = async {
+        until("the last place is taken", async || places.in_use() == half).await;
+        places.acquire(app.id.as_str(), 1).await
+    };
+    let (answer, _place) = tokio::join!(last, next);
+    assert_eq!((answer.code(), answer.header("idempotent-replayed")), (1, Some("true")));
+    // Nobody gives up a place any more, and no answer waits for one longer than a second.
+    assert_eq!(places.in_use(), half);
+    assert_eq!(game.send(&till).await.code(), 1);
+    assert_eq!(till.number("SELECT happened::bigint FROM sandbox_faults").await, 4);
+}
+
 /// Rule 15.2.4: a repeat is refused as one of an old number, and deducts nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn numbers_become_old() {

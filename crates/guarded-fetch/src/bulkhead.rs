@@ -36,7 +36,7 @@ pub struct HolderPermit {
 #[derive(Debug)]
 pub struct Permit {
     /// Of the shared limit and of the holder's own. Before the permits: it tells of their return before they do.
-    turns: [PlaceTurn; 2],
+    recalls: [Recall; 2],
     /// How long its holder has waited for somebody slow.
     waited: Duration,
     _holder: HolderPermit,
@@ -136,8 +136,8 @@ impl Bulkhead {
     }
 
     fn permit_of(&self, holder: HolderPermit, shared: OwnedSemaphorePermit) -> Permit {
-        let turns = [self.shared.turn(), holder.limit.turn()];
-        Permit { turns, waited: Duration::ZERO, _holder: holder, _shared: shared }
+        let recalls = [self.shared.recall(), holder.limit.recall()];
+        Permit { recalls, waited: Duration::ZERO, _holder: holder, _shared: shared }
     }
 
     fn limit_of(&self, holder: &str) -> Arc<Limit> {
@@ -158,7 +158,7 @@ impl Bulkhead {
 impl Permit {
     /// Whether it must be given back, because others wait. As many are asked back as others wait.
     pub fn is_asked_back(&mut self) -> bool {
-        self.turns.iter_mut().any(PlaceTurn::is_asked_back)
+        self.recalls.iter_mut().any(Recall::is_asked_back)
     }
 
     /// Runs `peer`, which waits for somebody who may be slow. While others wait for a permit, it is ended after a second, or
@@ -178,7 +178,7 @@ impl Permit {
     ) -> Result<T, AskedBack> {
         let begun = Instant::now();
         let patience = at_once.min(in_all.saturating_sub(self.waited));
-        let [shared, own] = &mut self.turns;
+        let [shared, own] = &mut self.recalls;
         let ended = async {
             sleep_until(begun + patience).await;
             tokio::select! {
@@ -219,8 +219,8 @@ impl Limit {
         permits.expect("nobody closes the semaphore")
     }
 
-    fn turn(&self) -> PlaceTurn {
-        PlaceTurn { waits: self.waits.clone(), is_asked_back: false }
+    fn recall(&self) -> Recall {
+        Recall { waits: self.waits.clone(), is_asked_back: false }
     }
 }
 
@@ -241,12 +241,12 @@ impl Drop for Wait {
 
 /// What asks a permit of a limit back.
 #[derive(Debug)]
-struct PlaceTurn {
+struct Recall {
     waits: watch::Sender<Waits>,
     is_asked_back: bool,
 }
 
-impl PlaceTurn {
+impl Recall {
     fn is_asked_back(&mut self) -> bool {
         self.waits.send_if_modified(|waits| {
             if !self.is_asked_back && waits.waiting > waits.asked_back + waits.returned {
@@ -267,7 +267,7 @@ impl PlaceTurn {
     }
 }
 
-impl Drop for PlaceTurn {
+impl Drop for Recall {
     fn drop(&mut self) {
         self.waits.send_if_modified(|waits| {
             waits.asked_back -= u32::from(self.is_asked_back);

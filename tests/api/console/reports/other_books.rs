@@ -1,10 +1,10 @@
 //! The comparison with other books (rules 8.6.43 and 13.5.10).
 
-use domain::ids::AppId;
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use domain::console_user::Role;
+use domain::ids::AppId;
 use domain::rights::{Apps, Rights};
 
 use super::super::accessible::faults;
