@@ -1,4 +1,4 @@
-//! Reports as workbooks for spreadsheets (contract 8.3.9): revenue, and the statement of a period.
+//! Reports as workbooks for spreadsheets (contract 13.8): revenue, and the statement of a period.
 
 use std::fmt::Display;
 

@@ -78,16 +78,16 @@ fn rows(sheet: &str, formats: &[String]) -> Vec<Vec<String>> {
 const TEXT: &str = "49";
 
 fn figure(value: &str, format: &str) -> String {
+    if format == "0" {
+        return format!("#{value}");
+    }
     let serial: f64 = value.parse().unwrap();
     let at: PrimitiveDateTime = datetime!(1899-12-30 0:00) + Duration::seconds_f64(serial * 86_400.0);
-    let at = at + Duration::milliseconds(500);
+    // The nearest second.
+    let (hour, minute, second) = (at + Duration::milliseconds(500)).as_hms();
     match format {
         "yyyy-mm-dd" => format!("@{}", at.date()),
-        "yyyy-mm-dd hh:mm:ss" => {
-            let (hour, minute, second) = at.as_hms();
-            format!("@{} {hour:02}:{minute:02}:{second:02}", at.date())
-        }
-        "0" => format!("#{value}"),
+        "yyyy-mm-dd hh:mm:ss" => format!("@{} {hour:02}:{minute:02}:{second:02}", at.date()),
         other => panic!("format {other}"),
     }
 }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use anyhow::Result;
-use clap::Args;
+use clap::{ArgGroup, Args};
 use domain::ids::AppId;
 use store::{Bill, BillFormat, BillPiece, BillSums, Store};
 
@@ -14,6 +14,7 @@ use super::bill_text::{BillJson, BillTable, told};
 use super::{FormatArguments, PeriodArguments, ReportFormat, to_out};
 
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("span").args(["day", "month", "since", "until"]).required(true).multiple(true))]
 pub(in super::super) struct BillArguments {
     /// Id of the app
     app_id: AppId,

@@ -38,10 +38,9 @@ impl BillText for BillTable {
 
     fn end(&mut self, sums: &BillSums) -> Result<Vec<u8>, StoreError> {
         let BillSums { entries, free_change, charge_change } = sums;
-        let mut cells = BillColumn::WORDS.map(|_| String::new());
-        cells[0] = "sum".to_owned();
-        (cells[2], cells[6], cells[7]) =
+        let (entries, free, charge) =
             (entries.to_string(), free_change.to_string(), charge_change.to_string());
+        let cells = ["sum", "", &entries, "", "", "", &free, &charge, "", "", "", ""].map(str::to_owned);
         Ok(line(&cells))
     }
 }

@@ -1,4 +1,4 @@
-//! The options that all reports share: a period with its time zone, and a format with its file (contract 13.6).
+//! The options that all reports share: a period with its time zone, and a format with its file (contract 13.8).
 
 use std::io::{self, IsTerminal as _, Write};
 use std::path::PathBuf;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::Args;
+use clap::{ArgGroup, Args};
 use csv::{IntoInnerError, WriterBuilder};
 use domain::ids::AppId;
 use store::{Statement, Store};
@@ -14,6 +14,7 @@ use super::{FormatArguments, PeriodArguments, ReportFormat};
 use crate::operator::workbook;
 
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("closed").args(["day", "month"]).required(true))]
 pub(in super::super) struct StatementArguments {
     /// Id of the app
     app_id: AppId,

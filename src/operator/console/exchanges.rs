@@ -263,12 +263,12 @@ async fn list_workbook(request: ConsoleRequest) -> Answer {
                 style.moment(row.created_at),
                 SheetCell::Text(&row.app_id),
                 SheetCell::Text(&row.kind),
-                text_cell(&row.biz_no),
-                text_cell(&row.reference),
-                text_cell(&row.pay_biz_no),
+                text_cell(row.biz_no.as_deref()),
+                text_cell(row.reference.as_deref()),
+                text_cell(row.pay_biz_no.as_deref()),
                 SheetCell::Text(&row.open_id),
                 SheetCell::Text(&row.zone_id),
-                text_cell(&row.product_name),
+                text_cell(row.product_name.as_deref()),
                 SheetCell::Integer(row.free_change.into()),
                 SheetCell::Integer(row.charge_change.into()),
             ])?;
@@ -284,8 +284,8 @@ async fn list_workbook(request: ConsoleRequest) -> Answer {
     Ok(report_file("exchanges", FileFormat::Xlsx, content.await?))
 }
 
-fn text_cell(text: &Option<String>) -> SheetCell<'_> {
-    text.as_deref().map_or(SheetCell::Empty, SheetCell::Text)
+fn text_cell(text: Option<&str>) -> SheetCell<'_> {
+    text.map_or(SheetCell::Empty, SheetCell::Text)
 }
 
 fn in_csv(rows: &[SaleRow]) -> std::io::Result<Vec<u8>> {

@@ -74,10 +74,11 @@ async fn our_own_bill_has_no_difference() {
     let (excel, chinese) = (folder.write("excel.csv", excel), folder.write("chinese.csv", chinese));
     let windows =
         folder.write("windows.csv", bill(&program, &march).replace("Z,o", "Z , o").replace(" , o", ",o"));
-    for file in [&own, &excel, &chinese, &windows] {
+    // A workbook has its sums on another sheet.
+    for (file, without) in [(&own, 9), (&excel, 8), (&chinese, 8), (&windows, 9)] {
         let (found, said) = reconcile(&program, &[&[file.as_str()], &march[..]].concat());
         assert_eq!(found, same(13));
-        assert_eq!(said, "minitill: 9 lines without a biz_no are not compared\n");
+        assert_eq!(said, format!("minitill: {without} lines without a biz_no are not compared\n"));
         // All exchanges, presents and games' cancels are in March.
         assert_eq!(reconcile(&program, &[file]).0, same(13));
     }

@@ -1,4 +1,4 @@
-//! Ledger entries as a workbook for spreadsheets: a row for each, and their sums by day (contract 8.3.9).
+//! Ledger entries as a workbook for spreadsheets: a row for each, and their sums by day (contract 13.8).
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
