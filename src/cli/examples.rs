@@ -35,7 +35,7 @@ const EXAMPLES: [(&str, &[&str]); 90] = [
         "report bill",
         &[
             "minitill report bill mygame --day 2026-10-31",
-            "minitill report bill mygame --month 2026-10 --time-zone Asia/Shanghai --excel --out october.csv",
+            "minitill report bill mygame --month 2026-10 --time-zone Asia/Shanghai --excel --out october.xlsx",
         ],
     ),
     (

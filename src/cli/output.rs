@@ -53,7 +53,7 @@ impl Output {
             let json = serde_json::to_string(value)?;
             return write_out(|out| writeln!(out, "{json}"));
         }
-        write_out(|out| writeln!(out, "{}", visible_lines(text.to_string().trim_end())))
+        write_out(|out| out.write_all(visible_document(&text.to_string()).as_bytes()))
     }
 
     /// Prints the members of `value`, for people with a name and a value on each line.
@@ -80,6 +80,11 @@ impl Output {
         let text = if is_table { object_table(columns, rows)? } else { none.to_owned() };
         self.print(&json!({ name: rows }), text)
     }
+}
+
+/// A document for people, as it is printed.
+pub(super) fn visible_document(text: &str) -> String {
+    visible_lines(text.trim_end()).into_owned() + "\n"
 }
 
 /// A progress bar on standard error. It appears only on a terminal.

@@ -14,6 +14,7 @@ use store::{BillColumn, Difference, ReconcileError, Reconciled, Store, TheirFile
 use super::output::{complain, tab_separated};
 use super::report::{parse_day, parse_month, parse_zone};
 use super::{Context, not_done};
+use crate::http::language;
 
 #[derive(Debug, Args)]
 pub(super) struct ReconcileArguments {
@@ -44,7 +45,7 @@ fn parse_mapped(text: &str) -> Result<(String, BillColumn), String> {
 
 pub(super) async fn run(context: &Context, store: &Store, arguments: ReconcileArguments) -> Result<ExitCode> {
     let ReconcileArguments { app_id, file, map, day, month, time_zone } = arguments;
-    let file = TheirFile::open(&file, &map).map_err(failed)?;
+    let file = TheirFile::open(&file, &map, &language::WORDS).map_err(failed)?;
     if !file.ignored().is_empty() {
         complain(&format!("columns that the bill does not have are ignored: {}", file.ignored().join(", ")));
     }

@@ -4,21 +4,25 @@ mod import;
 
 use std::fmt::Display;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use domain::ids::{AppId, BizNo, CreditRef, OpenId, Reason};
 use domain::moment;
 use domain::moment::rfc3339;
 use domain::operation::freeze::FreezeCommand;
 use domain::operation::wallet::{Credit, Debit, GiveBack, WalletCommand, unknown_player};
 use domain::wallet::{Amount, check_credit};
-use futures_util::TryStreamExt as _;
-use store::{ArchivedPart, CsvReader, LedgerFilter, Store};
+use futures_util::{Stream, TryStreamExt as _};
+use store::{
+    ArchivedPart, BillSums, LedgerFilter, LedgerRow, STATEMENT_HEADING, Store, StoreError, statement_line,
+};
 use time::OffsetDateTime;
 
+use super::new_file::NewFile;
 use super::output::{complain, ignore_gone_reader, tab_separated, terminal_width};
+use super::report::{FormatArguments, PeriodArguments, ReportFormat, give, to_out, told};
 use super::{Context, not_done, refused};
 
 #[derive(Debug, Subcommand)]
@@ -118,18 +122,16 @@ pub(super) enum WalletArguments {
         /// Player of the wallet
         open_id: OpenId,
     },
-    /// Print the whole ledger of a wallet, oldest entry first
+    /// Print the ledger of a wallet, oldest entry first
     Statement {
         /// App of the wallet
         app_id: AppId,
         /// Player of the wallet
         open_id: OpenId,
-        /// Output format
-        #[arg(long, value_enum, default_value = "table")]
-        format: StatementFormat,
-        /// Write the CSV for a spreadsheet: with a byte-order mark, and times without zone, in UTC
-        #[arg(long)]
-        excel: bool,
+        #[command(flatten)]
+        period: PeriodArguments,
+        #[command(flatten)]
+        format: FormatArguments,
     },
 }
 
@@ -138,19 +140,6 @@ pub(super) struct UnknownPlayers {
     /// Make a player known whom the app does not know yet; without it such a credit is refused
     #[arg(long)]
     create: bool,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(super) enum StatementFormat {
-    /// Table for people
-    Table,
-    /// Comma-separated values with a heading
-    Csv,
-    /// One JSON object per line
-    Jsonl,
-    /// One JSON object with all entries, for `--json`
-    #[value(skip)]
-    Object,
 }
 
 pub(super) async fn run(context: &Context, store: &Store, arguments: WalletArguments) -> Result<()> {
@@ -182,19 +171,17 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: WalletArgum
             let wallet = store.wallet(&app_id, &open_id).await?;
             context.output.show(&wallet.ok_or_else(|| unknown_wallet(&app_id, &open_id))?)
         }
-        WalletArguments::Statement { app_id, open_id, format, excel } => {
+        WalletArguments::Statement { app_id, open_id, period, format } => {
             if !store.is_known(&app_id, &open_id).await? {
                 return Err(unknown_wallet(&app_id, &open_id));
             }
-            let format = if context.output.is_json { StatementFormat::Object } else { format };
             if let Some(ArchivedPart { entries, file, .. }) = store.archived_part(&app_id, &open_id).await? {
                 complain(&format!(
                     "the ledger up to entry {entries} is archived, so it is not in this statement; \
                      the newest file is {file}"
                 ));
             }
-            let csv = if excel { CsvReader::Spreadsheet } else { CsvReader::Program };
-            statement(store, &app_id, &open_id, format, csv).await
+            statement(context, store, (&app_id, &open_id), (&period, &format)).await
         }
     }
 }
@@ -239,32 +226,56 @@ fn parse_amount(text: &str) -> Result<Amount, String> {
     Amount::parse(text).map_err(|expected| expected.to_string())
 }
 
-/// Prints the ledger entry by entry, so that a long ledger needs little memory.
+/// Writes the ledger of a wallet.
 async fn statement(
+    context: &Context,
     store: &Store,
-    app_id: &AppId,
-    open_id: &OpenId,
-    format: StatementFormat,
-    csv: CsvReader,
+    (app_id, open_id): (&AppId, &OpenId),
+    (period, format): (&PeriodArguments, &FormatArguments),
 ) -> Result<()> {
-    let mut entries = Box::pin(store.statement(app_id, open_id, LedgerFilter::default()));
+    let [since, until] = period.ends();
+    let filter = LedgerFilter { since, until, ..LedgerFilter::default() };
+    let asked = format.format(context, ReportFormat::Table)?;
+    if asked == ReportFormat::Xlsx {
+        let make = || async {
+            store.wallet_workbook(app_id, open_id, filter, period.style()).await.map_err(not_done)
+        };
+        return give(context, format, make).await;
+    }
+    let entries = store.statement(app_id, open_id, filter);
+    let file = format.out.as_deref().map(NewFile::create).transpose()?;
+    let out = io::BufWriter::new(to_out(file.as_ref())?);
+    let written = write_statement(Box::pin(entries), (app_id, open_id), asked, out).await?;
+    let Some(file) = file else { return ignore_gone_reader(written.map(|_| ())) };
+    let sums = written.map_err(|error| file.failed(&error))?;
+    file.finish()?;
+    let (object, words) = told(format.out.as_deref().unwrap_or(Path::new("")), &sums);
+    context.output.print(&object, words)
+}
+
+/// Writes the ledger entry by entry, so that a long ledger needs little memory. The outer error is that of the store, the
+/// inner one that of `out`.
+async fn write_statement(
+    mut entries: impl Stream<Item = Result<LedgerRow, StoreError>> + Unpin,
+    (app_id, open_id): (&AppId, &OpenId),
+    format: ReportFormat,
+    mut out: impl Write,
+) -> Result<io::Result<BillSums>> {
     let shown = if terminal_width().is_some() { table_row } else { tab_row };
     let (heading, end) = match format {
-        StatementFormat::Table => (shown(TABLE_HEADING.each_ref().map(|name| name as &dyn Display)), ""),
-        StatementFormat::Csv => (csv.heading(), ""),
-        StatementFormat::Jsonl => (String::new(), ""),
-        StatementFormat::Object => {
-            (format!(r#"{{"app_id":"{app_id}","open_id":"{open_id}","entries":["#), "]}\n")
-        }
+        ReportFormat::Table => (shown(TABLE_HEADING.each_ref().map(|name| name as &dyn Display)), ""),
+        ReportFormat::Csv => (STATEMENT_HEADING.to_owned(), ""),
+        ReportFormat::Json => (format!(r#"{{"app_id":"{app_id}","open_id":"{open_id}","entries":["#), "]}\n"),
+        ReportFormat::Jsonl | ReportFormat::Xlsx => (String::new(), ""),
     };
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut sums = BillSums::default();
     let mut written = out.write_all(heading.as_bytes());
     let mut separator = "";
     while written.is_ok() {
         let Some(row) = entries.try_next().await? else { break };
         let entry = &row.line;
         let line = match format {
-            StatementFormat::Table => shown([
+            ReportFormat::Table => shown([
                 &entry.seq,
                 &entry.kind,
                 &entry.number(),
@@ -274,14 +285,17 @@ async fn statement(
                 &entry.charge_balance,
                 &rfc3339(entry.at),
             ]),
-            StatementFormat::Csv => csv.line(&row)?,
-            StatementFormat::Jsonl => serde_json::to_string(entry)? + "\n",
-            StatementFormat::Object => format!("{separator}{}", serde_json::to_string(entry)?),
+            ReportFormat::Csv => statement_line(&row)?,
+            ReportFormat::Json => format!("{separator}{}", serde_json::to_string(entry)?),
+            ReportFormat::Jsonl | ReportFormat::Xlsx => serde_json::to_string(entry)? + "\n",
         };
         written = out.write_all(line.as_bytes());
         separator = ",";
+        sums.entries += 1;
+        sums.free_change += i128::from(entry.free_change);
+        sums.charge_change += i128::from(entry.charge_change);
     }
-    ignore_gone_reader(written.and_then(|()| out.write_all(end.as_bytes())).and_then(|()| out.flush()))
+    Ok(written.and_then(|()| out.write_all(end.as_bytes())).and_then(|()| out.flush()).map(|()| sums))
 }
 
 const TABLE_HEADING: [&str; 8] =

@@ -22,6 +22,22 @@ pub fn of(language: Language, text: &Text) -> String {
     }
 }
 
+/// The words of a text in each language.
+pub const WORDS: [fn(&Text) -> String; 2] = [Text::english, chinese];
+
+/// The function that gives the words of a text in a language.
+#[must_use]
+pub fn words(language: Language) -> fn(&Text) -> String {
+    match language {
+        Language::En => Text::english,
+        Language::Zh => chinese,
+    }
+}
+
+fn chinese(text: &Text) -> String {
+    of(Language::Zh, text)
+}
+
 /// The twin of an English pattern, or the pattern itself where the catalogue has none: it is a name.
 #[must_use]
 pub fn twin(language: Language, pattern: &str) -> &str {

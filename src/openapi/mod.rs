@@ -221,7 +221,10 @@ impl Api {
             };
             match &success.content {
                 Content::Json { schema, .. } => show(JSON, &schema.root),
-                Content::Csv { .. } => show(CSV, &json!({ "type": "string" })),
+                Content::Csv { .. } => {
+                    show(CSV, &json!({ "type": "string" }));
+                    content.insert(XLSX.to_owned(), json!({}));
+                }
                 Content::Picture => {
                     let kinds = ["image/png", "image/jpeg"];
                     content.extend(kinds.map(|media_type| (media_type.to_owned(), json!({}))));
@@ -245,6 +248,8 @@ impl Api {
 const JSON: &str = "application/json";
 /// Content type of files of CSV.
 const CSV: &str = "text/csv";
+/// Content type of workbooks.
+pub const XLSX: &str = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
 
 /// Schemas and examples of one content type.
 #[derive(Default)]

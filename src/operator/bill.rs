@@ -8,45 +8,58 @@ use axum::response::{IntoResponse as _, Response};
 use domain::ids::AppId;
 use domain::period::{Period, TimeZone};
 use futures_util::stream;
-use store::{BillPiece, CsvReader, OperationError, Store};
+use store::{Bill, BillFormat, BillPiece, OperationError, SheetStyle, SheetWords, Store};
 
-/// The media type of a bill.
-pub(super) const CSV: &str = "text/csv; charset=utf-8";
+use super::workbook::FileFormat;
 
 /// What says that a bill is a file, and which.
-pub(super) fn disposition(app_id: impl Display, period: impl Display) -> String {
-    format!("attachment; filename=\"bill-{app_id}-{period}.csv\"")
+pub(super) fn disposition(app_id: impl Display, period: impl Display, format: FileFormat) -> String {
+    format!("attachment; filename=\"bill-{app_id}-{period}.{format}\"")
 }
 
-/// The bill, made as fast as the caller reads it. The listener drops a caller who reads too slowly, and the bill ends
-/// with its body.
+/// The bill of a period, with headings in these words where it has some.
+///
+/// # Errors
+/// What fails before the first piece.
+pub(super) async fn bill_file(
+    store: &Store,
+    app_id: &AppId,
+    (period, zone): (Period, &TimeZone),
+    (format, words): (FileFormat, SheetWords),
+) -> Result<Response, OperationError> {
+    let made = match format {
+        FileFormat::Csv => BillFormat::csv(),
+        FileFormat::Xlsx => BillFormat::Workbook(SheetStyle { words, zone: zone.clone() }),
+    };
+    let bill = store.bill(app_id, period.span(zone), made).await?;
+    file_of(bill, format, &disposition(app_id, period, format)).await
+}
+
+/// A file, made as fast as the caller reads it. The listener drops a caller who reads too slowly, and the bill ends with its
+/// body. A workbook has its first piece when all entries are there.
 ///
 /// # Errors
 /// What fails before the first piece. What fails later cuts the connection, so the caller sees that the file is not
 /// complete.
-pub(super) async fn bill_file(
-    store: &Store,
-    app_id: &AppId,
-    period: Period,
-    zone: &TimeZone,
-    reader: CsvReader,
+pub(super) async fn file_of(
+    mut bill: Bill,
+    format: FileFormat,
+    disposition: &str,
 ) -> Result<Response, OperationError> {
-    let mut bill = store.bill(app_id, period.span(zone), reader).await?;
     let first = bill.next().await?;
-    let of = (app_id.clone(), period);
-    let pieces = stream::try_unfold((Some(first), bill, of), |(first, mut bill, of)| async move {
+    let name = disposition.to_owned();
+    let pieces = stream::try_unfold((Some(first), bill, name), |(first, mut bill, name)| async move {
         let piece = match first {
             Some(first) => first,
             None => bill.next().await.inspect_err(|error| {
-                tracing::warn!(app_id = %of.0, period = %of.1, %error, "a bill was cut off");
+                tracing::warn!(name, %error, "a bill was cut off");
             })?,
         };
         match piece {
-            BillPiece::Lines(lines) => Ok(Some((lines, (None, bill, of)))),
+            BillPiece::Lines(lines) => Ok(Some((lines, (None, bill, name)))),
             BillPiece::End(_) => Ok::<_, store::StoreError>(None),
         }
     });
-    let disposition = disposition(app_id, period);
-    let headers = [(header::CONTENT_TYPE, CSV), (header::CONTENT_DISPOSITION, disposition.as_str())];
+    let headers = [(header::CONTENT_TYPE, format.media_type()), (header::CONTENT_DISPOSITION, disposition)];
     Ok((headers, Body::from_stream(pieces)).into_response())
 }

@@ -12,6 +12,7 @@ mod host;
 pub mod oidc;
 pub mod operations;
 mod reconcile_upload;
+pub(crate) mod workbook;
 
 use std::time::Duration;
 

@@ -18,6 +18,7 @@ use store::{BillColumn, ComparisonQuery};
 use tokio::io::AsyncWriteExt as _;
 
 use crate::http::body::{BoxedError, PACE_BYTES, paced};
+use crate::http::language;
 use crate::http::refusal::Refusal;
 
 /// The largest file, in bytes.
@@ -52,7 +53,8 @@ pub(super) fn compared(
     map: Vec<(String, BillColumn)>,
     members_max: u16,
 ) -> ComparisonQuery {
-    ComparisonQuery { app_id, span: period.map(|period| period.span(zone)), map, members_max }
+    let span = period.map(|period| period.span(zone));
+    ComparisonQuery { app_id, span, map, languages: &language::WORDS, members_max }
 }
 
 /// The data of a body that announces so many bytes, as it comes, while it brings 1 MiB within `time`.

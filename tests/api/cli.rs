@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::program::Program;
 use crate::support::{Request, TestTill, committed, empty_database, fresh_database, until};
+use crate::workbook::sheet_lines;
 
 async fn program() -> (Program, String) {
     let url = fresh_database().await.url;
@@ -266,9 +267,10 @@ async fn a_statement_is_the_whole_ledger_oldest_first_in_three_formats() {
         "seq,kind,biz_no,ref,free_change,charge_change,free_balance,charge_balance,at,product_name,note,operator"
     );
     assert!(lines[1].starts_with("1,credit,,\"r,1\",5,0,5,0,20") && lines.len() == 3, "{csv}");
-    let excel = program.run(&["wallet", "statement", "a1", "o1", "--format", "csv", "--excel"]).stdout;
-    let excel = String::from_utf8(excel).unwrap();
-    assert!(excel.starts_with("\u{feff}seq,") && !excel.contains('Z'), "{excel}");
+    let excel = program.run(&["wallet", "statement", "a1", "o1", "--excel"]).stdout;
+    assert!(sheet_lines(&excel, "Entries")[0].contains("\t#1\tcredit\t\tr,1\t#5\t#0\t#5\t#0"));
+    let none = program.run(&["wallet", "statement", "a1", "o1", "--csv", "--until", "2026-01-01"]).stdout;
+    assert_eq!(String::from_utf8(none).unwrap().lines().count(), 1);
     let jsonl = printed("jsonl");
     assert_eq!(serde_json::from_str::<Value>(jsonl.lines().nth(1).unwrap()).unwrap()["ref"], "r2");
     let table = printed("table");

@@ -75,5 +75,6 @@ mod upload_floods;
 mod wallet_call_races;
 mod wallet_calls;
 mod wire;
+mod workbook;
 
 pub(crate) use testkit::{self as support, game};

@@ -69,8 +69,9 @@ pub use app::{AppDetail, AppKey, AppWithKeys, COUNTED_MAX, Package};
 pub use archive::{Archive, ArchiveError, ArchiveProgress, VerifiedArchive};
 pub use audit::{AppTotals, AuditError, AuditOptions, AuditProgress, AuditReport};
 pub use books::{
-    Bill, BillColumn, BillPiece, BillSums, Comparison, ComparisonQuery, Credits, Difference, FileFault,
-    FileRefusal, Flows, OneSided, ReconcileError, Reconciled, Statement, TheirFile,
+    Bill, BillColumn, BillFormat, BillLine, BillPiece, BillSums, BillText, Comparison, ComparisonQuery,
+    Credits, Difference, FileFault, FileRefusal, Flows, OneSided, ReconcileError, Reconciled, SheetStyle,
+    SheetWords, Statement, TheirFile, WORKBOOK_ENTRIES_MAX,
 };
 pub use change_request::{ChangeRequest, RequestState, RequestedChange};
 pub use console_user::{CodeAttempt, ConsoleSession, ConsoleUser, NewSession, SessionUser, SignInAttempt};
@@ -89,6 +90,7 @@ pub use image::{
     BlobCheck, BlobHash, BlobLocation, Block, ImageCursor, ImageDetail, ImageFilter, ImageKey, KeepOutcome,
     MoveOutcome, PART_BYTES, StoredImage, Swept,
 };
+
 pub use master_key::{MasterKeyRefused, MasterKeyState};
 pub use operator_log::{OPERATOR_ACTIONS, OperatorLogCursor, OperatorLogFilter, OperatorLogLine};
 pub use order::{OrderChange, OrderCursor, OrderEvent, OrderFilter, OrderPayment, StoredOrder};
@@ -112,7 +114,7 @@ pub use status::DatabaseStatus;
 pub use store::{PoolState, Store};
 pub use token::TokenSummary;
 pub use wallet::{
-    ArchivedPart, CREDITS_MAX, ChangeRecord, CreditResult, CreditsSource, CsvReader, EntryKind, LedgerFilter,
-    LedgerLine, LedgerPage, LedgerRow, PlayerCursor, PlayerFilter, PlayersPage, Wallet, WalletDetail,
-    WalletTotals, csv_line,
+    ArchivedPart, CREDITS_MAX, ChangeRecord, CreditResult, CreditsSource, EntryKind, LedgerFilter,
+    LedgerLine, LedgerPage, LedgerRow, PlayerCursor, PlayerFilter, PlayersPage, STATEMENT_HEADING, Wallet,
+    WalletDetail, WalletTotals, csv_line, statement_line,
 };

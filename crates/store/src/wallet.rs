@@ -24,7 +24,7 @@ use crate::wallet_no::random_wallet_no;
 pub(crate) use change::{GiveBackLimit, write_change};
 pub use credits::{CREDITS_MAX, CreditResult, CreditsSource};
 pub(crate) use csv_file::csv_line_of;
-pub use csv_file::{CsvReader, csv_line};
+pub use csv_file::{STATEMENT_HEADING, csv_line, statement_line};
 pub use ledger::{ArchivedPart, ChangeRecord, EntryKind, LedgerFilter, LedgerPage, LedgerRow, WalletTotals};
 pub use search::{PlayerCursor, PlayerFilter, PlayersPage};
 

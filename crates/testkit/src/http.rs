@@ -130,15 +130,20 @@ impl Answer {
 
     /// The same. `None`: it was cut off.
     pub fn complete(&self) -> Option<String> {
+        String::from_utf8(self.complete_bytes()?).ok()
+    }
+
+    /// The same of a body that is no text.
+    pub fn complete_bytes(&self) -> Option<Vec<u8>> {
         if self.header("transfer-encoding").is_none() {
-            return Some(self.body.clone());
+            return Some(self.bytes.clone());
         }
         let (mut rest, mut whole) = (self.bytes.as_slice(), Vec::new());
         loop {
             let end = rest.windows(2).position(|bytes| bytes == b"\r\n")?;
             let length = usize::from_str_radix(std::str::from_utf8(&rest[..end]).unwrap(), 16).unwrap();
             if length == 0 {
-                return String::from_utf8(whole).ok();
+                return Some(whole);
             }
             whole.extend_from_slice(rest.get(end + 2..end + 2 + length)?);
             rest = rest.get(end + 2 + length + 2..)?;

@@ -1,57 +1,61 @@
-//! `minitill report bill` writes the ledger entries of a day or a month as CSV (contract 13.4).
+//! `minitill report bill` writes the ledger entries of a period (contract 13.4).
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
 
-use anyhow::{Result, anyhow, ensure};
-use clap::Args;
+use anyhow::Result;
+use clap::{ArgGroup, Args};
 use domain::ids::AppId;
-use domain::period::TimeSpan;
-use serde_json::{Value, json};
-use store::{Bill, BillPiece, BillSums, CsvReader, Store};
+use store::{Bill, BillFormat, BillPiece, BillSums, Store};
 
 use super::super::new_file::NewFile;
 use super::super::output::ignore_gone_reader;
 use super::super::{Context, not_done};
-use super::{PeriodArguments, ZoneArguments};
+use super::bill_text::{BillJson, BillTable, told};
+use super::{FormatArguments, PeriodArguments, ReportFormat, to_out};
 
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("span").args(["day", "month", "since", "until"]).required(true).multiple(true))]
 pub(in super::super) struct BillArguments {
     /// Id of the app
     app_id: AppId,
     #[command(flatten)]
     period: PeriodArguments,
     #[command(flatten)]
-    zone: ZoneArguments,
-    /// Write the CSV for a spreadsheet: with a byte-order mark, and times without zone, in UTC
-    #[arg(long)]
-    excel: bool,
-    /// Write to this file instead of standard output; it appears when it is complete
-    #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
+    format: FormatArguments,
 }
 
 pub(super) async fn run(context: &Context, store: &Store, arguments: BillArguments) -> Result<()> {
-    let BillArguments { app_id, period, zone, excel, out } = arguments;
-    let period = period.period().ok_or_else(|| anyhow!("expected --day or --month"))?;
-    ensure!(
-        !context.output.is_json || out.is_some(),
-        "the bill is CSV: with --json, write it with --out FILE"
-    );
-    let (span, reader) = (zone.span(period), if excel { CsvReader::Spreadsheet } else { CsvReader::Program });
-    let Some(file) = out else {
-        let bill = store.bill(&app_id, span, reader).await.map_err(not_done)?;
-        return ignore_gone_reader(write(bill, io::stdout()).await?.map(|_| ()));
+    let BillArguments { app_id, period, format } = arguments;
+    let made = match format.format(context, ReportFormat::Csv)? {
+        ReportFormat::Csv => BillFormat::csv(),
+        ReportFormat::Table => BillFormat::Text(Box::new(BillTable)),
+        ReportFormat::Json => {
+            BillFormat::Text(Box::new(BillJson::Object { app_id: app_id.clone(), is_first: true }))
+        }
+        ReportFormat::Jsonl => BillFormat::Text(Box::new(BillJson::Lines)),
+        ReportFormat::Xlsx => BillFormat::Workbook(period.style()),
     };
-    let BillSums { entries, free_change, charge_change } =
-        to_file(store, &app_id, span, reader, &file).await?;
-    // As text where it needs more than 64 bits.
-    let number = |sum: i128| i64::try_from(sum).map_or_else(|_| Value::from(sum.to_string()), Value::from);
-    let (free, charge) = (number(free_change), number(charge_change));
-    context.output.print(
-        &json!({ "file": file, "entries": entries, "free_change": free, "charge_change": charge }),
-        format!("{}: {entries} entries", file.display()),
-    )
+    let span = period.span()?;
+    let bill = || async { store.bill(&app_id, span, made).await.map_err(not_done) };
+    give(context, &format, bill).await
+}
+
+/// Writes a bill to its file or to standard output. The file is begun first, so that a name that cannot be used costs no
+/// work.
+pub(in super::super) async fn give<Made: Future<Output = Result<Bill>>>(
+    context: &Context,
+    format: &FormatArguments,
+    make: impl FnOnce() -> Made,
+) -> Result<()> {
+    let Some(path) = &format.out else {
+        return ignore_gone_reader(write(make().await?, to_out(None)?).await?.map(|_| ()));
+    };
+    let file = NewFile::create(path)?;
+    let out = to_out(Some(&file)).map_err(|error| file.failed(&error))?;
+    let sums = write(make().await?, out).await?.map_err(|error| file.failed(&error))?;
+    file.finish()?;
+    let (object, words) = told(path, &sums);
+    context.output.print(&object, words)
 }
 
 /// Writes a bill. The outer error is that of the store, the inner one that of `out`.
@@ -65,18 +69,4 @@ async fn write(mut bill: Bill, mut out: impl Write) -> Result<io::Result<BillSum
             return Ok(Err(error));
         }
     }
-}
-
-async fn to_file(
-    store: &Store,
-    app_id: &AppId,
-    span: TimeSpan,
-    reader: CsvReader,
-    path: &Path,
-) -> Result<BillSums> {
-    let file = NewFile::create(path)?;
-    let bill = store.bill(app_id, span, reader).await.map_err(not_done)?;
-    let sums = write(bill, &file.file).await?.map_err(|error| file.failed(&error))?;
-    file.finish()?;
-    Ok(sums)
 }

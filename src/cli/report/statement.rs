@@ -2,28 +2,62 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Result, anyhow};
-use clap::Args;
+use anyhow::Result;
+use clap::{ArgGroup, Args};
+use csv::{IntoInnerError, WriterBuilder};
 use domain::ids::AppId;
-use store::Store;
+use store::{Statement, Store};
 
+use super::super::output::visible_document;
 use super::super::{Context, not_done};
-use super::{PeriodArguments, ZoneArguments};
+use super::{FormatArguments, PeriodArguments, ReportFormat};
+use crate::operator::workbook;
 
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("closed").args(["day", "month"]).required(true))]
 pub(in super::super) struct StatementArguments {
     /// Id of the app
     app_id: AppId,
     #[command(flatten)]
     period: PeriodArguments,
     #[command(flatten)]
-    zone: ZoneArguments,
+    format: FormatArguments,
 }
 
 pub(super) async fn run(context: &Context, store: &Store, arguments: StatementArguments) -> Result<ExitCode> {
-    let StatementArguments { app_id, period, zone } = arguments;
-    let period = period.period().ok_or_else(|| anyhow!("expected --day or --month"))?;
-    let statement = store.period_statement(&app_id, period, &zone.time_zone).await.map_err(not_done)?;
-    context.output.print(&statement, &statement.document)?;
-    Ok(if statement.ties { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let StatementArguments { app_id, period, format } = arguments;
+    let asked = format.format(context, ReportFormat::Table)?;
+    let of = period.period()?;
+    let statement = store.period_statement(&app_id, of, &period.time_zone).await.map_err(not_done)?;
+    let ties = statement.ties;
+    let report = match asked {
+        ReportFormat::Table => visible_document(&statement.document).into_bytes(),
+        ReportFormat::Csv => csv(&statement)?,
+        ReportFormat::Json | ReportFormat::Jsonl => (serde_json::to_string(&statement)? + "\n").into_bytes(),
+        ReportFormat::Xlsx => workbook::statement(statement, period.style()).await?,
+    };
+    format.give(context, &report)?;
+    Ok(if ties { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The figures, each with its name in JSON. What goes out is above zero, as there.
+fn csv(statement: &Statement) -> Result<Vec<u8>> {
+    let (free, charge) = (&statement.free, &statement.charge);
+    let mut csv = WriterBuilder::new().has_headers(false).from_writer(Vec::new());
+    csv.write_record(["figure", "free", "charge"])?;
+    for figure in [
+        ("opening", free.opening, charge.opening),
+        ("credits.command", free.credits.command, charge.credits.command),
+        ("credits.import", free.credits.import, charge.credits.import),
+        ("credits.api", free.credits.api, charge.credits.api),
+        ("credits.console", free.credits.console, charge.credits.console),
+        ("presents", free.presents, charge.presents),
+        ("exchanges", free.exchanges, charge.exchanges),
+        ("cancels", free.cancels, charge.cancels),
+        ("debits", free.debits, charge.debits),
+        ("closing", free.closing, charge.closing),
+    ] {
+        csv.serialize(figure)?;
+    }
+    Ok(csv.into_inner().map_err(IntoInnerError::into_error)?)
 }

@@ -3,10 +3,12 @@
 use domain::fields::FieldError;
 use domain::ids::AppId;
 use domain::period::{Period, TimeZone};
+use domain::text::Text;
 use serde_json::json;
-use store::{CsvReader, Statement};
+use store::Statement;
 
 use super::super::bill::{bill_file, disposition};
+use super::super::workbook::FileFormat;
 use super::call::Call;
 use super::describe::{answers, file_of_csv};
 use super::messages::example;
@@ -67,9 +69,10 @@ routes! { "Reports":
     ///
     /// Each ledger entry of the period as a line of CSV, oldest first, as `minitill report bill` writes it. The last
     /// line begins with `sum` and has the sums: a bill without it is not complete. The period need not have ended. One of
-    /// `month` and `day` must be there.
+    /// `month` and `day` must be there. With `format=xlsx` it is a workbook of at most 5,000,000 entries, with their sums
+    /// by day on a sheet of their own; it comes when it is complete.
     GET "/reports/bill", "getBill", Read(Reports, OwnApps): bill -> CsvFile =>
-        file_of_csv("made", "The bill.", BILL, disposition(APP_ID, "2026-10"))
+        file_of_csv("made", "The bill.", BILL, disposition(APP_ID, "2026-10", FileFormat::Csv))
         .query(asked_for_bill)
         .wrong("month", "expected a month such as 2026-10, got \"October\"")
         .refuses([example::no_app()]);
@@ -111,12 +114,14 @@ pub(super) fn asked_with(
     Ok(BooksQuery { app_id, day, month, zone: zone.unwrap_or_default() })
 }
 
-/// The same, and who reads the file.
-fn asked_for_bill(query: &mut Input<'_>) -> Result<(BooksQuery, CsvReader), FieldError> {
+/// The same, and what the file is written as.
+fn asked_for_bill(query: &mut Input<'_>) -> Result<(BooksQuery, FileFormat), FieldError> {
     let asked = asked(query)?;
-    let about = "For a spreadsheet: with a byte-order mark, and times without zone, in UTC.";
-    let excel = query.field("excel", about).demand("default", false).flag()?;
-    Ok((asked, if excel == Some(true) { CsvReader::Spreadsheet } else { CsvReader::Program }))
+    let format = query.field("format", "`xlsx` is a workbook for spreadsheets, with times in `time_zone`.");
+    let format = format.demand("default", "csv").optional(FileFormat::parse)?;
+    let excel = query.field("excel", "Short for `format=xlsx`.").demand("default", false).flag()?;
+    let short = if excel == Some(true) { FileFormat::Xlsx } else { FileFormat::Csv };
+    Ok((asked, format.unwrap_or(short)))
 }
 
 impl BooksQuery {
@@ -141,7 +146,8 @@ async fn statement(state: &AppState, call: &Call) -> Result<Statement, Problem> 
 }
 
 async fn bill(state: &AppState, call: &Call) -> Result<CsvFile, Problem> {
-    let (asked, reader) = call.read(asked_for_bill)?;
-    let file = bill_file(&state.store, &asked.app_id, asked.period()?, &asked.zone, reader).await;
+    let (asked, format) = call.read(asked_for_bill)?;
+    let of = (asked.period()?, &asked.zone);
+    let file = bill_file(&state.store, &asked.app_id, of, (format, Text::english)).await;
     Ok(CsvFile(file?))
 }

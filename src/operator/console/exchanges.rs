@@ -8,15 +8,18 @@ use domain::csv::csv_text;
 use domain::fields::{Expected, Fields};
 use domain::ids::{AppId, OpenId, ProductText};
 use domain::moment::GivenMoment;
+use domain::text;
+use spreadsheet::SheetCell;
 use store::{
     ListedKind, ReferenceMatch, Refusable, RevenueGroup, RevenueQuery, RevenueRow, RevenueSums, SaleCursor,
     SaleFilter, SaleRow, SalesPage, Zone,
 };
 
+use super::super::workbook::{self, FileFormat};
 use super::error::ConsoleError;
 use super::exchange::{exchange_path, parse_number, path_of};
-use super::i18n::{Moment as _, local, zone};
-use super::page::{Page, Section, Shown as _, csv_file, render_search};
+use super::i18n::{Moment as _, local, sheet_style, zone};
+use super::page::{Page, Section, Shown as _, render_search, report_file};
 use super::player::{player_path, signed};
 use super::request::{Answer, ConsoleRequest, Filters, address};
 use super::route::ConsoleRoute;
@@ -26,6 +29,7 @@ use super::times::Times;
 pub(super) const ROUTES: &[ConsoleRoute] = &[
     ConsoleRoute::page("/console/exchanges", || get(search_page)).of_own_apps(),
     ConsoleRoute::page("/console/exchanges.csv", || get(list_csv)).of_own_apps(),
+    ConsoleRoute::page("/console/exchanges.xlsx", || get(list_workbook)).of_own_apps(),
 ];
 
 /// The search shows at most this many matches.
@@ -225,7 +229,63 @@ async fn list_csv(request: ConsoleRequest) -> Answer {
     }
     let sales = asked.sales(&request).await?;
     let csv = in_csv(&sales.items).map_err(|error| super::reports::unwritten(&error))?;
-    Ok(csv_file("exchanges.csv", &csv))
+    Ok(report_file("exchanges", FileFormat::Csv, csv))
+}
+
+/// The page of the list as a workbook.
+async fn list_workbook(request: ConsoleRequest) -> Answer {
+    let mut filters = request.filters();
+    let asked = SalesQuery::read(&request, &mut filters)?;
+    if let Some(wrong) = filters.wrong.pop() {
+        return Err(wrong.into());
+    }
+    let rows = asked.sales(&request).await?.items;
+    let style = sheet_style();
+    let content = workbook::made(move |book| {
+        let columns = [
+            (text!("App"), 14),
+            (text!("Kind"), 10),
+            (text!("Order number"), 24),
+            (text!("Ref"), 24),
+            (text!("Order number that is given back"), 24),
+            (text!("Player"), 24),
+            (text!("Zone and role"), 16),
+            (text!("Item"), 20),
+            (text!("Gifted change"), 14),
+            (text!("Charged change"), 14),
+        ];
+        let columns = columns.iter().map(|(heading, width)| style.column(heading, *width));
+        let columns = std::iter::once(style.time_column()).chain(columns).collect();
+        book.sheet(&(style.words)(&text!("Exchanges")), columns)?;
+        let mut sums = [0_i128; 2];
+        for row in &rows {
+            book.row([
+                style.moment(row.created_at),
+                SheetCell::Text(&row.app_id),
+                SheetCell::Text(&row.kind),
+                text_cell(row.biz_no.as_deref()),
+                text_cell(row.reference.as_deref()),
+                text_cell(row.pay_biz_no.as_deref()),
+                SheetCell::Text(&row.open_id),
+                SheetCell::Text(&row.zone_id),
+                text_cell(row.product_name.as_deref()),
+                SheetCell::Integer(row.free_change.into()),
+                SheetCell::Integer(row.charge_change.into()),
+            ])?;
+            sums[0] += i128::from(row.free_change);
+            sums[1] += i128::from(row.charge_change);
+        }
+        let columns = [text!("Entries"), text!("Gifted change"), text!("Charged change")];
+        let columns = columns.iter().map(|heading| style.column(heading, 16)).collect();
+        book.sheet(&(style.words)(&text!("Sums")), columns)?;
+        let entries = i128::try_from(rows.len()).unwrap_or_default();
+        book.row([entries, sums[0], sums[1]].map(SheetCell::Integer))
+    });
+    Ok(report_file("exchanges", FileFormat::Xlsx, content.await?))
+}
+
+fn text_cell(text: Option<&str>) -> SheetCell<'_> {
+    text.map_or(SheetCell::Empty, SheetCell::Text)
 }
 
 fn in_csv(rows: &[SaleRow]) -> std::io::Result<Vec<u8>> {

@@ -13,6 +13,7 @@ use domain::fields::Expected;
 use domain::moment;
 use domain::period::TimeZone;
 use domain::text::{Language, Text, fill};
+use store::SheetStyle;
 use time::OffsetDateTime;
 
 use super::page::Section;
@@ -156,6 +157,11 @@ pub(crate) fn refresh() -> Option<u64> {
 /// The time zone of the page.
 pub(crate) fn zone() -> TimeZone {
     VIEW.try_with(|view| view.zone.clone()).unwrap_or_default()
+}
+
+/// The language and the time zone of the page, for a workbook.
+pub(super) fn sheet_style() -> SheetStyle {
+    SheetStyle { words: language::words(language()), zone: zone() }
 }
 
 /// A text of the catalogue in the language of the page.

@@ -8,10 +8,10 @@ use domain::fields::{FieldError, Fields};
 use domain::rights::Need;
 use domain::text;
 use domain::text::{Language, Text};
-use store::CsvReader;
 use time::OffsetDateTime;
 
 use super::super::authorization::admit;
+use super::super::workbook::FileFormat;
 use super::i18n::{language, local, said, sentence};
 use super::request::{Answer, text as typed_text};
 use super::session::SignedIn;
@@ -190,9 +190,9 @@ pub(super) fn download(name: &str, media_type: &'static str, content: Vec<u8>) -
     (headers, content).into_response()
 }
 
-/// A file of CSV for spreadsheets, with a byte-order mark.
-pub(super) fn csv_file(name: &str, csv: &[u8]) -> Response {
-    download(name, "text/csv; charset=utf-8", [CsvReader::Spreadsheet.mark().as_bytes(), csv].concat())
+/// A file of this format. The format is the end of its name.
+pub(super) fn report_file(name: &str, format: FileFormat, content: Vec<u8>) -> Response {
+    download(&format!("{name}.{format}"), format.media_type(), content)
 }
 
 /// The format of a value on a page: `{{ wallet.free_balance.shown() }}`.

@@ -11,16 +11,18 @@ use domain::ids::{AppId, OpenId};
 use domain::text;
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _, future, stream};
 use store::{
-    ArchivedPart, ChangeRecord, CsvReader, EntryKind, HistoryCursor, HistoryFilter, HistoryKind, HistoryLine,
+    ArchivedPart, ChangeRecord, EntryKind, HistoryCursor, HistoryFilter, HistoryKind, HistoryLine,
     HistoryPage, LedgerFilter, LedgerRow, OperatorLogLine, PlayerCursor, PlayerFilter, PlayersPage,
-    StoreError, Wallet, WalletTotals,
+    STATEMENT_HEADING, StoreError, Wallet, WalletTotals, statement_line,
 };
 
+use super::super::bill::file_of;
+use super::super::workbook::FileFormat;
 use super::change_notice::change_notice;
 use super::error::ConsoleError;
 use super::exchange::{exchange_path, times_in_words};
 use super::freeze;
-use super::i18n::{Moment as _, parse_moment};
+use super::i18n::{Moment as _, parse_moment, sheet_style};
 use super::orders::{status_class, status_words};
 use super::page::{Page, Section, Shown, render_search};
 use super::refused::code_in_words;
@@ -32,6 +34,7 @@ pub(super) const ROUTES: &[ConsoleRoute] = &[
     ConsoleRoute::page("/console/players", || get(search)).of_own_apps(),
     ConsoleRoute::page("/console/apps/{app_id}/players/{open_id}", || get(player)),
     ConsoleRoute::page("/console/apps/{app_id}/players/{open_id}/ledger.csv", || get(ledger_csv)),
+    ConsoleRoute::page("/console/apps/{app_id}/players/{open_id}/ledger.xlsx", || get(ledger_workbook)),
 ];
 
 /// Players, or lines of a history, on a page.
@@ -88,7 +91,7 @@ struct PlayerTemplate<'a> {
     history: HistoryPage,
     older: Option<String>,
     /// Addresses of the file: for programs, and for spreadsheets.
-    csv: [String; 2],
+    files: [String; 2],
 }
 
 /// The filter of the history.
@@ -121,12 +124,11 @@ async fn player(Path(names): Path<(String, String)>, request: ConsoleRequest) ->
     let older = |next: &HistoryCursor| {
         request.address(&[("changed", ""), ("again", ""), ("done", ""), ("after", &next.to_string())])
     };
-    let csv = |excel: &str| {
-        let path = format!("{}/ledger.csv", player_path(&wallet.app_id, &wallet.open_id));
+    let file = |format: FileFormat| {
+        let path = format!("{}/ledger.{format}", player_path(&wallet.app_id, &wallet.open_id));
         // The file has ledger entries alone.
         let kind = filter.kind.filter(|kind| kind.entry().is_some()).map_or("", HistoryKind::as_str);
-        let changed =
-            [("changed", ""), ("again", ""), ("done", ""), ("after", ""), ("kind", kind), ("excel", excel)];
+        let changed = [("changed", ""), ("again", ""), ("done", ""), ("after", ""), ("kind", kind)];
         address(&path, &request.fields, &changed)
     };
     let is_here = |change: &ChangeRecord| change.open_id == open_id.as_str();
@@ -143,37 +145,51 @@ async fn player(Path(names): Path<(String, String)>, request: ConsoleRequest) ->
         is_filtered: ["kind", "from", "to", "number"].iter().any(|name| !request.text(name).is_empty()),
         older: history.next.as_ref().map(older),
         history,
-        csv: ["", "yes"].map(csv),
+        files: FileFormat::ALL.map(file),
     };
     render_search(&template, &wrong)
 }
 
 /// The entries that match the filter of the page as CSV, with the columns of `minitill wallet statement`.
 async fn ledger_csv(Path(names): Path<(String, String)>, request: ConsoleRequest) -> Answer {
-    let (app_id, open_id, _) = find_player(&request.state, &names).await?;
-    let mut filters = request.filters();
-    let kind = filters.read("kind", EntryKind::parse);
-    let filter = HistoryFilter { kind: None, ..history_filter(&request, &mut filters) };
-    if let Some(wrong) = filters.wrong.pop() {
-        return Err(wrong.into());
-    }
-    let filter = LedgerFilter { kind, ..filter.of_ledger().unwrap_or_default() };
-    let reader = request.csv_reader();
-    let heading = stream::once(future::ready(Ok(Bytes::from(reader.heading()))));
-    let csv = heading.chain(csv_pieces(reader, request.state.store.statement(&app_id, &open_id, filter)));
+    let (app_id, open_id, filter) = asked_ledger(&names, &request).await?;
+    let heading = stream::once(future::ready(Ok(Bytes::from_static(STATEMENT_HEADING.as_bytes()))));
+    let csv = heading.chain(csv_pieces(request.state.store.statement(&app_id, &open_id, filter)));
     let name = format!("attachment; filename=\"ledger-{app_id}-{open_id}.csv\"");
     let headers =
-        [(header::CONTENT_TYPE, "text/csv; charset=utf-8"), (header::CONTENT_DISPOSITION, name.as_str())];
+        [(header::CONTENT_TYPE, FileFormat::Csv.media_type()), (header::CONTENT_DISPOSITION, name.as_str())];
     Ok((headers, Body::from_stream(csv)).into_response())
 }
 
+/// The same entries as a workbook.
+async fn ledger_workbook(Path(names): Path<(String, String)>, request: ConsoleRequest) -> Answer {
+    let (app_id, open_id, filter) = asked_ledger(&names, &request).await?;
+    let book = request.state.store.wallet_workbook(&app_id, &open_id, filter, sheet_style()).await?;
+    let name = format!("attachment; filename=\"ledger-{app_id}-{open_id}.xlsx\"");
+    Ok(file_of(book, FileFormat::Xlsx, &name).await?)
+}
+
+/// The player of a file, and which entries it has.
+async fn asked_ledger(
+    names: &(String, String),
+    request: &ConsoleRequest,
+) -> Result<(AppId, OpenId, LedgerFilter), ConsoleError> {
+    let (app_id, open_id, _) = find_player(&request.state, names).await?;
+    let mut filters = request.filters();
+    let kind = filters.read("kind", EntryKind::parse);
+    let filter = HistoryFilter { kind: None, ..history_filter(request, &mut filters) };
+    if let Some(wrong) = filters.wrong.pop() {
+        return Err(wrong.into());
+    }
+    Ok((app_id, open_id, LedgerFilter { kind, ..filter.of_ledger().unwrap_or_default() }))
+}
+
 fn csv_pieces(
-    reader: CsvReader,
     rows: impl Stream<Item = Result<LedgerRow, StoreError>>,
 ) -> impl Stream<Item = Result<Bytes, StoreError>> {
     rows.try_chunks(LINES_AT_ONCE).map(move |piece| {
         let rows = piece.map_err(|broken| broken.1)?;
-        let texts: Result<String, _> = rows.iter().map(|row| reader.line(row)).collect();
+        let texts: Result<String, _> = rows.iter().map(statement_line).collect();
         texts.map(Bytes::from).map_err(|error| StoreError::Internal(error.to_string()))
     })
 }

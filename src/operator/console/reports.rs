@@ -15,14 +15,16 @@ use domain::period::{Preset, TimeSpan};
 use domain::rights::Need;
 use domain::text;
 use domain::text::Text;
+use spreadsheet::SheetCell;
 use store::{RefusalSum, RevenueGroup, RevenueQuery, RevenueReport, RevenueRow, RevenueSums, StoreError};
 use time::OffsetDateTime;
 
 use self::chart::{BARS_MAX, Bar, DAYS_MAX, ReportChart, columns, list};
+use super::super::workbook::{self, FileFormat};
 use super::error::ConsoleError;
-use super::i18n::{Moment as _, said, zone};
+use super::i18n::{Moment as _, said, sheet_style, zone};
 use super::overview::meaning;
-use super::page::{Page, Section, Shown as _, csv_file, render_search};
+use super::page::{Page, Section, Shown as _, render_search, report_file};
 use super::request::{Answer, ConsoleRequest, Filters, address};
 use super::route::ConsoleRoute;
 use super::times::Times;
@@ -33,7 +35,11 @@ pub(super) use self::statement::STATEMENT_ROUTES;
 pub(super) const ROUTES: &[ConsoleRoute] = &[
     ConsoleRoute::page_for(Need::Reports, "/console/reports", || get(page)).of_own_apps(),
     ConsoleRoute::page_for(Need::Reports, "/console/reports/revenue.csv", || get(revenue_csv)).of_own_apps(),
+    ConsoleRoute::page_for(Need::Reports, "/console/reports/revenue.xlsx", || get(revenue_workbook))
+        .of_own_apps(),
     ConsoleRoute::page_for(Need::Reports, "/console/reports/refusals.csv", || get(refusals_csv))
+        .of_own_apps(),
+    ConsoleRoute::page_for(Need::Reports, "/console/reports/refusals.xlsx", || get(refusals_workbook))
         .of_own_apps(),
 ];
 
@@ -332,17 +338,32 @@ fn asked(request: &ConsoleRequest) -> Result<(AppId, Times), ConsoleError> {
 /// The name of a file: what it has, the app, and the day with which it begins.
 fn file_name(what: &str, app: &AppId, times: &Times) -> String {
     let day = times.since.map(|since| format!("-{}", zone().day_of(since))).unwrap_or_default();
-    format!("{what}-{app}{day}.csv")
+    format!("{what}-{app}{day}")
 }
 
 /// Revenue as `minitill report revenue --csv` prints it.
 async fn revenue_csv(request: ConsoleRequest) -> Answer {
-    let (app, times) = asked(&request)?;
-    let group = request.fields.required("group", RevenueQuery::parse_groups)?;
-    let report = revenue(&request, &app, times.since, times.until, group.clone()).await?;
+    let (name, report, group) = asked_revenue(&request).await?;
     let csv = report.csv(&group).map_err(|error| unwritten(&error))?;
-    let names: Vec<&str> = group.into_iter().map(RevenueGroup::as_str).collect();
-    Ok(csv_file(&file_name(&format!("revenue-{}", names.join("-")), &app, &times), &csv))
+    Ok(report_file(&name, FileFormat::Csv, csv))
+}
+
+/// The same as a workbook.
+async fn revenue_workbook(request: ConsoleRequest) -> Answer {
+    let (name, report, group) = asked_revenue(&request).await?;
+    let content = workbook::revenue(report, group, sheet_style()).await?;
+    Ok(report_file(&name, FileFormat::Xlsx, content))
+}
+
+/// The report of a file, with the name of the file and its groups.
+async fn asked_revenue(
+    request: &ConsoleRequest,
+) -> Result<(String, RevenueReport, Vec<RevenueGroup>), ConsoleError> {
+    let (app, times) = asked(request)?;
+    let group = request.fields.required("group", RevenueQuery::parse_groups)?;
+    let report = revenue(request, &app, times.since, times.until, group.clone()).await?;
+    let names: Vec<&str> = group.iter().map(|group| group.as_str()).collect();
+    Ok((file_name(&format!("revenue-{}", names.join("-")), &app, &times), report, group))
 }
 
 async fn refusals_csv(request: ConsoleRequest) -> Answer {
@@ -358,7 +379,32 @@ async fn refusals_csv(request: ConsoleRequest) -> Answer {
     }
     csv.serialize(("total", total, "", "")).map_err(|error| unwritten(&error.into()))?;
     let csv = csv.into_inner().map_err(IntoInnerError::into_error).map_err(|error| unwritten(&error))?;
-    Ok(csv_file(&file_name("refusals", &app, &times), &csv))
+    Ok(report_file(&file_name("refusals", &app, &times), FileFormat::Csv, csv))
+}
+
+async fn refusals_workbook(request: ConsoleRequest) -> Answer {
+    let (app, times) = asked(&request)?;
+    let refusals = request.state.store.refusals_by_code(&app, times.since, times.until).await?;
+    let style = sheet_style();
+    let rows: Vec<_> = refusals.into_iter().map(|sum| (meaning_of(sum.code), sum)).collect();
+    let content = workbook::made(move |book| {
+        let columns =
+            [text!("Code"), text!("Meaning"), text!("Refusals"), text!("Numbers"), text!("Players")];
+        let columns = columns.iter().map(|heading| style.column(heading, 16)).collect();
+        book.sheet(&(style.words)(&text!("Refusals")), columns)?;
+        let mut total = 0;
+        for (meaning, sum) in &rows {
+            let figures =
+                [sum.count, sum.numbers, sum.players].map(|figure| SheetCell::Integer(figure.into()));
+            book.row(
+                [SheetCell::Integer(sum.code.into()), SheetCell::Text(meaning)].into_iter().chain(figures),
+            )?;
+            total += i128::from(sum.count);
+        }
+        book.sheet(&(style.words)(&text!("Sums")), vec![style.column(&text!("Refusals"), 16)])?;
+        book.row([SheetCell::Integer(total)])
+    });
+    Ok(report_file(&file_name("refusals", &app, &times), FileFormat::Xlsx, content.await?))
 }
 
 /// CSV is written into memory, so this does not happen.

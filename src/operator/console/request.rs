@@ -15,7 +15,7 @@ use domain::rights::{Apps, Need};
 use domain::text;
 use domain::text::Text;
 use http_server::counted_as;
-use store::{CsvReader, SEARCH_PERIOD_DAYS_MAX, StoreError};
+use store::{SEARCH_PERIOD_DAYS_MAX, StoreError};
 use subtle::ConstantTimeEq as _;
 use time::OffsetDateTime;
 
@@ -214,11 +214,6 @@ impl ConsoleRequest {
         let arrival = Arrival::of(&request, state)?;
         let fields = read_fields(state, request, FORM_BYTES_MAX).await?;
         arrival.request(fields)
-    }
-
-    /// Who reads a file of CSV, by the field `excel`.
-    pub(super) fn csv_reader(&self) -> CsvReader {
-        if self.text("excel").is_empty() { CsvReader::Program } else { CsvReader::Spreadsheet }
     }
 
     /// The page that asks for a proof, unless the password came with the form.

@@ -10,6 +10,7 @@ use store::{HistoryCursor, HistoryFilter, HistoryLine};
 use super::reading::{content, link_called, rows};
 use crate::game::Game;
 use crate::support::{Answer, TestApp, TestTill, operator};
+use crate::workbook::{XLSX, sheet_lines};
 
 const PLAYER: &str = "/console/apps/a1/players/o1";
 /// What developers and operators write, hostile.
@@ -374,11 +375,19 @@ async fn a_ledger_is_a_file_for_spreadsheets() {
     let plain = link_called_download(&page, "Download the ledger (CSV)");
     assert_eq!(plain, format!("{PLAYER}/ledger.csv?kind=exchange"));
     let excel = link_called_download(&page, "For Excel");
-    assert_eq!(excel, format!("{PLAYER}/ledger.csv?kind=exchange&excel=yes"));
-    let file = till.browser(Role::Viewer).await.get(&excel).await.whole();
-    let (heading, lines) = file.split_once('\n').unwrap();
-    assert!(heading.starts_with("\u{feff}seq,"), "{heading}");
-    assert_eq!(lines, format!("2,exchange,B1,,-100,-450,0,1050,2026-11-21 17:40:12,{QUOTED},,\n"));
+    assert_eq!(excel, format!("{PLAYER}/ledger.xlsx?kind=exchange"));
+    let file = till.browser(Role::Viewer).await.get(&excel).await;
+    assert_eq!(file.header("content-type"), Some(XLSX));
+    assert_eq!(file.header("content-disposition"), Some("attachment; filename=\"ledger-a1-o1.xlsx\""));
+    let rows = sheet_lines(&file.complete_bytes().unwrap(), "Entries");
+    assert_eq!(rows.len(), 1);
+    let start = "@2026-11-21 17:40:12\t#2\texchange\tB1\t\t#-100\t#-450\t#0\t#1050\t";
+    assert!(rows[0].starts_with(start), "{}", rows[0]);
+    let file = till.browser(Role::Viewer).await.get(&format!("{PLAYER}/ledger.xlsx")).await;
+    let rows = sheet_lines(&file.complete_bytes().unwrap(), "Entries");
+    let last =
+        "@2026-11-21 17:40:12\t#3\tcredit\t\t=HYPERLINK(\"x\",1);-1;a=b\t#7\t#0\t#7\t#1050\t\t@note\ttests";
+    assert_eq!(rows[2], last);
     let wrong = till.browser(Role::Viewer).await.get(&format!("{PLAYER}/ledger.csv?from=soon")).await;
     assert_eq!(wrong.status, 400);
 }

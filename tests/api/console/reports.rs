@@ -9,7 +9,8 @@ use super::accessible::faults;
 use super::reading::{content, link_called, value_of};
 use crate::game::Game;
 use crate::sales::till;
-use crate::support::Answer;
+use crate::support::{Answer, Request};
+use crate::workbook::{XLSX, sheet_lines};
 
 /// Moves everything in the ledger to another time.
 fn moved(by: &str) -> String {
@@ -139,14 +140,29 @@ async fn every_table_is_a_file() {
         ),
     ] {
         let answer = viewer.get(&format!("/console/reports/{file}&{of}")).await;
-        assert_eq!(
-            (answer.status, answer.body.as_str()),
-            (200, format!("\u{feff}{expected}").as_str()),
-            "{file}"
-        );
+        assert_eq!((answer.status, answer.body.as_str()), (200, expected.as_str()), "{file}");
         assert_eq!(answer.header("content-type"), Some("text/csv; charset=utf-8"));
         let disposition = format!("attachment; filename=\"{name}\"");
         assert_eq!(answer.header("content-disposition"), Some(disposition.as_str()));
+    }
+    // The same as workbooks, in the language of the page.
+    let zh = |target: String| Request::get(&target).header("accept-language", "zh");
+    for (file, sheet, rows) in [
+        (
+            "revenue.xlsx?group=zone",
+            "营收",
+            &[
+                "-1\t#1\t#0\t#3\t#0\t#0\t#3",
+                "z1\t#2\t#100\t#50\t#80\t#30\t#40",
+                "z2\t#1\t#0\t#40\t#0\t#10\t#30",
+            ][..],
+        ),
+        ("revenue.xlsx?group=day", "合计", &["@2026-10-20 00:00:00\t\t#4\t#100\t#93\t#80\t#40\t#73"]),
+        ("refusals.xlsx?x=", "合计", &["#12"]),
+    ] {
+        let answer = viewer.send(zh(format!("/console/reports/{file}&{of}"))).await;
+        assert_eq!(answer.header("content-type"), Some(XLSX));
+        assert_eq!(sheet_lines(&answer.bytes, sheet), rows, "{file}");
     }
     for (wrong, status) in [
         ("revenue.csv?app_id=a1", 400),
@@ -222,8 +238,8 @@ async fn a_month_is_closed_with_its_document() {
             "is only here, only there, or differs. Compare with other books",
         ],
     );
-    for excel in ["", "&#38;excel=yes"] {
-        let bill = format!("href=\"/console/reports/bill.csv?app_id=a1&#38;month=2026-03{excel}\" download>");
+    for name in ["bill.csv", "bill.xlsx", "statement.xlsx"] {
+        let bill = format!("href=\"/console/reports/{name}?app_id=a1&#38;month=2026-03\" download>");
         assert!(page.body.contains(&bill), "{bill} in {}", page.body);
     }
     let file = viewer.get("/console/reports/statement.txt?app_id=a1&month=2026-03").await;

@@ -14,6 +14,7 @@ use super::{Folder, three_months, till};
 use crate::admin::Caller;
 use crate::support::program::Program;
 use crate::support::{Answer, TestTill, fresh_database, until};
+use crate::workbook::{XLSX, sheet_lines, sheets};
 
 const MARCH: [&str; 7] = ["report", "bill", "a1", "--month", "2026-03", "--time-zone", "Europe/Berlin"];
 
@@ -49,20 +50,84 @@ async fn a_bill_has_each_entry_and_the_sums() {
     assert_eq!(String::from_utf8(none.stdout).unwrap(), format!("{heading}sum,,0,,,,0,0,,,,\n"));
 }
 
-/// Rule 13.4.4: a spreadsheet gets a byte-order mark and times that it reads.
+/// The entries of March as a workbook of Berlin has them.
+const ROWS: [&str; 11] = [
+    "@2026-03-01 00:00:00\to1\t#2\tcredit\t\tr1\t#1\t#10000\t#1001\t#12000",
+    "@2026-03-29 14:00:00\to1\t#3\tcredit\t\ti1\t#20\t#100\t#1021\t#12100",
+    "@2026-03-29 14:00:00\to1\t#4\tcredit\t\tp1\t#4000\t#7\t#5021\t#12107",
+    "@2026-03-29 14:00:00\to1\t#5\tcredit\t\tp2\t#50000\t#0\t#55021\t#12107",
+    "@2026-03-29 14:00:00\to1\t#6\tpresent\tg1\t\t#7000000\t#0\t#7055021\t#12107\tz1_r1",
+    "@2026-03-29 14:00:00\to1\t#7\texchange\tb1\t\t#0\t#-4500\t#7055021\t#7607\tz1_r1\t=1+1;\"a\", b\n'c",
+    "@2026-03-29 14:00:00\to1\t#8\tcancel\tb1c\t\t#0\t#500\t#7055021\t#8107\tz1_r1",
+    "@2026-03-29 14:00:00\to1\t#9\tcancel\t\tgive\t#0\t#30\t#7055021\t#8137",
+    "@2026-03-29 14:00:00\to2\t#1\tcredit\t\ti2\t#300\t#0\t#300\t#0",
+    "@2026-03-29 14:00:00\to3\t#1\tcredit\t\tc1\t#600000\t#3\t#600000\t#3",
+    // The last second of the month stays in it.
+    "@2026-03-31 23:59:59\to1\t#10\tdebit\t\ttake\t#-2\t#-9\t#7055019\t#8128",
+];
+const SUMS: [&str; 4] = [
+    "@2026-03-01\t#1\t#1\t#10000\t#0\t#0\t#0\t#0\t#0\t#0",
+    "@2026-03-29\t#9\t#7654320\t#-3860\t#1\t#0\t#4500\t#0\t#530\t#3970",
+    "@2026-03-31\t#1\t#-2\t#-9\t#0\t#0\t#0\t#0\t#0\t#0",
+    "Total\t#11\t#7654319\t#6131\t#1\t#0\t#4500\t#0\t#530\t#3970",
+];
+
+/// Rules 13.8.4 and 13.8.5: a workbook has text cells, times of its zone, and sums by day that are those of revenue.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bill_for_a_spreadsheet_has_a_mark_and_plain_times() {
+async fn a_bill_for_a_spreadsheet_is_a_workbook_of_its_time_zone() {
     let (_till, _, program) = three_months("excel").await;
     let folder = Folder::new("bill-excel");
-    let file = folder.file("march.csv");
+    let file = folder.file("march.xlsx");
     let told = program.json(&[&MARCH[..], &["--excel", "--out", &file]].concat());
     assert_eq!(told, json!({"file": file, "entries": 11, "free_change": 7_654_319, "charge_change": 6131}));
-    let plain = BILL
-        .replace("T23:00:00Z", " 23:00:00")
-        .replace("T12:00:00.5Z", " 12:00:00")
-        .replace("T21:59:59.999999Z", " 21:59:59");
-    assert_eq!(fs::read_to_string(&file).unwrap(), format!("\u{feff}{plain}"));
+    let book = fs::read(&file).unwrap();
+    let sheets = sheets(&book);
+    assert_eq!(sheets.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["Entries", "Sums"]);
+    let headings = sheets.iter().map(|(_, rows)| rows[0].join("\t")).collect::<Vec<_>>();
+    assert_eq!(
+        headings,
+        [
+            "Time (Europe/Berlin)\tPlayer\tEntry\tKind\tOrder number\tRef\tGifted change\tCharged change\t\
+             Gifted balance\tCharged balance\tZone and role\tItem",
+            "Day (Europe/Berlin)\tEntries\tGifted change\tCharged change\tExchanges\tGifted coins taken\t\
+             Charged coins taken\tGifted coins given back\tCharged coins given back\tNet",
+        ]
+    );
+    assert_eq!(
+        (sheet_lines(&book, "Entries"), sheet_lines(&book, "Sums")),
+        (ROWS.map(str::to_owned).to_vec(), SUMS.map(str::to_owned).to_vec())
+    );
+    let revenue = ["report", "revenue", "a1", "--month", "2026-03", "--time-zone", "Europe/Berlin"];
+    let rows = program.json(&revenue)["rows"].clone();
+    let by_day = json!([{"day": "2026-03-29", "count": 1, "free_taken": 0, "charge_taken": 4500, "free_given_back": 0,
+        "charge_given_back": 530, "net": 3970}]);
+    assert_eq!(rows, by_day);
+    let printed = program.run(&[&revenue[..], &["--format", "xlsx"]].concat()).stdout;
+    assert_eq!(sheet_lines(&printed, "Revenue"), ["@2026-03-29\t#1\t#0\t#4500\t#0\t#530\t#3970"]);
+    let total = "@2026-03-01 00:00:00\t@2026-04-01 00:00:00\t#1\t#0\t#4500\t#0\t#530\t#3970";
+    assert_eq!(sheet_lines(&printed, "Sums"), [total]);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing unfinished is left");
+}
+
+/// Rules 13.4.4, 13.8.1 and 13.8.2: the formats of a bill, and the spans that it may be of.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bill_has_four_formats() {
+    let (_till, _, program) = three_months("formats").await;
+    let last = ["report", "bill", "a1", "--since", "2026-04-01", "--time-zone", "Europe/Berlin"];
+    let printed = |more: &[&str]| String::from_utf8(program.run(&[&last[..], more].concat()).stdout).unwrap();
+    let entry = r#"{"at":"2026-03-31T22:00:00Z","open_id":"o1","seq":11,"kind":"credit","biz_no":null,"ref":"after","free_change":5,"charge_change":5,"free_balance":7055024,"charge_balance":8133,"zone_id":null,"product_name":null}"#;
+    assert_eq!(printed(&["--format", "jsonl"]), format!("{entry}\n"));
+    let object =
+        format!("{{\"app_id\":\"a1\",\"entries\":[{entry}],\"free_change\":5,\"charge_change\":5}}\n");
+    assert_eq!((printed(&["--json"]), printed(&["--format", "json"])), (object.clone(), object));
+    assert_eq!(
+        printed(&["--format", "table"]),
+        "at\topen_id\tseq\tkind\tbiz_no\tref\tfree_change\tcharge_change\tfree_balance\tcharge_balance\tzone_id\tproduct_name\n\
+         2026-03-31T22:00:00Z\to1\t11\tcredit\t\tafter\t5\t5\t7055024\t8133\t\t\nsum\t\t1\t\t\t\t5\t5\t\t\t\t\n"
+    );
+    let march = ["--since", "2026-03-01", "--until", "2026-04-01", "--time-zone", "Europe/Berlin"];
+    let printed = program.run(&[&["report", "bill", "a1"], &march[..]].concat());
+    assert_eq!(String::from_utf8(printed.stdout).unwrap(), BILL);
 }
 
 /// Rule 13.4.6: an archive changes no byte of a bill.
@@ -93,8 +158,11 @@ async fn a_bill_that_cannot_be_written_is_refused() {
     assert_eq!(program.complaint(&[&asked[..], &["--out", &folder.file("x.csv")]].concat()), unknown);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     program.json(&["app", "create", "a9"]);
-    let json = "{\"error\":\"the bill is CSV: with --json, write it with --out FILE\"}\n";
-    assert_eq!(program.complaint(&[&asked[..], &["--json"]].concat()), json);
+    let json = "{\"error\":\"a workbook is no JSON: with --json, write it with --out FILE\"}\n";
+    assert_eq!(program.complaint(&[&asked[..], &["--excel", "--json"]].concat()), json);
+    let output = program.run(&["report", "bill", "a1"]);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(2) && told.contains("--day"), "{told}");
     let nowhere = folder.file("no/x.csv");
     let told = format!("minitill: {nowhere}: No such file or directory (os error 2)\n");
     assert_eq!(program.complaint(&[&asked[..], &["--out", &nowhere]].concat()), told);
@@ -127,11 +195,6 @@ async fn a_bill_has_the_same_bytes_everywhere() {
             &["--day", "2026-02-28"],
             "attachment; filename=\"bill-a1-2026-02-28.csv\"",
         ),
-        (
-            "month=2026-03&excel=true",
-            &["--month", "2026-03", "--excel"],
-            "attachment; filename=\"bill-a1-2026-03.csv\"",
-        ),
     ] {
         let printed = program.run(&[&["report", "bill", "a1"], arguments].concat());
         let answer = caller.get(&format!("/reports/bill?app_id=a1&{query}")).await;
@@ -140,18 +203,26 @@ async fn a_bill_has_the_same_bytes_everywhere() {
     }
     let march = caller.get("/reports/bill?app_id=a1&month=2026-03&time_zone=Europe/Berlin").await;
     assert_eq!(march.whole(), BILL);
+    let workbook = |name| [Some(XLSX), Some(name)];
+    let name = "attachment; filename=\"bill-a1-2026-03.xlsx\"";
+    for query in ["format=xlsx", "excel=true", "format=xlsx&excel=false"] {
+        let query = format!("/reports/bill?app_id=a1&month=2026-03&time_zone=Europe/Berlin&{query}");
+        let answer = caller.get(&query).await;
+        assert_eq!((answer.status, headers(&answer)), (200, workbook(name)), "{query}");
+        assert_eq!(sheet_lines(&answer.complete_bytes().unwrap(), "Entries"), ROWS, "{query}");
+    }
     // Times of the console are in UTC here.
     let browser = till.browser(Role::Finance).await;
-    for (query, arguments) in [
-        ("month=2026-03", &["--month", "2026-03"][..]),
-        ("month=2026-03&day=2026-02-28&excel=yes", &["--day", "2026-02-28", "--excel"]),
-    ] {
-        let printed = program.run(&[&["report", "bill", "a1"], arguments].concat());
-        let answer = browser.get(&format!("/console/reports/bill.csv?app_id=a1&{query}")).await;
-        let name = format!("attachment; filename=\"bill-a1-{}.csv\"", arguments[1]);
-        assert_eq!((answer.status, headers(&answer)), (200, named(&name)), "{query}");
-        assert_eq!(answer.whole().into_bytes(), printed.stdout, "{query}");
-    }
+    let printed = program.run(&["report", "bill", "a1", "--month", "2026-03"]);
+    let answer = browser.get("/console/reports/bill.csv?app_id=a1&month=2026-03").await;
+    let csv = "attachment; filename=\"bill-a1-2026-03.csv\"";
+    assert_eq!((answer.status, headers(&answer)), (200, named(csv)));
+    assert_eq!(answer.whole().into_bytes(), printed.stdout);
+    let answer = browser.get("/console/reports/bill.xlsx?app_id=a1&month=2026-03&day=2026-02-28").await;
+    let name = "attachment; filename=\"bill-a1-2026-02-28.xlsx\"";
+    assert_eq!((answer.status, headers(&answer)), (200, workbook(name)));
+    let day = sheet_lines(&answer.complete_bytes().unwrap(), "Sums");
+    assert_eq!(day[0], "@2026-02-28\t#2\t#1001\t#12000\t#0\t#0\t#0\t#0\t#0\t#0");
 }
 
 /// Rule 13.4.7: what cannot be asked is refused, and nobody reads the bill of another app.

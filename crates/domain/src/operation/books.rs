@@ -32,3 +32,10 @@ pub fn too_many_rows(max: impl Display) -> OperationRefusal {
     let text = text!("expected groups that make at most {max} rows in this span", max);
     OperationRefusal::new(RefusalKind::Invalid("group"), text)
 }
+
+/// A workbook would have more entries than it may have.
+#[must_use]
+pub fn too_many_entries(max: impl Display) -> OperationRefusal {
+    let text = text!("expected a period with at most {max} entries for a workbook; CSV has no limit", max);
+    OperationRefusal::new(RefusalKind::Invalid("format"), text)
+}

@@ -1,25 +1,29 @@
-//! The bill of a period (contract 13.4): each ledger entry of an app as a line of CSV, oldest first.
+//! The bill of a period (contract 13.4): each ledger entry of an app, oldest first, as lines of text or as a workbook.
 
-use std::borrow::Cow;
-use std::fmt::Display;
+mod csv_lines;
+mod workbook;
+mod workbook_rows;
 
-use csv::{Writer, WriterBuilder};
-use domain::csv::csv_text;
-use domain::ids::AppId;
-use domain::moment::{plain, rfc3339};
+use std::fmt;
+
+use domain::ids::{AppId, OpenId};
+use domain::operation::books::too_many_entries;
 use domain::operation::unknown_app;
+use domain::operation::wallet::unknown_player;
 use domain::period::TimeSpan;
-use futures_util::TryStreamExt as _;
+use futures_util::{Stream, TryStreamExt as _};
 use guarded_fetch::bulkhead::{AskedBack, Permit};
+use serde::Serialize;
 use sqlx::PgConnection;
+use time::OffsetDateTime;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
+use self::csv_lines::BillCsv;
+use self::workbook::{ENTRIES_AT_ONCE, give_workbook};
+pub use self::workbook::{SheetStyle, SheetWords, WORKBOOK_ENTRIES_MAX};
 use crate::error::{OperationError, StoreError};
 use crate::store::Store;
-use crate::wallet::CsvReader;
-
-/// Bytes after which a piece ends, with the line in which they are reached.
-const PIECE_BYTES: usize = 64 * 1024;
+use crate::wallet::LedgerFilter;
 
 domain::word_enum! {
     /// The columns of the bill, in their order.
@@ -71,6 +75,9 @@ pub enum BillPiece {
     End(BillSums),
 }
 
+/// Bytes after which a piece ends, with the lines in which they are reached.
+const PIECE_BYTES: usize = 64 * 1024;
+
 /// A bill that is being made. It waits for whoever reads it, and has three pieces in memory at most. It ends with its
 /// reader.
 #[derive(Debug)]
@@ -87,48 +94,162 @@ impl Bill {
     }
 }
 
-impl Store {
-    /// The ledger entries of an app in a span of time as CSV, in the order of their times, and a last line with the
-    /// sums.
+/// A ledger entry of a bill.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BillLine {
+    /// Database time.
+    #[serde(with = "time::serde::rfc3339")]
+    pub at: OffsetDateTime,
+    /// The player.
+    pub open_id: Option<String>,
+    /// Sequence number in the wallet.
+    pub seq: i64,
+    /// Kind of the entry.
+    pub kind: String,
+    /// Number of a game.
+    pub biz_no: Option<String>,
+    /// Ref of an operator.
+    pub r#ref: Option<String>,
+    /// Change of the gifted purse.
+    pub free_change: i64,
+    /// Change of the charged purse.
+    pub charge_change: i64,
+    /// Gifted currency after it.
+    pub free_balance: i64,
+    /// Charged currency after it.
+    pub charge_balance: i64,
+    /// Zone and role.
+    pub zone_id: Option<String>,
+    /// What was bought.
+    pub product_name: Option<String>,
+}
+
+/// Writes a bill as text.
+pub trait BillText: Send {
+    /// What stands in front of the lines.
+    fn begin(&mut self) -> Result<Vec<u8>, StoreError>;
+    /// Some lines.
     ///
     /// # Errors
-    /// `Overloaded` while this process makes another of the app, or two of others, and their readers are quick.
+    /// None is known, because it writes into memory.
+    fn lines(&mut self, lines: &[BillLine]) -> Result<Vec<u8>, StoreError>;
+    /// What stands behind the lines.
+    fn end(&mut self, sums: &BillSums) -> Result<Vec<u8>, StoreError>;
+}
+
+/// What a bill is made into.
+pub enum BillFormat {
+    /// Text, which comes while it is made.
+    Text(Box<dyn BillText>),
+    /// A workbook, which comes when all entries are there.
+    Workbook(SheetStyle),
+}
+
+impl BillFormat {
+    /// CSV for programs, with times in UTC.
+    #[must_use]
+    pub fn csv() -> Self {
+        Self::Text(Box::new(BillCsv))
+    }
+}
+
+impl fmt::Debug for BillFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Text(_) => "Text",
+            Self::Workbook(_) => "Workbook",
+        })
+    }
+}
+
+impl Store {
+    /// The ledger entries of an app in a span of time, in the order of their times, with their sums.
+    ///
+    /// # Errors
+    /// `Overloaded` while this process makes another of the app, or two of others, and their readers are quick. A workbook
+    /// would have too many entries.
     pub async fn bill(
         &self,
         app_id: &AppId,
         span: TimeSpan,
-        reader: CsvReader,
+        format: BillFormat,
     ) -> Result<Bill, OperationError> {
-        let mut permit = self.bills.take(app_id).await?;
+        let permit = self.bills.take(app_id).await?;
         let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
         let app_no = app_no.fetch_optional(&self.pool).await?;
         let app_no = app_no.ok_or_else(|| unknown_app(app_id))?;
-        let connection = self.connect_without_limits().await?;
+        let mut connection = self.connect_without_limits().await?;
+        if matches!(format, BillFormat::Workbook(_)) {
+            must_fit(&mut connection, app_no, span).await?;
+        }
         let (out, pieces) = mpsc::channel(1);
         // A reader who hangs up does not end the work of the database, so the permit must last as long.
         tokio::spawn(async move {
-            let end = write_bill(connection, app_no, span, reader, (&out, &mut permit)).await;
-            // A reader who was too slow takes the end slowly too.
-            drop(permit);
-            // Nobody needs the end when the reader has gone.
-            if let Some(end) = end.transpose() {
-                let _ = out.send(end.map(BillPiece::End)).await;
-            }
+            let mut reader = BillReader { out, permit };
+            let lines = lines(&mut connection, app_no, span);
+            let end = match format {
+                BillFormat::Text(text) => write_bill(lines, text, &mut reader).await,
+                BillFormat::Workbook(style) => give_workbook(lines, style, &mut reader).await,
+            };
+            reader.end(end).await;
+        });
+        Ok(Bill(pieces))
+    }
+
+    /// The ledger entries of a wallet that match a filter as a workbook. It needs a permit of bills.
+    ///
+    /// # Errors
+    /// `Overloaded` as for a bill. The workbook would have too many entries.
+    pub async fn wallet_workbook(
+        &self,
+        app_id: &AppId,
+        open_id: &OpenId,
+        filter: LedgerFilter,
+        style: SheetStyle,
+    ) -> Result<Bill, OperationError> {
+        let permit = self.bills.take(app_id).await?;
+        let wallet = self.wallet(app_id, open_id).await?.ok_or_else(|| unknown_player(app_id, open_id))?;
+        if wallet.entries > WORKBOOK_ENTRIES_MAX {
+            return Err(too_many_entries(WORKBOOK_ENTRIES_MAX).into());
+        }
+        let rows = self.statement(app_id, open_id, filter);
+        let (out, pieces) = mpsc::channel(1);
+        tokio::spawn(async move {
+            let mut reader = BillReader { out, permit };
+            let end = give_workbook(rows, style, &mut reader).await;
+            reader.end(end).await;
         });
         Ok(Bill(pieces))
     }
 }
 
-/// Gives the lines of a bill to its reader. `None`: the reader has gone. It fails when the reader is slow and others wait for
-/// the permit.
-async fn write_bill(
-    mut connection: PgConnection,
+/// Refuses a span with more entries than a workbook has room for.
+async fn must_fit(
+    connection: &mut PgConnection,
     app_no: i32,
     TimeSpan { since, until }: TimeSpan,
-    reader: CsvReader,
-    (out, permit): (&Sender<Result<BillPiece, StoreError>>, &mut Permit),
-) -> Result<Option<BillSums>, StoreError> {
-    let mut lines = sqlx::query!(
+) -> Result<(), OperationError> {
+    let entries = sqlx::query_scalar!(
+        r#"SELECT count(*) AS "count!" FROM (
+               SELECT FROM bill_lines WHERE app_no = $1 AND at >= $2 AND at < $3 LIMIT $4) counted"#,
+        app_no,
+        since,
+        until,
+        WORKBOOK_ENTRIES_MAX + 1
+    );
+    if entries.fetch_one(connection).await? > WORKBOOK_ENTRIES_MAX {
+        return Err(too_many_entries(WORKBOOK_ENTRIES_MAX).into());
+    }
+    Ok(())
+}
+
+fn lines(
+    connection: &mut PgConnection,
+    app_no: i32,
+    TimeSpan { since, until }: TimeSpan,
+) -> impl Stream<Item = Result<BillLine, StoreError>> + Send {
+    let lines = sqlx::query_as!(
+        BillLine,
         r#"SELECT at AS "at!", open_id, seq AS "seq!", kind AS "kind!", biz_no, ref,
                    free_change AS "free_change!", charge_change AS "charge_change!",
                    free_balance AS "free_balance!", charge_balance AS "charge_balance!", zone_id, product_name
@@ -136,66 +257,61 @@ async fn write_bill(
         app_no,
         since,
         until
-    )
-    .fetch(&mut connection);
-    let mut csv = writer(reader.mark());
-    csv.write_record(BillColumn::WORDS).map_err(|error| unwritten(&error))?;
-    let mut sums = BillSums::default();
-    while let Some(line) = lines.try_next().await? {
-        // The writer passes on what it keeps when that is full, but for a byte or two.
-        if csv.get_ref().len() >= PIECE_BYTES / 2 {
-            let full = std::mem::replace(&mut csv, writer(""));
-            let taken = permit.wait_for(out.send(Ok(BillPiece::Lines(bytes(full)?)))).await;
-            match taken.map_err(|AskedBack| too_slow())? {
-                Ok(()) => {}
-                Err(_gone) => return Ok(None),
-            }
-        }
-        let at = match reader {
-            CsvReader::Program => rfc3339(line.at),
-            CsvReader::Spreadsheet => plain(line.at),
-        };
-        csv.serialize((
-            (at, text(line.open_id.as_deref()), line.seq, &line.kind),
-            (line.biz_no.as_deref(), text(line.r#ref.as_deref())),
-            (line.free_change, line.charge_change, line.free_balance, line.charge_balance),
-            (text(line.zone_id.as_deref()), text(line.product_name.as_deref())),
-        ))
-        .map_err(|error| unwritten(&error))?;
-        sums.entries += 1;
-        sums.free_change += i128::from(line.free_change);
-        sums.charge_change += i128::from(line.charge_change);
+    );
+    lines.fetch(connection).map_err(StoreError::from)
+}
+
+/// The reader of a bill, with the permit that lasts as long as the bill is made and read.
+struct BillReader {
+    out: Sender<Result<BillPiece, StoreError>>,
+    permit: Permit,
+}
+
+impl BillReader {
+    /// Whether the reader takes a piece: `false` when it has gone. It fails when the reader is slow and others wait for the
+    /// permit.
+    async fn take(&mut self, piece: Vec<u8>) -> Result<bool, StoreError> {
+        let taken = self.permit.wait_for(self.out.send(Ok(BillPiece::Lines(piece)))).await;
+        let too_slow = "the reader of a bill was slow, and others waited for its place";
+        Ok(taken.map_err(|AskedBack| StoreError::Unavailable(too_slow.to_owned()))?.is_ok())
     }
-    let BillSums { entries, free_change, charge_change } = sums;
-    csv.serialize(("sum", "", entries, "", "", "", free_change, charge_change, "", "", "", ""))
-        .map_err(|error| unwritten(&error))?;
-    let last = permit.wait_for(out.send(Ok(BillPiece::Lines(bytes(csv)?)))).await;
-    Ok(last.map_err(|AskedBack| too_slow())?.is_ok().then_some(sums))
+
+    fn has_gone(&self) -> bool {
+        self.out.is_closed()
+    }
+
+    /// Gives the end. Nobody needs it when the reader has gone.
+    async fn end(self, end: Result<Option<BillSums>, StoreError>) {
+        // A reader who was too slow takes the end slowly too.
+        drop(self.permit);
+        if let Some(end) = end.transpose() {
+            let _ = self.out.send(end.map(BillPiece::End)).await;
+        }
+    }
 }
 
-fn too_slow() -> StoreError {
-    StoreError::Unavailable("the reader of a bill was slow, and others waited for its place".to_owned())
-}
-
-/// A writer of the next piece, behind what stands before its first line.
-fn writer(before: &str) -> Writer<Vec<u8>> {
-    let mut piece = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 8);
-    piece.extend_from_slice(before.as_bytes());
-    WriterBuilder::new().has_headers(false).buffer_capacity(PIECE_BYTES).from_writer(piece)
-}
-
-fn bytes(csv: Writer<Vec<u8>>) -> Result<Vec<u8>, StoreError> {
-    csv.into_inner().map_err(|error| unwritten(&error))
-}
-
-/// Memory takes every line, so this is a fault of ours.
-fn unwritten(error: &dyn Display) -> StoreError {
-    StoreError::Internal(format!("no line of a bill: {error}"))
-}
-
-/// A text that is no formula. Null is empty.
-fn text(text: Option<&str>) -> Cow<'_, str> {
-    csv_text(text.unwrap_or_default())
+/// Gives the lines of a bill to its reader. `None`: the reader has gone.
+async fn write_bill(
+    lines: impl Stream<Item = Result<BillLine, StoreError>> + Send,
+    mut text: Box<dyn BillText>,
+    reader: &mut BillReader,
+) -> Result<Option<BillSums>, StoreError> {
+    let mut sums = BillSums::default();
+    let mut piece = text.begin()?;
+    let mut chunks = std::pin::pin!(lines.try_chunks(ENTRIES_AT_ONCE));
+    while let Some(chunk) = chunks.try_next().await.map_err(|broken| broken.1)? {
+        for line in &chunk {
+            sums.entries += 1;
+            sums.free_change += i128::from(line.free_change);
+            sums.charge_change += i128::from(line.charge_change);
+        }
+        piece.append(&mut text.lines(&chunk)?);
+        if piece.len() >= PIECE_BYTES && !reader.take(std::mem::take(&mut piece)).await? {
+            return Ok(None);
+        }
+    }
+    piece.append(&mut text.end(&sums)?);
+    Ok(reader.take(piece).await?.then_some(sums))
 }
 
 impl BillColumn {

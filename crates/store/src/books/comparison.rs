@@ -8,6 +8,7 @@ use guarded_fetch::bulkhead::Permit;
 use serde::Serialize;
 
 use super::bill::BillColumn;
+use super::bill::SheetWords;
 use super::reconcile::{Difference, MatchKind, ReconcileError};
 use super::their_file::TheirFile;
 use crate::error::StoreError;
@@ -63,6 +64,8 @@ pub struct ComparisonQuery {
     pub span: Option<TimeSpan>,
     /// Names of columns of the file, each with the column of the bill that it is.
     pub map: Vec<(String, BillColumn)>,
+    /// The languages in which a bill's workbook may have its headings.
+    pub languages: &'static [SheetWords],
     /// Members that a list has at most.
     pub members_max: u16,
 }
@@ -99,8 +102,8 @@ impl Store {
     }
 
     async fn compare(&self, compared: ComparisonQuery, file: File) -> Result<Comparison, ReconcileError> {
-        let ComparisonQuery { app_id, span, map, members_max } = compared;
-        let file = TheirFile::read(file, "file", &map)?;
+        let ComparisonQuery { app_id, span, map, languages, members_max } = compared;
+        let file = TheirFile::read(file, "file", &map, languages)?;
         let ignored_columns = file.ignored().to_vec();
         let columns = [BillColumn::BizNo].into_iter().chain(file.columns());
         let compared_columns = columns.map(BillColumn::as_str).collect();

@@ -7,7 +7,10 @@ mod settled;
 mod statement;
 mod their_file;
 
-pub use bill::{Bill, BillColumn, BillPiece, BillSums};
+pub use bill::{
+    Bill, BillColumn, BillFormat, BillLine, BillPiece, BillSums, BillText, SheetStyle, SheetWords,
+    WORKBOOK_ENTRIES_MAX,
+};
 pub use comparison::{Comparison, ComparisonQuery, OneSided};
 pub use reconcile::{Difference, ReconcileError, Reconciled};
 pub use statement::{Credits, Flows, Statement};

@@ -10,8 +10,9 @@ use std::io;
 use domain::csv::csv_text;
 use domain::ids::AppId;
 use domain::moment;
+use domain::moment::GivenMoment;
 use domain::operation::unknown_app;
-use domain::period::TimeSpan;
+use domain::period::{TimeSpan, TimeZone};
 use futures_util::TryStreamExt as _;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _};
 use time::OffsetDateTime;
@@ -76,6 +77,8 @@ pub(super) const LINES: &str = "lines";
 pub struct Reconciled {
     connection: PgConnection,
     columns: Vec<BillColumn>,
+    /// The time zone of their times without an offset.
+    zone: TimeZone,
     /// Numbers in their file.
     there: i64,
     /// Lines of their file without a `biz_no`, which are not compared.
@@ -127,6 +130,7 @@ impl Store {
         Ok(Reconciled {
             connection,
             columns,
+            zone: file.zone(),
             there: counts.try_get(0)?,
             without_number,
             of_other_periods: counts.try_get(1)?,
@@ -317,7 +321,7 @@ impl Reconciled {
             for (place, column) in self.columns.iter().enumerate() {
                 let (here, there): (String, String) =
                     (row.try_get(2 + 2 * place)?, row.try_get(3 + 2 * place)?);
-                if !column.is_same(&here, &there) {
+                if !column.is_same(&here, &there, &self.zone) {
                     differences.push((column.as_str(), here, there));
                 }
             }
@@ -337,8 +341,8 @@ impl Reconciled {
 
 impl BillColumn {
     /// Whether a value there is the one here: an integer as a number, a time to the precision that it has there, and a
-    /// text with or without the apostrophe that keeps it from being a formula.
-    fn is_same(self, here: &str, there: &str) -> bool {
+    /// text with or without the apostrophe that keeps it from being a formula. A time without an offset is in this zone.
+    fn is_same(self, here: &str, there: &str, zone: &TimeZone) -> bool {
         if here == there {
             return true;
         }
@@ -346,10 +350,16 @@ impl BillColumn {
             _ if self.is_integer() => {
                 there.trim().parse::<i64>().is_ok_and(|there| here.parse() == Ok(there))
             }
-            Self::At => match (moment::parse(here), moment::parse(&there.trim().replacen(' ', "T", 1))) {
-                (Ok(here), Ok(at)) => to_precision(here, there) == to_precision(at, there),
-                _ => false,
-            },
+            Self::At => {
+                let given = moment::parse_given(&there.trim().replacen(' ', "T", 1));
+                let (Ok(here), Ok(given)) = (moment::parse(here), given) else { return false };
+                // The clock shows some times twice, so it is the clock that is compared.
+                let (here, at) = match given {
+                    GivenMoment::Fixed(at) => (here, at),
+                    GivenMoment::Local(at) => (zone.clock(here).assume_utc(), at.assume_utc()),
+                };
+                to_precision(here, there) == to_precision(at, there)
+            }
             _ => *there == *csv_text(here),
         }
     }
@@ -379,7 +389,7 @@ mod tests {
             (BillColumn::ProductName, "'=1+1", "'=1+1"),
             (BillColumn::ProductName, "a;=b", "a;'=b"),
         ] {
-            assert!(column.is_same(here, there), "{column}: {here}, {there}");
+            assert!(column.is_same(here, there, &TimeZone::UTC), "{column}: {here}, {there}");
         }
         for (column, here, there) in [
             (BillColumn::FreeChange, "-60", "60"),
@@ -392,7 +402,7 @@ mod tests {
             (BillColumn::ProductName, "Sword", "'Sword"),
             (BillColumn::ProductName, "Sword", "sword"),
         ] {
-            assert!(!column.is_same(here, there), "{column}: {here}, {there}");
+            assert!(!column.is_same(here, there, &TimeZone::UTC), "{column}: {here}, {there}");
         }
     }
 

@@ -6,10 +6,12 @@ use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use csv::{ByteRecord, Reader, StringRecord};
+use domain::period::TimeZone;
 use domain::text;
 use domain::text::Text;
 
 use super::bill::BillColumn;
+use super::bill::SheetWords;
 use super::reconcile::ReconcileError;
 use crate::wallet::csv_line_of;
 
@@ -115,6 +117,8 @@ pub struct TheirFile {
     /// The columns that nothing is compared with.
     ignored: Vec<String>,
     record: StringRecord,
+    /// The time zone of times without an offset.
+    zone: TimeZone,
 }
 
 /// A file that gives so many bytes for a line.
@@ -155,25 +159,35 @@ impl TheirLine<'_> {
 
 impl TheirFile {
     /// Opens a file. `map` has names of its columns, each with the column of the bill that it is; other columns have the
-    /// names of the bill or are ignored.
+    /// names of the bill or are ignored. With the headings of a bill's workbook in one of these languages, each column has its
+    /// name of the bill, and times are in the time zone of the heading.
     ///
     /// # Errors
     /// The file cannot be read, has no `biz_no`, lacks a column of `map`, or has two for one column of the bill.
-    pub fn open(path: &Path, map: &[(String, BillColumn)]) -> Result<Self, ReconcileError> {
+    pub fn open(
+        path: &Path,
+        map: &[(String, BillColumn)],
+        languages: &[SheetWords],
+    ) -> Result<Self, ReconcileError> {
         let name = path.display().to_string();
         let refused = |cause| FileRefusal { file: name.clone(), fault: FileFault::Unreadable(cause) };
         let file = File::open(path).map_err(|error| refused(Text::same(error)))?;
         if file.metadata().is_ok_and(|of| of.is_dir()) {
             return Err(refused("it is a folder".into()).into());
         }
-        Ok(Self::read(file, &name, map)?)
+        Ok(Self::read(file, &name, map, languages)?)
     }
 
     /// The same of an open file, which refusals call by this name.
     ///
     /// # Errors
     /// As [`TheirFile::open`].
-    pub fn read(file: File, name: &str, map: &[(String, BillColumn)]) -> Result<Self, FileRefusal> {
+    pub fn read(
+        file: File,
+        name: &str,
+        map: &[(String, BillColumn)],
+        languages: &[SheetWords],
+    ) -> Result<Self, FileRefusal> {
         let refused = |fault| FileRefusal { file: name.to_owned(), fault };
         let again = file.try_clone().map_err(|error| refused(FileFault::Unreadable(Text::same(error))))?;
         let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(Bounded {
@@ -187,7 +201,12 @@ impl TheirFile {
         let names: Vec<String> =
             heading.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
         let trimmed = |name: &String| name.trim_start_matches(BYTE_ORDER_MARK).trim().to_owned();
-        let names: Vec<String> = names.iter().map(trimmed).collect();
+        let mut names: Vec<String> = names.iter().map(trimmed).collect();
+        let is_mapped = map.iter().any(|(theirs, ours)| theirs != ours.as_str());
+        let zone = BillColumn::zone_of_workbook(&names, languages).filter(|_| !is_mapped);
+        if zone.is_some() {
+            names = BillColumn::WORDS.map(str::to_owned).into();
+        }
         if let Some((missing, column)) = map.iter().find(|(theirs, _)| !names.contains(theirs)) {
             let (name, column) = (missing.clone(), *column);
             return Err(refused(FileFault::NoColumn { name, column, columns: names.join(", ") }));
@@ -213,13 +232,19 @@ impl TheirFile {
         columns.retain(|(column, _)| *column != BillColumn::Ref);
         let number = number.ok_or_else(|| refused(FileFault::NoNumber { columns: names.join(", ") }))?;
         let (name, record) = (name.to_owned(), StringRecord::new());
-        Ok(Self { name, file: again, reader, number, columns, ignored, record })
+        let zone = zone.unwrap_or_default();
+        Ok(Self { name, file: again, reader, number, columns, ignored, record, zone })
     }
 
     /// The columns of the file that nothing is compared with.
     #[must_use]
     pub fn ignored(&self) -> &[String] {
         &self.ignored
+    }
+
+    /// The time zone of its times without an offset.
+    pub(super) fn zone(&self) -> TimeZone {
+        self.zone.clone()
     }
 
     /// The columns that are compared.

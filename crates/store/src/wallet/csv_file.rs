@@ -1,4 +1,4 @@
-//! Statements of a wallet as CSV, for programs and for spreadsheets (contract 8.3.9).
+//! Statements of a wallet as CSV (contract 8.3.9).
 
 use std::fs::File;
 use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
@@ -7,58 +7,30 @@ use std::path::Path;
 use csv::{IntoInnerError, Position, WriterBuilder};
 use domain::csv::csv_text;
 use domain::ledger::EXCHANGE;
-use domain::moment::{plain, rfc3339};
+use domain::moment::rfc3339;
 
 use super::LedgerRow;
 
-/// What a file of CSV is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CsvReader {
-    /// For programs: moments as in RFC 3339.
-    Program,
-    /// For spreadsheets: a byte-order mark, and moments as they read them, in UTC.
-    Spreadsheet,
-}
+/// The first line of a wallet's statement.
+pub const STATEMENT_HEADING: &str = "seq,kind,biz_no,ref,free_change,charge_change,free_balance,charge_balance,at,product_name,note,operator\n";
 
-impl CsvReader {
-    /// What stands before the first line: a byte-order mark tells spreadsheets that the file is UTF-8.
-    #[must_use]
-    pub const fn mark(self) -> &'static str {
-        match self {
-            Self::Program => "",
-            Self::Spreadsheet => "\u{feff}",
-        }
-    }
-
-    /// The first line, with what stands before it.
-    #[must_use]
-    pub fn heading(self) -> String {
-        let mark = self.mark();
-        let names = "seq,kind,biz_no,ref,free_change,charge_change,free_balance,charge_balance,at";
-        format!("{mark}{names},product_name,note,operator\n")
-    }
-
-    /// An entry as a line. An exchange has a product; a credit has a note and its operator. No text of it is a formula.
-    ///
-    /// # Errors
-    /// None is known, because it writes into memory.
-    pub fn line(self, row: &LedgerRow) -> io::Result<String> {
-        let line = &row.line;
-        let at = match self {
-            Self::Program => rfc3339(line.at),
-            Self::Spreadsheet => plain(line.at),
-        };
-        let (product, note) =
-            if line.kind == EXCHANGE { (row.text.as_str(), "") } else { ("", row.text.as_str()) };
-        let mut writer = WriterBuilder::new().has_headers(false).from_writer(Vec::new());
-        writer.serialize((
-            (line.seq, &line.kind, &line.biz_no, line.reference.as_deref().map(csv_text)),
-            (line.free_change, line.charge_change, line.free_balance, line.charge_balance, at),
-            (csv_text(product), csv_text(note), row.operator.as_deref().map(csv_text)),
-        ))?;
-        let bytes = writer.into_inner().map_err(IntoInnerError::into_error)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    }
+/// An entry as a line of that statement. An exchange has a product; a credit has a note and its operator. No text of it is
+/// a formula.
+///
+/// # Errors
+/// None is known, because it writes into memory.
+pub fn statement_line(row: &LedgerRow) -> io::Result<String> {
+    let line = &row.line;
+    let (product, note) =
+        if line.kind == EXCHANGE { (row.text.as_str(), "") } else { ("", row.text.as_str()) };
+    let mut writer = WriterBuilder::new().has_headers(false).from_writer(Vec::new());
+    writer.serialize((
+        (line.seq, &line.kind, &line.biz_no, line.reference.as_deref().map(csv_text)),
+        (line.free_change, line.charge_change, line.free_balance, line.charge_balance, rfc3339(line.at)),
+        (csv_text(product), csv_text(note), row.operator.as_deref().map(csv_text)),
+    ))?;
+    let bytes = writer.into_inner().map_err(IntoInnerError::into_error)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The number of a record's line, as editors count: a quoted record can span several lines, and empty lines
@@ -116,23 +88,15 @@ mod tests {
     #[test]
     fn a_text_that_looks_like_a_formula_is_text_in_a_spreadsheet() {
         for formula in ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1"] {
-            let csv = CsvReader::Program.line(&row("credit", formula, formula)).unwrap();
+            let csv = statement_line(&row("credit", formula, formula)).unwrap();
             assert_eq!(
                 csv,
                 format!("1,credit,,'{formula},-1,0,1,0,1970-01-01T00:00:00Z,,'{formula},'=alice\n")
             );
         }
-        let csv = CsvReader::Program.line(&row("credit", "a=b", "x;=1;y")).unwrap();
+        let csv = statement_line(&row("credit", "a=b", "x;=1;y")).unwrap();
         assert_eq!(csv, "1,credit,,a=b,-1,0,1,0,1970-01-01T00:00:00Z,,x;'=1;y,'=alice\n");
-        let quoted = CsvReader::Program.line(&row("credit", "a,\"b\"", "\r=1")).unwrap();
+        let quoted = statement_line(&row("credit", "a,\"b\"", "\r=1")).unwrap();
         assert_eq!(quoted, "1,credit,,\"a,\"\"b\"\"\",-1,0,1,0,1970-01-01T00:00:00Z,,\"'\r=1\",'=alice\n");
-    }
-
-    #[test]
-    fn a_spreadsheet_gets_a_mark_and_moments_that_it_reads() {
-        let csv = CsvReader::Spreadsheet.line(&row("exchange", "b1", "=Sword")).unwrap();
-        assert_eq!(csv, "1,exchange,b1,,-1,0,1,0,1970-01-01 00:00:00,'=Sword,,\n");
-        assert!(CsvReader::Spreadsheet.heading().starts_with("\u{feff}seq,kind,"));
-        assert!(CsvReader::Program.heading().starts_with("seq,kind,"));
     }
 }

@@ -10,9 +10,10 @@ use domain::rights::Need;
 use store::{OperationError, Statement};
 
 use super::super::super::bill::bill_file;
+use super::super::super::workbook::{self, FileFormat, statement_rows};
 use super::super::error::ConsoleError;
-use super::super::i18n::{Moment as _, zone};
-use super::super::page::{Page, Section, Shown as _, download, render_search};
+use super::super::i18n::{Moment as _, said, sheet_style, zone};
+use super::super::page::{Page, Section, Shown as _, download, render_search, report_file};
 use super::super::request::{Answer, ConsoleRequest, Filters, address};
 use super::super::route::ConsoleRoute;
 use super::{app_of, reconcile};
@@ -20,7 +21,10 @@ use super::{app_of, reconcile};
 pub(in super::super) const STATEMENT_ROUTES: &[ConsoleRoute] = &[
     ConsoleRoute::page_for(Need::Reports, "/console/reports/statement", || get(page)).of_own_apps(),
     ConsoleRoute::page_for(Need::Reports, "/console/reports/statement.txt", || get(document)).of_own_apps(),
-    ConsoleRoute::page_for(Need::Reports, "/console/reports/bill.csv", || get(bill)).of_own_apps(),
+    ConsoleRoute::page_for(Need::Reports, "/console/reports/statement.xlsx", || get(statement_workbook))
+        .of_own_apps(),
+    ConsoleRoute::page_for(Need::Reports, "/console/reports/bill.csv", || get(bill::<false>)).of_own_apps(),
+    ConsoleRoute::page_for(Need::Reports, "/console/reports/bill.xlsx", || get(bill::<true>)).of_own_apps(),
 ];
 
 const PATH: &str = "/console/reports/statement";
@@ -40,9 +44,11 @@ struct StatementPage<'a> {
 struct Closed {
     statement: Statement,
     /// The figures of both purses: a name, gifted, charged.
-    rows: [(&'static str, i64, i64); 10],
+    rows: [(String, i64, i64); 10],
     /// The address of the document.
     download: String,
+    /// The address of the workbook.
+    workbook: String,
     /// Addresses of the bill: for programs, and for spreadsheets.
     bill: [String; 2],
     /// The address of the form that compares this period with other books.
@@ -51,29 +57,17 @@ struct Closed {
 
 impl Closed {
     fn new(statement: Statement, app_id: &AppId, period: Period) -> Self {
-        let (free, charge) = (&statement.free, &statement.charge);
-        let rows = [
-            ("Opening balance", free.opening, charge.opening),
-            ("Credits by command", free.credits.command, charge.credits.command),
-            ("Credits by import", free.credits.import, charge.credits.import),
-            ("Credits by API", free.credits.api, charge.credits.api),
-            ("Credits in the console", free.credits.console, charge.credits.console),
-            ("Presents", free.presents, charge.presents),
-            ("Exchanges", -free.exchanges, -charge.exchanges),
-            ("Cancels", free.cancels, charge.cancels),
-            ("Debits", -free.debits, -charge.debits),
-            ("Closing balance", free.closing, charge.closing),
-        ];
         let shown = period.to_string();
-        let at = |path: &str, excel: &str| {
-            let fields = [("app_id", app_id.as_str()), (period.field(), &shown), ("excel", excel)];
+        let at = |path: &str| {
+            let fields = [("app_id", app_id.as_str()), (period.field(), &shown)];
             address(path, &domain::fields::Fields::default(), &fields)
         };
         Self {
-            rows,
-            download: at("/console/reports/statement.txt", ""),
-            bill: ["", "yes"].map(|excel| at("/console/reports/bill.csv", excel)),
-            reconcile: at(reconcile::PATH, ""),
+            rows: statement_rows(&statement).map(|(name, free, charge)| (said(&name), free, charge)),
+            download: at("/console/reports/statement.txt"),
+            workbook: at("/console/reports/statement.xlsx"),
+            bill: ["/console/reports/bill.csv", "/console/reports/bill.xlsx"].map(at),
+            reconcile: at(reconcile::PATH),
             statement,
         }
     }
@@ -103,7 +97,7 @@ async fn page(request: ConsoleRequest) -> Answer {
     let month = Some(request.text("month")).filter(|text| !text.is_empty());
     let month = month.map_or_else(|| last_month.to_string(), str::to_owned);
     let title = domain::text!("Close a day or a month");
-    let page = Page { title: super::super::i18n::said(&title), ..page.marking(&wrong) };
+    let page = Page { title: said(&title), ..page.marking(&wrong) };
     let app_id = app.map(|app| app.to_string()).unwrap_or_default();
     render_search(&StatementPage { page, app_id, month, closed }, &wrong)
 }
@@ -151,9 +145,18 @@ async fn document(request: ConsoleRequest) -> Answer {
     Ok(download(&name, "text/plain; charset=utf-8", format!("{}\n", statement.document).into_bytes()))
 }
 
-/// The bill as a file. It is the same bytes as `minitill report bill` writes.
-async fn bill(request: ConsoleRequest) -> Answer {
+/// The statement as a workbook.
+async fn statement_workbook(request: ConsoleRequest) -> Answer {
     let (app, period) = asked(&request)?;
-    let reader = request.csv_reader();
-    Ok(bill_file(&request.state.store, &app, period, &zone(), reader).await?)
+    let statement = close(&request, &app, period).await??;
+    let content = workbook::statement(statement, sheet_style()).await?;
+    Ok(report_file(&format!("statement-{app}-{period}"), FileFormat::Xlsx, content))
+}
+
+/// The bill as a file: CSV, which is the same bytes as `minitill report bill` writes, or a workbook.
+async fn bill<const WORKBOOK: bool>(request: ConsoleRequest) -> Answer {
+    let (app, period) = asked(&request)?;
+    let (style, format) = (sheet_style(), FileFormat::of(WORKBOOK));
+    let of = (period, &style.zone);
+    Ok(bill_file(&request.state.store, &app, of, (format, style.words)).await?)
 }

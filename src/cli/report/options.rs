@@ -1,0 +1,151 @@
+//! The options that all reports share: a period with its time zone, and a format with its file (contract 13.8).
+
+use std::io::{self, IsTerminal as _, Write};
+use std::path::PathBuf;
+
+use anyhow::{Result, bail, ensure};
+use clap::{Args, ValueEnum};
+use domain::moment::{GivenMoment, parse_given};
+use domain::period::{Period, TimeSpan, TimeZone};
+use domain::text::Text;
+use serde_json::json;
+use store::SheetStyle;
+use time::OffsetDateTime;
+use time::macros::datetime;
+
+use super::{parse_day, parse_month, parse_zone};
+use crate::cli::Context;
+use crate::cli::new_file::NewFile;
+use crate::cli::output::write_out;
+
+/// What a report is of.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct PeriodArguments {
+    /// Of this day, such as 2026-10-31
+    #[arg(long, value_name = "DAY", value_parser = parse_day, conflicts_with_all = ["month", "since", "until"])]
+    day: Option<Period>,
+    /// Of this month, such as 2026-10
+    #[arg(long, value_name = "MONTH", value_parser = parse_month, conflicts_with_all = ["since", "until"])]
+    month: Option<Period>,
+    /// From this moment on, such as 2026-10-01 or 2026-10-01T08:00; without an offset, in the time zone of the report
+    #[arg(long, value_name = "TIME", value_parser = parse_moment)]
+    since: Option<GivenMoment>,
+    /// Before this moment, in the same formats
+    #[arg(long, value_name = "TIME", value_parser = parse_moment)]
+    until: Option<GivenMoment>,
+    /// Time zone of days, months and moments, and of a workbook's times: an IANA name, such as Asia/Shanghai
+    #[arg(long, value_name = "ZONE", default_value = "UTC", value_parser = parse_zone)]
+    pub(in crate::cli) time_zone: TimeZone,
+}
+
+fn parse_moment(text: &str) -> Result<GivenMoment, String> {
+    parse_given(text).map_err(|expected| expected.to_string())
+}
+
+impl PeriodArguments {
+    /// The day or the month. A report that is closed has no other period.
+    pub(super) fn period(&self) -> Result<Period> {
+        match self.day.or(self.month) {
+            Some(period) => Ok(period),
+            None => bail!("expected --day or --month"),
+        }
+    }
+
+    /// The ends of the span, each where one was given.
+    pub(in crate::cli) fn ends(&self) -> [Option<OffsetDateTime>; 2] {
+        if let Some(period) = self.day.or(self.month) {
+            let TimeSpan { since, until } = period.span(&self.time_zone);
+            return [Some(since), Some(until)];
+        }
+        [self.since, self.until].map(|end| end.map(|end| self.time_zone.moment(end)))
+    }
+
+    /// The span, which has one end at least.
+    pub(super) fn span(&self) -> Result<TimeSpan> {
+        let [since, until] = self.ends();
+        ensure!(since.or(until).is_some(), "expected --day, --month, --since or --until");
+        let since = since.unwrap_or(OffsetDateTime::UNIX_EPOCH);
+        Ok(TimeSpan { since, until: until.unwrap_or(datetime!(9999-12-31 0:00 UTC)) })
+    }
+
+    /// How workbooks of the command line speak.
+    pub(in crate::cli) fn style(&self) -> SheetStyle {
+        SheetStyle { words: Text::english, zone: self.time_zone.clone() }
+    }
+}
+
+/// What a report is written as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum ReportFormat {
+    /// Table for people
+    Table,
+    /// Comma-separated values with a heading, for programs
+    Csv,
+    /// One JSON object, as with `--json`
+    Json,
+    /// One JSON object for each entry, one a line; a report without entries is one line
+    Jsonl,
+    /// Workbook for spreadsheets, with times in the time zone of the report
+    Xlsx,
+}
+
+/// What a report is written as, and where.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct FormatArguments {
+    /// Format of the report
+    #[arg(long, value_enum)]
+    format: Option<ReportFormat>,
+    /// Short for `--format csv`
+    #[arg(long, conflicts_with_all = ["format", "excel"])]
+    csv: bool,
+    /// Short for `--format xlsx`
+    #[arg(long, conflicts_with = "format")]
+    excel: bool,
+    /// Write to this file instead of standard output; it appears when it is complete
+    #[arg(long, value_name = "FILE")]
+    pub(in crate::cli) out: Option<PathBuf>,
+}
+
+impl FormatArguments {
+    /// The format, which is this one where none was asked for. `--json` without a file is the JSON of the report.
+    pub(in crate::cli) fn format(&self, context: &Context, unasked: ReportFormat) -> Result<ReportFormat> {
+        let short = match (self.csv, self.excel) {
+            (true, _) => Some(ReportFormat::Csv),
+            (_, true) => Some(ReportFormat::Xlsx),
+            _ => None,
+        };
+        let asked = self.format.or(short);
+        let is_workbook = asked == Some(ReportFormat::Xlsx);
+        if self.out.is_none() {
+            ensure!(
+                !(is_workbook && context.output.is_json),
+                "a workbook is no JSON: with --json, write it with --out FILE"
+            );
+            ensure!(
+                !(is_workbook && io::stdout().is_terminal()),
+                "a workbook is no text: write it with --out FILE"
+            );
+            if context.output.is_json {
+                return Ok(ReportFormat::Json);
+            }
+        }
+        Ok(asked.unwrap_or(unasked))
+    }
+
+    /// Writes a whole report, and prints the name of its file where it has one.
+    pub(in crate::cli) fn give(&self, context: &Context, report: &[u8]) -> Result<()> {
+        let Some(path) = &self.out else { return write_out(|out| out.write_all(report)) };
+        let file = NewFile::create(path)?;
+        (&file.file).write_all(report).map_err(|error| file.failed(&error))?;
+        file.finish()?;
+        context.output.print(&json!({ "file": path }), path.display())
+    }
+}
+
+/// Where a report goes that is written piece by piece.
+pub(in crate::cli) fn to_out(file: Option<&NewFile<'_>>) -> io::Result<Box<dyn Write + Send>> {
+    Ok(match file {
+        Some(file) => Box::new(file.file.try_clone()?),
+        None => Box::new(io::stdout()),
+    })
+}

@@ -1,0 +1,179 @@
+//! Reports as workbooks for spreadsheets (contract 13.8): revenue, and the statement of a period.
+
+use std::fmt::Display;
+
+use domain::text;
+use domain::text::Text;
+use spreadsheet::{SheetCell, Workbook, WorkbookError};
+use store::{RevenueGroup, RevenueReport, RevenueRow, RevenueSums, SheetStyle, Statement, StoreError};
+use time::{Date, Month};
+use tokio::task::spawn_blocking;
+
+use crate::openapi::XLSX;
+
+domain::word_enum! {
+    /// What a file is written as: also the end of its name.
+    pub enum FileFormat {
+        /// For programs.
+        Csv = "csv",
+        /// For spreadsheets.
+        Xlsx = "xlsx",
+    }
+}
+
+impl FileFormat {
+    /// That of a workbook, or CSV.
+    #[must_use]
+    pub(crate) const fn of(is_workbook: bool) -> Self {
+        if is_workbook { Self::Xlsx } else { Self::Csv }
+    }
+
+    /// Its media type.
+    #[must_use]
+    pub(crate) const fn media_type(self) -> &'static str {
+        match self {
+            Self::Csv => "text/csv; charset=utf-8",
+            Self::Xlsx => XLSX,
+        }
+    }
+}
+
+/// Makes a workbook on a thread that may wait for files.
+///
+/// # Errors
+/// There is no room for temporary files.
+pub(crate) async fn made(
+    write: impl FnOnce(&mut Workbook) -> Result<(), WorkbookError> + Send + 'static,
+) -> Result<Vec<u8>, StoreError> {
+    let making = spawn_blocking(move || {
+        let (mut book, mut bytes) = (Workbook::default(), Vec::new());
+        write(&mut book)?;
+        book.save(&mut bytes)?;
+        Ok::<_, WorkbookError>(bytes)
+    });
+    let internal = |error: &dyn Display| StoreError::Internal(format!("no workbook: {error}"));
+    making.await.map_err(|fault| internal(&fault))?.map_err(|error| internal(&error))
+}
+
+/// Revenue with the groups that it was asked with: a row for each group, and the total on a sheet of its own.
+pub(crate) async fn revenue(
+    report: RevenueReport,
+    groups: Vec<RevenueGroup>,
+    style: SheetStyle,
+) -> Result<Vec<u8>, StoreError> {
+    made(move |book| {
+        let figures = figure_headings();
+        let figures = || figures.iter().map(|heading| style.column(heading, 16));
+        let names = groups.iter().map(|group| style.column(&group_heading(*group, &style), 24));
+        book.sheet(&(style.words)(&text!("Revenue")), names.chain(figures()).collect())?;
+        for row in &report.rows {
+            let names = groups.iter().map(|group| group_cell(row, *group));
+            book.row(names.chain(figures_of(&row.sums)))?;
+        }
+        let span = [text!("From ({zone})", zone = style.zone), text!("Until ({zone})", zone = style.zone)];
+        let span = span.iter().map(|heading| style.column(heading, 24));
+        book.sheet(&(style.words)(&text!("Sums")), span.chain(figures()).collect())?;
+        let ends =
+            [report.since, report.until].map(|end| end.map_or(SheetCell::Empty, |end| style.moment(end)));
+        book.row(ends.into_iter().chain(figures_of(&report.total)))
+    })
+    .await
+}
+
+fn group_heading(group: RevenueGroup, style: &SheetStyle) -> Text {
+    match group {
+        RevenueGroup::Day => text!("Day ({zone})", zone = style.zone),
+        RevenueGroup::ProductName => text!("Item"),
+        RevenueGroup::Zone => text!("Zone"),
+    }
+}
+
+fn group_cell(row: &RevenueRow, group: RevenueGroup) -> SheetCell<'_> {
+    match group {
+        RevenueGroup::Day => {
+            let day = row.day.as_deref().unwrap_or_default();
+            date_of(day).map_or(SheetCell::Text(day), SheetCell::Day)
+        }
+        RevenueGroup::ProductName => SheetCell::Text(row.product_name.as_deref().unwrap_or_default()),
+        RevenueGroup::Zone => SheetCell::Text(row.zone.as_deref().unwrap_or_default()),
+    }
+}
+
+/// A day such as 2026-10-31.
+fn date_of(day: &str) -> Option<Date> {
+    let mut parts = day.splitn(3, '-');
+    let mut part = || parts.next()?.parse::<u16>().ok();
+    let (year, month, day) = (part()?, u8::try_from(part()?).ok()?, u8::try_from(part()?).ok()?);
+    Date::from_calendar_date(year.into(), Month::try_from(month).ok()?, day).ok()
+}
+
+fn figure_headings() -> [Text; 6] {
+    [
+        text!("Exchanges"),
+        text!("Gifted coins taken"),
+        text!("Charged coins taken"),
+        text!("Gifted coins given back"),
+        text!("Charged coins given back"),
+        text!("Net"),
+    ]
+}
+
+fn figures_of(sums: &RevenueSums) -> [SheetCell<'static>; 6] {
+    let RevenueSums { count, free_taken, charge_taken, free_given_back, charge_given_back, net } = sums;
+    [count, free_taken, charge_taken, free_given_back, charge_given_back, net]
+        .map(|sum| SheetCell::Integer(i128::from(*sum)))
+}
+
+/// The figures of a statement by purse: a name, gifted, charged. What goes out is below zero.
+#[must_use]
+pub(crate) fn statement_rows(statement: &Statement) -> [(Text, i64, i64); 10] {
+    let (free, charge) = (&statement.free, &statement.charge);
+    [
+        (text!("Opening balance"), free.opening, charge.opening),
+        (text!("Credits by command"), free.credits.command, charge.credits.command),
+        (text!("Credits by import"), free.credits.import, charge.credits.import),
+        (text!("Credits by API"), free.credits.api, charge.credits.api),
+        (text!("Credits in the console"), free.credits.console, charge.credits.console),
+        (text!("Presents"), free.presents, charge.presents),
+        (text!("Exchanges"), -free.exchanges, -charge.exchanges),
+        (text!("Cancels"), free.cancels, charge.cancels),
+        (text!("Debits"), -free.debits, -charge.debits),
+        (text!("Closing balance"), free.closing, charge.closing),
+    ]
+}
+
+/// The statement of a period: its figures, and on a sheet of its own what it is of and its SHA-256.
+pub(crate) async fn statement(statement: Statement, style: SheetStyle) -> Result<Vec<u8>, StoreError> {
+    made(move |book| {
+        let columns = [(text!("Coins"), 28), (text!("Gifted"), 20), (text!("Charged"), 20)];
+        let columns = columns.iter().map(|(heading, width)| style.column(heading, *width)).collect();
+        book.sheet(&(style.words)(&text!("Sums")), columns)?;
+        for (name, free, charge) in statement_rows(&statement) {
+            let name = (style.words)(&name);
+            book.row([
+                SheetCell::Text(&name),
+                SheetCell::Integer(free.into()),
+                SheetCell::Integer(charge.into()),
+            ])?;
+        }
+        let columns = [(text!("Statement"), 28), (text!("Value"), 70)];
+        let columns = columns.iter().map(|(heading, width)| style.column(heading, *width)).collect();
+        book.sheet(&(style.words)(&text!("Statement")), columns)?;
+        let ties = (style.words)(&if statement.ties { text!("yes") } else { text!("no") });
+        for (name, value) in [
+            (text!("App"), SheetCell::Text(&statement.app_id)),
+            (text!("Period"), SheetCell::Text(&statement.period)),
+            (text!("Time zone"), SheetCell::Text(&statement.time_zone)),
+            (text!("From"), style.moment(statement.since)),
+            (text!("Until"), style.moment(statement.until)),
+            (text!("Wallets"), SheetCell::Integer(statement.wallets.into())),
+            (text!("Ties to the ledger"), SheetCell::Text(&ties)),
+            (text!("SHA-256"), SheetCell::Text(&statement.sha256)),
+        ] {
+            let name = (style.words)(&name);
+            book.row([SheetCell::Text(&name), value])?;
+        }
+        Ok(())
+    })
+    .await
+}
