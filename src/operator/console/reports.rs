@@ -23,6 +23,7 @@ use super::error::ConsoleError;
 use super::i18n::{Moment as _, said, zone};
 use super::overview::meaning;
 use super::page::{Page, Section, Shown as _, csv_file, render_search};
+use super::refused::address_of_code;
 use super::request::{Answer, ConsoleRequest, Filters, address};
 use super::route::ConsoleRoute;
 use super::times::Times;
