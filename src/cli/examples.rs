@@ -3,7 +3,7 @@
 use clap::Command;
 
 /// The words of a command, and its examples. After two blanks and `#` stands a comment.
-const EXAMPLES: [(&str, &[&str]); 90] = [
+const EXAMPLES: [(&str, &[&str]); 91] = [
     ("serve", &["minitill serve", "minitill serve --config /etc/minitill.toml"]),
     ("status", &["minitill status", "minitill status --json"]),
     ("health", &["minitill health", "minitill health --ready"]),
@@ -141,6 +141,10 @@ const EXAMPLES: [(&str, &[&str]); 90] = [
     ("wallet statement", &["minitill wallet statement mygame player-1 --format csv"]),
     ("exchange list", &["minitill exchange list order1001", "minitill exchange list order1001 --app mygame"]),
     ("exchange show", &["minitill exchange show mygame order1001"]),
+    (
+        "refusal list",
+        &["minitill refusal list --app mygame --code 10000601", "minitill refusal list --open-id player-1"],
+    ),
     (
         "order list",
         &["minitill order list mygame --open-id player-1", "minitill order list mygame --number pay-000001"],

@@ -29,6 +29,7 @@ mod postgres;
 mod receiver;
 mod reconcile;
 mod refusal;
+mod refusal_list;
 mod report;
 mod running;
 mod sandbox;
@@ -132,6 +133,9 @@ enum StoreCommand {
     /// Show exchanges
     #[command(subcommand)]
     Exchange(exchange::ExchangeCommand),
+    /// Show what was refused
+    #[command(subcommand)]
+    Refusal(refusal_list::RefusalCommand),
     /// Show orders
     #[command(subcommand)]
     Order(order::OrderCommand),
@@ -281,6 +285,7 @@ async fn on_store(context: &Context, opened: &database::Opened, command: StoreCo
         StoreCommand::Player(command) => player::run(context, store, command).await,
         StoreCommand::Wallet(command) => wallet::run(context, store, command).await,
         StoreCommand::Exchange(command) => exchange::run(context, store, command).await,
+        StoreCommand::Refusal(command) => refusal_list::run(context, store, command).await,
         StoreCommand::Order(command) => order::run(context, store, command).await,
         StoreCommand::Image(command) => return image::run(context, store, command).await,
         StoreCommand::Receiver(command) => receiver::run(context, store, command).await,

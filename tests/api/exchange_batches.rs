@@ -54,16 +54,19 @@ impl Model {
             return if first == exchange {
                 WalletOutcome::Replayed(receipt(*after))
             } else {
-                WalletOutcome::Refused(Refused::Conflict)
+                WalletOutcome::Refused(
+                    Refused::Conflict,
+                    self.wallets.get(exchange.open_id.as_str()).copied(),
+                )
             };
         }
         let open_id = exchange.open_id.to_string();
         let Some(balances) = self.wallets.get_mut(&open_id) else {
-            return WalletOutcome::Refused(Refused::UnknownWallet);
+            return WalletOutcome::Refused(Refused::UnknownWallet, None);
         };
         let bought = exchange.purchase().unwrap();
         let Ok(change) = balances.deduct(bought.amount, bought.pay_priority) else {
-            return WalletOutcome::Refused(Refused::InsufficientBalance(*balances));
+            return WalletOutcome::Refused(Refused::InsufficientBalance(*balances), Some(*balances));
         };
         *balances = change.after;
         self.records.insert(biz_no.clone(), (exchange.clone(), change.after));

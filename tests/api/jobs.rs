@@ -6,7 +6,7 @@ use domain::code::Code;
 use domain::ids::{AppId, BizNo, OpenId};
 use domain::ledger::ReferenceKind;
 use minitill::jobs::Jobs;
-use store::RefusedChange;
+use store::{Asked, RefusedChange};
 use tokio::sync::watch;
 
 use crate::support::{Request, TestTill, until};
@@ -57,6 +57,7 @@ async fn the_last_counts_are_written_at_the_stop() {
         kind: ReferenceKind::Exchange,
         code: Code::InsufficientBalance,
         request_id: "r".to_owned(),
+        asked: Asked::default(),
     });
     jobs.stop(&till.till).await;
     assert_eq!(till.number("SELECT count(*) FROM exchange_refusals").await, 1);

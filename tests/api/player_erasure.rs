@@ -266,6 +266,9 @@ async fn texts_of_products_go_and_what_is_left_is_told() {
     };
     let answers = [gift("other", "g1").send(&till).await, gift(PLAYER, "g2").send(&till).await];
     assert!(answers.iter().all(|answer| answer.code() == 1), "{}", answers[0].body);
+    // What a refused exchange of another player wanted to buy.
+    assert_eq!(gift("other", "g9").with("amount", 999).send(&till).await.code(), 10_000_601);
+    till.store.write_refusals().await.unwrap();
     till.store.number_events(None).await.unwrap();
     till.store.roll_up_sales().await.unwrap();
     let named = format!("{PLAYER}.csv");
@@ -313,6 +316,8 @@ async fn texts_of_products_go_and_what_is_left_is_told() {
     assert_eq!(gift("other", "g1").send(&till).await.body, answers[0].body);
     assert_eq!(gift("other", "g3").send(&till).await.code(), 1);
     assert_eq!(till.number("SELECT count(*) FROM items WHERE product_desc LIKE 'erased-%: hi'").await, 1);
+    let refused = "SELECT count(*) FROM exchange_refusals WHERE product_name LIKE 'Gift of erased-%'";
+    assert_eq!(till.number(refused).await, 1);
     // Other texts than those of the erasure are found.
     till.execute("UPDATE items SET product_desc = 'mine'").await;
     let found = till.audit(None).await;

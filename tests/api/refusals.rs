@@ -10,12 +10,15 @@ use domain::ledger::ReferenceKind;
 use domain::operation::app::AppCommand;
 use domain::per_second::PerSecond;
 use serde_json::{Value, json};
-use store::RefusedChange;
+use store::{Asked, RefusedChange};
 
 use crate::admin::{Caller, assert_answer, assert_problem};
 use crate::game::Game;
 use crate::support::program::Program;
 use crate::support::{AppKind, TestApp, TestTill, until};
+
+/// What a game of these tests buys.
+const SWORD: &str = "Sword & shield = 100%";
 
 /// An app that may do everything but give presents, and a player with 10 charged coins.
 async fn till() -> (TestTill, TestApp) {
@@ -75,6 +78,110 @@ async fn each_refusal_of_a_signed_change_is_kept_with_its_code() {
     assert_eq!(written(&till).await, expected, "what was written is not written again");
     assert_eq!(till.number("SELECT count(*) FROM ledger_entries").await, 2, "no refusal uses its number");
     till.assert_audit_clean().await;
+}
+
+/// 13.1.10: a trace has what was asked for the last time and what the purses held, wherever the till has looked at them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trace_has_what_was_asked_for_and_both_purses() {
+    let (till, app) = till().await;
+    till.player(&app, "full", i64::MAX, 3).await;
+    let pay = |number: &str| Game::new(&app, "o1", number, 4);
+    assert_eq!(send(&till, &pay("paid"), "r0").await, 1);
+    assert_eq!(send(&till, &pay("gone"), "r0").await, 1);
+    till.execute("UPDATE ledger_entries SET at = at - interval '3 days' WHERE reference = 'gone'").await;
+    let (amount, item) = (Some(4), Some(SWORD));
+    let cases = [
+        (pay("n01").with("access_token", "guess"), amount, item, None),
+        (pay("n02").with("amount", "0").with("product_name", ""), None, None, None),
+        (pay("n03").with("ts", "1700000000"), amount, item, Some((0, 2))),
+        (pay("n04").with("open_id", "nobody"), amount, item, None),
+        (pay("n05").with("amount", 7), Some(7), item, Some((0, 2))),
+        (Game::cancel(&app, "o1", "n06", "paid", 5), Some(5), None, Some((0, 2))),
+        (Game::cancel(&app, "o1", "n07", "other", 5), Some(5), None, Some((0, 2))),
+        (pay("paid").with("amount", 5), Some(5), item, Some((0, 2))),
+        (pay("gone"), amount, item, Some((0, 2))),
+    ];
+    for (game, ..) in &cases {
+        assert_ne!(send(&till, game, "r").await, 1, "{:?}", game.fields);
+    }
+    till.store.write_refusals().await.unwrap();
+    let rows =
+        "SELECT amount, product_name, free_balance, charge_balance FROM exchange_refusals WHERE biz_no = $1";
+    type Row = (Option<i64>, Option<String>, Option<i64>, Option<i64>);
+    for (game, amount, item, purses) in cases {
+        let number = &game.fields["biz_no"];
+        let row: Row = sqlx::query_as(rows).bind(number).fetch_one(&till.sql).await.unwrap();
+        let (free, charge) = purses.unzip();
+        assert_eq!(row, (amount, item.map(str::to_owned), free, charge), "{number}");
+    }
+    // The last time counts, in one write and over two.
+    assert_eq!(send(&till, &pay("n05").with("amount", 9), "r").await, 10_000_601);
+    till.store.write_refusals().await.unwrap();
+    let row: Row = sqlx::query_as(rows).bind("n05").fetch_one(&till.sql).await.unwrap();
+    assert_eq!(row, (Some(9), Some(SWORD.to_owned()), Some(0), Some(2)));
+}
+
+/// 13.1.11: the list, with each filter, on the admin API and the command line; pages neither skip nor repeat.
+#[tokio::test(flavor = "multi_thread")]
+async fn refusals_are_listed_by_app_player_code_and_time() {
+    let till = TestTill::start().await;
+    for app in ["a1", "a2", "a3"] {
+        till.app(app).await;
+    }
+    till.execute(
+        "INSERT INTO exchange_refusals (app_id, biz_no, open_id, code, kind, first_at, last_at, count, request_id, amount)
+         SELECT 'a' || 1 + n % 2, 'N' || n, 'o' || n % 3, 10000601 + n % 2, 'exchange', now() - interval '2 days',
+             date_trunc('minute', now()) - (n / 3) * interval '1 hour', 1, 'r', n
+         FROM generate_series(0, 11) n",
+    )
+    .await;
+    till.execute(
+        "INSERT INTO exchange_refusals (app_id, biz_no, open_id, code, kind, first_at, last_at, count, request_id)
+         SELECT 'a3', 'OLD', 'o1', 10000601, 'exchange', at, at, 1, 'r' FROM (SELECT now() - interval '31 days' AS at) o",
+    )
+    .await;
+    let caller = Caller::admin(&till).await;
+    let numbers = |body: &Value| -> Vec<i64> {
+        body["items"].as_array().unwrap().iter().map(|row| row["amount"].as_i64().unwrap()).collect()
+    };
+    let at = async |amount: i64| {
+        let sql = format!(
+            "SELECT extract(epoch FROM last_at)::bigint FROM exchange_refusals WHERE amount = {amount}"
+        );
+        let seconds = till.number(&sql).await;
+        domain::moment::rfc3339(time::OffsetDateTime::from_unix_timestamp(seconds).unwrap())
+    };
+    // At one time: by app and number, the greatest first.
+    let all = [1, 2, 0, 5, 3, 4, 7, 8, 6, 9, 11, 10];
+    let program = Program::on(&till.database_url);
+    let (since, until) = (at(6).await, at(3).await);
+    for (query, flags, expected) in [
+        (String::new(), vec![], all.to_vec()),
+        ("app_id=a1".to_owned(), vec!["--app", "a1"], vec![2, 0, 4, 8, 6, 10]),
+        ("app_id=a3".to_owned(), vec!["--app", "a3"], vec![]),
+        ("open_id=o1".to_owned(), vec!["--open-id", "o1"], vec![1, 4, 7, 10]),
+        ("code=10000602".to_owned(), vec!["--code", "10000602"], vec![1, 5, 3, 7, 9, 11]),
+        (format!("since={since}&until={until}"), vec!["--since", &since, "--until", &until], vec![7, 8, 6]),
+    ] {
+        let listed = caller.get(&format!("/refusals?{query}")).await.json();
+        assert_eq!(numbers(&listed), expected, "{query}");
+        let printed = program.json(&[&["refusal", "list"][..], &flags].concat());
+        assert_eq!(printed["refusals"], listed["items"], "{flags:?}");
+    }
+    let (mut seen, mut after) = (Vec::new(), String::new());
+    loop {
+        let page = caller.get(&format!("/refusals?limit=5{after}")).await.json();
+        seen.extend(numbers(&page));
+        let Some(next) = page["next"].as_str() else { break };
+        after = format!("&after={next}");
+        assert!(seen.len() < 99, "the pages end");
+    }
+    assert_eq!(seen, all);
+    let wrong = caller.get("/refusals?code=601").await;
+    assert_eq!(
+        (wrong.status, wrong.json()["errors"][0]["detail"].as_str()),
+        (422, Some("expected a code of a refusal, such as 10000601, got \"601\""))
+    );
 }
 
 /// 13.1.3: also those that come before the signature is checked.
@@ -145,13 +252,20 @@ async fn the_number_and_the_player_show_what_was_refused() {
     let shown = caller.get("/apps/a1/exchanges/B1").await;
     let body = shown.json();
     let time = |place: usize, name: &str| body["refusals"][place][name].clone();
-    let row = |place: usize, open_id: &str, code: u32, count: u32, id: &str| {
+    let row = |place: usize,
+               open_id: &str,
+               code: u32,
+               count: u32,
+               id: &str,
+               balances: (Option<i64>, Option<i64>)| {
         json!({
             "open_id": open_id, "biz_no": "B1", "kind": "exchange", "code": code, "first_at": time(place, "first_at"),
-            "last_at": time(place, "last_at"), "count": count, "request_id": id,
+            "last_at": time(place, "last_at"), "count": count, "request_id": id, "amount": 11, "product_name": SWORD,
+            "free_balance": balances.0, "charge_balance": balances.1,
         })
     };
-    let (first, other) = (row(0, "o1", 10_000_601, 2, "second"), row(1, "o2", 10_000_423, 1, "third"));
+    let first = row(0, "o1", 10_000_601, 2, "second", (Some(0), Some(10)));
+    let other = row(1, "o2", 10_000_423, 1, "third", (None, None));
     let refusals = json!([first, other]);
     assert_answer(&shown, 200, &json!({"app_id": "a1", "biz_no": "B1", "refusals": refusals}));
     let wallet = json!({
@@ -190,6 +304,7 @@ fn refused(app: &str, number: usize) -> RefusedChange {
         kind: ReferenceKind::Exchange,
         code: Code::InsufficientBalance,
         request_id: "r".to_owned(),
+        asked: Asked::default(),
     }
 }
 

@@ -5,6 +5,7 @@ use crate::endpoint::Endpoint::{
     self, AccessToken, Balance, Cancel, Exchange, Image, Login, OrderReport, Present, Query, Sandbox,
     UploadWithFile, UploadWithUrl,
 };
+use crate::fields::{Expected, is_canonical_integer};
 
 /// What an exchange with this code means for its `biz_no`, when it may be a repeat
 /// (docs/api.md, "When no answer comes").
@@ -147,6 +148,17 @@ impl Code {
             .into_iter()
             .filter(move |code| i64::from(code.number()) == number)
             .map(|code| code.row().meaning)
+    }
+
+    /// The number of a code in the table.
+    ///
+    /// # Errors
+    /// Any other text.
+    pub fn number_of(text: &str) -> Result<u32, Expected> {
+        let number = text.parse().ok().filter(|_| is_canonical_integer(text));
+        number
+            .filter(|number| Self::ALL.into_iter().any(|code| code.number() == *number))
+            .ok_or(Expected::new("a code of a refusal, such as 10000601"))
     }
 
     /// The number on the wire.

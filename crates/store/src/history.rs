@@ -271,7 +271,9 @@ impl Store {
         let (at, key) = HistoryCursor::place(after, Source::Refusals);
         Ok(sqlx::query_as!(
             RefusalRecord,
-            r#"SELECT open_id, biz_no, kind, code, first_at, last_at, count, request_id FROM exchange_refusals
+            r#"SELECT open_id, biz_no, kind, code, first_at, last_at, count, request_id, amount, product_name, free_balance,
+                 charge_balance
+               FROM exchange_refusals
                WHERE app_id = $1 AND open_id = $2 AND last_at > now() - interval '30 days' AND last_at <= $3
                  AND (last_at < $3 OR (code::text || '.' || biz_no) COLLATE "C" < $4)
                  AND ($5::timestamptz IS NULL OR last_at >= $5) AND ($6::timestamptz IS NULL OR last_at < $6)

@@ -75,13 +75,13 @@ pub use books::{
 };
 pub use change_request::{ChangeRequest, RequestState, RequestedChange};
 pub use console_user::{CodeAttempt, ConsoleSession, ConsoleUser, NewSession, SessionUser, SignInAttempt};
-pub use counts::RefusedChange;
+pub use counts::{Asked, RefusedChange};
 pub use engine::Engine;
 pub use error::{OperationError, Refusable, Result, StoreError};
 pub use event::{Event, EventCursor, EventFilter, EventHead, EventKey, EventNews, EventPage};
 pub use exchange_lookup::{
-    BizNoUse, CancelRecord, ExchangeRecord, NumberRecord, ReferenceMatch, RefusalRecord, RefusalSum,
-    RefusedMatch, RefusedNumber, ReplayCount,
+    BizNoUse, CancelRecord, ExchangeRecord, NumberRecord, ReferenceMatch, RefusalCursor, RefusalFilter,
+    RefusalRecord, RefusalRow, RefusalSum, RefusedMatch, RefusedNumber, ReplayCount,
 };
 pub use history::{HistoryCursor, HistoryFilter, HistoryKind, HistoryLine, HistoryPage};
 pub use hosts::DatabaseAddress;

@@ -91,7 +91,7 @@ fn outcome_index(outcome: &WalletOutcome) -> usize {
         WalletOutcome::Replayed(_) => 1,
         WalletOutcome::Balance { .. } => 2,
         WalletOutcome::Number(_) => 3,
-        WalletOutcome::Refused(why) => match why {
+        WalletOutcome::Refused(why, _) => match why {
             Refused::Conflict => 4,
             Refused::Expired => 5,
             Refused::Closed => 6,

@@ -18,6 +18,7 @@ mod orders;
 pub mod problem;
 mod receivers;
 mod reconcile;
+mod refusals;
 mod reports;
 mod routes;
 mod tokens;

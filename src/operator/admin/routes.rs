@@ -15,7 +15,7 @@ use super::call::Call;
 use super::problem::Problem;
 use super::{
     apps, books, credits, events, exchanges, images, logins, operator_log, orders, receivers, reconcile,
-    reports, tokens, wallets,
+    refusals, reports, tokens, wallets,
 };
 use crate::http::body::BODY_BYTES_MAX;
 use crate::openapi::{Operation, Schema, schema};
@@ -168,6 +168,7 @@ pub static ROUTES: LazyLock<Vec<AdminRoute>> = LazyLock::new(|| {
         wallets::ROUTES,
         credits::ROUTES,
         exchanges::ROUTES,
+        refusals::ROUTES,
         reports::ROUTES,
         reconcile::ROUTES,
         orders::ROUTES,

@@ -17,7 +17,7 @@ use super::error::ConsoleError;
 use super::i18n::{Moment as _, said};
 use super::page::{Page, Section, Shown, render};
 use super::player::player_path;
-use super::refused::{self, code_in_words};
+use super::refused::{self, asked_in_words, code_in_words, purses_in_words};
 use super::request::{Answer, ConsoleRequest, address};
 use super::route::ConsoleRoute;
 use crate::public::wallet::exchange::BalancesAfter;

@@ -1,4 +1,5 @@
-//! The search for a number, and the list of exchanges, presents and cancels with its sums and its CSV (contract 8.6.33).
+//! The search for a number, and the list of exchanges, presents, cancels and refusals with its sums and its CSV
+//! (contract 8.6.33).
 
 use askama::Template;
 use axum::response::{IntoResponse as _, Redirect};
@@ -21,6 +22,7 @@ use super::exchange::{exchange_path, parse_number, path_of};
 use super::i18n::{Moment as _, local, sheet_style, zone};
 use super::page::{Page, Section, Shown as _, render_search, report_file};
 use super::player::{player_path, signed};
+use super::refused::{RefusedList, RefusedQuery, asked_in_words, code_in_words, purses_in_words};
 use super::request::{Answer, ConsoleRequest, Filters, address};
 use super::route::ConsoleRoute;
 use super::search::{self, Group};
@@ -35,7 +37,7 @@ pub(super) const ROUTES: &[ConsoleRoute] = &[
 /// The search shows at most this many matches.
 const MATCHES_MAX: u32 = 100;
 /// Sizes of a page.
-const SIZES: [u32; 3] = [50, 100, 200];
+pub(super) const SIZES: [u32; 3] = [50, 100, 200];
 /// A list of more apps than these needs one of them: each costs a query.
 const APPS_MAX: usize = 100;
 
@@ -49,6 +51,8 @@ struct ExchangesTemplate<'a> {
     /// What else has the number, where it is no exchange and no credit.
     elsewhere: Vec<Group>,
     list: Option<List>,
+    /// The list of the kind *refused*.
+    refused: Option<RefusedList>,
     size: u32,
 }
 
@@ -73,6 +77,38 @@ struct Sum {
     charge: i64,
 }
 
+domain::word_enum! {
+    /// What the list shows.
+    pub(super) enum AskedKind {
+        Exchange = "exchange",
+        Present = "present",
+        Cancel = "cancel",
+        /// What was refused and changed nothing.
+        Refused = "refused",
+    }
+}
+
+impl AskedKind {
+    fn listed(self) -> Option<ListedKind> {
+        match self {
+            Self::Exchange => Some(ListedKind::Exchange),
+            Self::Present => Some(ListedKind::Present),
+            Self::Cancel => Some(ListedKind::Cancel),
+            Self::Refused => None,
+        }
+    }
+
+    /// Its name in the plural.
+    const fn plural(self) -> &'static str {
+        match self {
+            Self::Exchange => plural(ListedKind::Exchange),
+            Self::Present => plural(ListedKind::Present),
+            Self::Cancel => plural(ListedKind::Cancel),
+            Self::Refused => "Refused",
+        }
+    }
+}
+
 /// What the list is asked for.
 struct SalesQuery {
     times: Times,
@@ -84,6 +120,7 @@ struct SalesQuery {
 impl SalesQuery {
     fn read(request: &ConsoleRequest, filters: &mut Filters<'_>) -> Result<Self, ConsoleError> {
         let times = Times::read(request, filters, None);
+        let kind = filters.read("kind", AskedKind::parse);
         let filter = SaleFilter {
             apps: request.apps().clone(),
             app_id: filters.read("app_id", AppId::parse),
@@ -92,7 +129,7 @@ impl SalesQuery {
             open_id: filters.read("open_id", OpenId::parse),
             zone: filters.read("zone", Zone::parse),
             product_name: filters.read("product_name", ProductText::parse),
-            kind: filters.read("kind", ListedKind::parse),
+            kind: kind.and_then(AskedKind::listed),
         };
         filters.demand_period(filter.lacks_period(times.now));
         let size = filters.read("rows", parse_size).unwrap_or(SIZES[0]);
@@ -105,18 +142,19 @@ impl SalesQuery {
     }
 }
 
-fn parse_size(text: &str) -> Result<u32, Expected> {
+pub(super) fn parse_size(text: &str) -> Result<u32, Expected> {
     SIZES.into_iter().find(|size| size.to_string() == text).ok_or(Expected::new("50, 100 or 200"))
 }
 
 /// A single match of a number redirects to its page.
 async fn search_page(request: ConsoleRequest) -> Answer {
     let mut filters = request.filters();
+    let refused = RefusedQuery::read(&request, &mut filters);
     let number = filters.read("number", parse_number);
     let asked = SalesQuery::read(&request, &mut filters)?;
     let wrong = filters.wrong;
     let page = request.search_page(Section::EXCHANGES).await?;
-    let (mut found, mut elsewhere, mut list) = (None, Vec::new(), None);
+    let (mut found, mut elsewhere, mut list, mut refused_list) = (None, Vec::new(), None, None);
     match (&number, wrong.as_slice()) {
         (Some(number), []) => {
             let store = &request.state.store;
@@ -131,13 +169,19 @@ async fn search_page(request: ConsoleRequest) -> Answer {
             }
             found = Some(matches);
         }
+        (None, []) if refused.is_some() => {
+            if let Some(refused) = &refused {
+                refused_list = Some(refused.list(&request).await?);
+            }
+        }
         (None, []) if asked.filter.app_id.is_some() || page.apps.len() <= APPS_MAX => {
             list = Some(list_of(&request, &asked).await?);
         }
         _ => {}
     }
     let (page, times, size) = (page.marking(&wrong), asked.times, asked.size);
-    render_search(&ExchangesTemplate { page, times, found, elsewhere, list, size }, &wrong)
+    let refused = refused_list;
+    render_search(&ExchangesTemplate { page, times, found, elsewhere, list, refused, size }, &wrong)
 }
 
 async fn list_of(request: &ConsoleRequest, asked: &SalesQuery) -> Result<List, ConsoleError> {
@@ -223,9 +267,13 @@ async fn of_all(request: &ConsoleRequest, filter: &SaleFilter) -> Result<Vec<Sum
 /// The page of the list as CSV, with times in the zone of the page.
 async fn list_csv(request: ConsoleRequest) -> Answer {
     let mut filters = request.filters();
+    let refused = RefusedQuery::read(&request, &mut filters);
     let asked = SalesQuery::read(&request, &mut filters)?;
     if let Some(wrong) = filters.wrong.pop() {
         return Err(wrong.into());
+    }
+    if let Some(refused) = refused {
+        return refused.csv(&request).await;
     }
     let sales = asked.sales(&request).await?;
     let csv = in_csv(&sales.items).map_err(|error| super::reports::unwritten(&error))?;

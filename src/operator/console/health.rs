@@ -12,6 +12,7 @@ use time::OffsetDateTime;
 
 use super::i18n::{Moment as _, local, parse_moment, said};
 use super::page::{Page, Section, Shown as _, render_search};
+use super::refusal_link::address_of_code;
 use super::request::{Answer, ConsoleRequest, address};
 use super::route::ConsoleRoute;
 use crate::health::{CELL, HealthHistory, STRIP, first_cell};
@@ -209,8 +210,13 @@ fn millis(millis: Option<f64>) -> String {
     millis.map_or_else(|| "\u{2013}".to_owned(), |millis| format!("{millis:.1}"))
 }
 
-/// Codes with how often each came.
-fn refusals(minute: &HealthMinute) -> String {
-    let codes = minute.refused.iter().map(|(code, count)| format!("{code} \u{d7} {}", count.shown()));
-    codes.collect::<Vec<_>>().join(", ")
+/// Codes, each with how often it came.
+fn refusals(minute: &HealthMinute) -> Vec<(i64, String)> {
+    let codes = minute.refused.iter();
+    codes.map(|(code, count)| (i64::from(*code), format!("{code} \u{d7} {}", count.shown()))).collect()
+}
+
+/// The end of the minute of which an instance told at its beginning.
+fn end_of(minute: &HealthMinute) -> OffsetDateTime {
+    minute.at + Duration::from_mins(1)
 }

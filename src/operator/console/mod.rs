@@ -30,6 +30,7 @@ mod password;
 mod player;
 mod presets;
 mod receivers;
+mod refusal_link;
 mod refused;
 mod reports;
 mod request;

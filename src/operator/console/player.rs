@@ -25,7 +25,7 @@ use super::freeze;
 use super::i18n::{Moment as _, parse_moment, sheet_style};
 use super::orders::{status_class, status_words};
 use super::page::{Page, Section, Shown, render_search};
-use super::refused::code_in_words;
+use super::refused::{asked_in_words, code_in_words, purses_in_words};
 use super::request::{Answer, ConsoleRequest, Filters, address};
 use super::route::ConsoleRoute;
 use crate::state::AppState;

@@ -1,16 +1,24 @@
-//! Numbers that were refused (contract 13.1): the page of one under which nothing was bought, and the words of a code.
+//! Numbers that were refused (contract 13.1): the page of one under which nothing was bought, the list of refusals, and the
+//! words of a code.
 
 use askama::Template;
+use csv::{IntoInnerError, WriterBuilder};
 use domain::code::Code;
-use domain::ids::AppId;
+use domain::csv::csv_text;
+use domain::fields::FieldError;
+use domain::ids::{AppId, OpenId};
 use domain::text;
-use store::{BizNoUse, RefusedNumber};
+use store::{BizNoUse, RefusalCursor, RefusalFilter, RefusalRow, RefusedNumber};
 
+use super::super::workbook::FileFormat;
+use super::error::ConsoleError;
 use super::exchange::times_in_words;
-use super::i18n::{Moment as _, said, word};
-use super::page::{Page, Section, render};
+use super::exchanges::{AskedKind, SIZES, parse_size};
+use super::i18n::{Moment as _, local, said, word, zone};
+use super::page::{Page, Section, Shown as _, render, report_file};
 use super::player::player_path;
-use super::request::{Answer, ConsoleRequest};
+use super::request::{Answer, ConsoleRequest, Filters, address};
+use super::times::Times;
 
 #[derive(Template)]
 #[template(path = "refused.html")]
@@ -33,4 +41,132 @@ pub(super) fn code_in_words(code: i64) -> String {
     let mut meanings = Code::meanings(code).map(word);
     let Some(first) = meanings.next() else { return code.to_string() };
     meanings.fold(first, |one, other| said(&text!("{one}; or {other}", one, other)))
+}
+
+/// What the list of refusals is asked for.
+pub(super) struct RefusedQuery {
+    filter: RefusalFilter,
+    size: u32,
+    after: Option<RefusalCursor>,
+}
+
+/// A page of the list.
+pub(super) struct RefusedList {
+    pub(super) items: Vec<RefusalRow>,
+    /// The address of the page with the newest, unless this is the one.
+    pub(super) newest: Option<String>,
+    pub(super) older: Option<String>,
+    pub(super) csv: String,
+}
+
+impl RefusedQuery {
+    /// `None` for another kind. It marks filters that go with the other kinds alone.
+    pub(super) fn read(request: &ConsoleRequest, filters: &mut Filters<'_>) -> Option<Self> {
+        let mut only_of = |name: &'static str, expected: &'static str| {
+            if let Some(got) = request.filled(name) {
+                filters.wrong.push(FieldError::malformed(name, expected, &got));
+            }
+        };
+        if request.text("kind") != AskedKind::Refused.as_str() {
+            only_of("code", "a code with the kind Refused alone");
+            return None;
+        }
+        only_of("zone", "nothing, because refusals have no zone");
+        only_of("product_name", "nothing, because refusals are not searched by item");
+        // Whoever reads the other fields marks them where they are wrong.
+        let mut read = request.filters();
+        let times = Times::read(request, &mut read, None);
+        let filter = RefusalFilter {
+            apps: request.apps().clone(),
+            app_id: read.read("app_id", AppId::parse),
+            open_id: read.read("open_id", OpenId::parse),
+            since: times.since,
+            until: times.until,
+            code: filters.read("code", Code::number_of),
+        };
+        let size = read.read("rows", parse_size).unwrap_or(SIZES[0]);
+        Some(Self { filter, size, after: filters.read("after", RefusalCursor::parse) })
+    }
+
+    async fn refusals(
+        &self,
+        request: &ConsoleRequest,
+    ) -> Result<(Vec<RefusalRow>, Option<String>), ConsoleError> {
+        let refusals = request.state.store.refusals(&self.filter, self.after.as_ref(), self.size);
+        let found = request.search(self.filter.is_unbounded(), refusals).await?;
+        Ok((found.items, found.next))
+    }
+
+    pub(super) async fn list(&self, request: &ConsoleRequest) -> Result<RefusedList, ConsoleError> {
+        let (items, next) = self.refusals(request).await?;
+        Ok(RefusedList {
+            items,
+            newest: request.next(self.after.as_ref().map(|_| "")),
+            older: request.next(next),
+            csv: address("/console/exchanges.csv", &request.fields, &[]),
+        })
+    }
+
+    /// The page of the list as CSV, with times in the zone of the page.
+    pub(super) async fn csv(&self, request: &ConsoleRequest) -> Answer {
+        let (items, _) = self.refusals(request).await?;
+        let csv = in_csv(&items).map_err(|error| super::reports::unwritten(&error))?;
+        Ok(report_file("refusals", FileFormat::Csv, csv))
+    }
+}
+
+fn in_csv(rows: &[RefusalRow]) -> std::io::Result<Vec<u8>> {
+    let mut csv = WriterBuilder::new().from_writer(Vec::new());
+    let [last, first] = ["last time", "first time"].map(|name| format!("{name} ({})", zone()));
+    csv.write_record([
+        &last,
+        &first,
+        "app_id",
+        "kind",
+        "code",
+        "count",
+        "biz_no",
+        "open_id",
+        "amount",
+        "product_name",
+        "free_balance",
+        "charge_balance",
+        "request_id",
+    ])?;
+    let text = |text: &str| csv_text(text).into_owned();
+    for RefusalRow { app_id, refusal } in rows {
+        let number = |number: Option<i64>| number.map(|number| number.to_string()).unwrap_or_default();
+        csv.serialize((
+            (
+                local(refusal.last_at),
+                local(refusal.first_at),
+                app_id,
+                &refusal.kind,
+                refusal.code,
+                refusal.count,
+            ),
+            (text(&refusal.biz_no), text(&refusal.open_id), number(refusal.amount)),
+            text(refusal.product_name.as_deref().unwrap_or_default()),
+            (number(refusal.free_balance), number(refusal.charge_balance), text(&refusal.request_id)),
+        ))?;
+    }
+    csv.into_inner().map_err(IntoInnerError::into_error)
+}
+
+/// What was asked for: the amount, and the item of an exchange. Empty where neither came.
+pub(super) fn asked_in_words(amount: Option<i64>, product_name: Option<&str>) -> String {
+    match (amount.map(|amount| amount.shown()), product_name) {
+        (Some(amount), Some(item)) => said(&text!("{amount} for {item}", amount, item)),
+        (Some(amount), None) => amount,
+        (None, Some(item)) => item.to_owned(),
+        (None, None) => String::new(),
+    }
+}
+
+/// Both purses at that moment: gifted + charged. Empty where they were not looked at.
+pub(super) fn purses_in_words(free: Option<i64>, charge: Option<i64>) -> String {
+    match free.zip(charge) {
+        Some((free, charge)) => format!("{} + {}", free.shown(), charge.shown()),
+        None => String::new(),
+    }
 }

@@ -25,6 +25,7 @@ use super::error::ConsoleError;
 use super::i18n::{Moment as _, said, sheet_style, zone};
 use super::overview::meaning;
 use super::page::{Page, Section, Shown as _, render_search, report_file};
+use super::refusal_link::address_of_code;
 use super::request::{Answer, ConsoleRequest, Filters, address};
 use super::route::ConsoleRoute;
 use super::times::Times;

@@ -15,17 +15,17 @@ use domain::body::BodyKind;
 use domain::caller::Signed;
 use domain::examples::BIZ_NO;
 use domain::fields::{FieldError, Fields, Misplacement, no_form};
-use domain::ids::{AppId, BizNo, OpenId};
+use domain::ids::{AppId, BizNo, OpenId, ProductText};
 use domain::moment;
 use domain::sandbox::SandboxApp;
 use domain::text;
 use domain::wallet::{
-    Action, Balances, Change, Reading, Receipt, Refused, TS_AHEAD_MAX, TS_BEHIND_MAX, Timestamp, WalletCall,
-    WalletForm, WalletOutcome, WalletRequest,
+    Action, Amount, Balances, Change, Reading, Receipt, Refused, TS_AHEAD_MAX, TS_BEHIND_MAX, Timestamp,
+    WalletCall, WalletForm, WalletOutcome, WalletRequest,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
-use store::{RefusedChange, Store, StoreError};
+use store::{Asked, RefusedChange, Store, StoreError};
 use tokio::time::Instant;
 
 use super::auth::{self, CallRefused};
@@ -70,16 +70,27 @@ pub(super) async fn carry_out(
         Ok(signed) => signed,
         Err(CallRefused { refusal, signed }) => {
             if let Some((app_id, form)) = signed {
-                leave_trace(&state.store, &app_id, &form, &refusal, &parts.extensions);
+                leave_trace(&state.store, (&app_id, &form), &refusal, None, &parts.extensions);
             }
             return Err(refusal);
         }
     };
-    let answered = answer_signed(state, &signed, &reading, deadline).await;
-    if let Err(refusal) = &answered {
-        leave_trace(&state.store, signed.app_id(), signed.value(), refusal, &parts.extensions);
+    answer_signed(state, &signed, &reading, deadline).await.map_err(|RefusedCall { refusal, balances }| {
+        leave_trace(&state.store, (signed.app_id(), signed.value()), &refusal, balances, &parts.extensions);
+        refusal
+    })
+}
+
+/// A refused call, with both purses where the till has looked at them.
+struct RefusedCall {
+    refusal: Refusal,
+    balances: Option<Balances>,
+}
+
+impl<E: Into<Refusal>> From<E> for RefusedCall {
+    fn from(error: E) -> Self {
+        Self { refusal: error.into(), balances: None }
     }
-    answered
 }
 
 /// Fields; then, in the store, order number, `ts` and wallet.
@@ -88,7 +99,7 @@ async fn answer_signed(
     signed: &Signed<WalletForm>,
     reading: &Reading,
     deadline: Instant,
-) -> Result<Response, Refusal> {
+) -> Result<Response, RefusedCall> {
     let request = signed.request(reading).map_err(refused_field)?;
     let told = Told::of(request.value());
     let sandbox = SandboxApp::of(request.app());
@@ -96,7 +107,7 @@ async fn answer_signed(
         WalletOutcome::Done(receipt) => Ok(receipt_answered(receipt)),
         WalletOutcome::Replayed(receipt) => {
             if sandbox::makes_numbers_old(state, sandbox.as_ref()).await {
-                return Err(biz_no_expired(receipt.reference));
+                return Err(biz_no_expired(receipt.reference).into());
             }
             let mut response = receipt_answered(receipt);
             response.headers_mut().insert(IDEMPOTENT_REPLAYED.clone(), HeaderValue::from_static("true"));
@@ -104,19 +115,36 @@ async fn answer_signed(
         }
         WalletOutcome::Balance { balances, is_frozen } => Ok(balance::answered(balances, is_frozen)),
         WalletOutcome::Number(number) => Ok(query::answered(*number)),
-        WalletOutcome::Refused(why) => Err(told.refusal(why, reading.now_millis)),
+        WalletOutcome::Refused(why, balances) => {
+            Err(RefusedCall { refusal: told.refusal(why, reading.now_millis), balances })
+        }
     }
 }
 
 /// Notes the refusal of a change whose signature is right (contract 13.1). A call that changes nothing leaves no trace, nor
 /// does one without a player and a number that can be ones.
-fn leave_trace(store: &Store, app_id: &AppId, form: &WalletForm, refusal: &Refusal, extensions: &Extensions) {
+fn leave_trace(
+    store: &Store,
+    (app_id, form): (&AppId, &WalletForm),
+    refusal: &Refusal,
+    balances: Option<Balances>,
+    extensions: &Extensions,
+) {
     let Some(kind) = form.call.change() else { return };
     let Some(Ok(open_id)) = form.fields.text("open_id").map(OpenId::parse) else { return };
     let Some(Ok(biz_no)) = form.fields.text("biz_no").map(BizNo::parse) else { return };
     let request_id = extensions.get::<RequestId>().map(RequestId::as_text).unwrap_or_default();
     let (app_id, code) = (app_id.clone(), refusal.code);
-    store.note_refusal(RefusedChange { app_id, open_id, biz_no, kind, code, request_id });
+    let asked = Asked {
+        amount: form.fields.text("amount").and_then(|text| Amount::parse(text).ok()),
+        // A present or a cancel may bring one too. It buys nothing.
+        product_name: (form.call == WalletCall::Exchange)
+            .then(|| form.fields.text("product_name"))
+            .flatten()
+            .and_then(|text| ProductText::parse(text).ok()),
+        balances,
+    };
+    store.note_refusal(RefusedChange { app_id, open_id, biz_no, kind, code, request_id, asked });
 }
 
 /// What the refusals of a request tell of it.

@@ -23,7 +23,7 @@ use crate::support::program::Program;
 use crate::support::{Answer, AppKind, Request, TestApp, TestTill, committed, fresh_database, operator};
 
 /// What is fresh each time. Everything else must be as documented.
-const FRESH: [&str; 22] = [
+const FRESH: [&str; 23] = [
     "app_secret",
     "pay_key",
     "access_token",
@@ -42,6 +42,7 @@ const FRESH: [&str; 22] = [
     "receiver_id",
     "secret",
     "event_id",
+    "first_at",
     "last_at",
     "id",
     "timestamp",
@@ -228,6 +229,14 @@ impl Scenario {
             let game = Game::new(app, "player-1", "order1001", 60).with("product_name", "Double-up card");
             assert_eq!(game.send(&self.till).await.code(), 1);
         }
+        if id == "listRefusals" {
+            self.till
+                .execute(
+                    "INSERT INTO exchange_refusals VALUES ('demo', 'order1001', 'player-1', 10000601, 'exchange', now(), now(),
+                         2, '5f2d8c1a9b3e4f60', 60, 'Double-up card', 40, 0)",
+                )
+                .await;
+        }
         if ["listOrders", "getOrder"].contains(&id) && self.example != "no_order" {
             let report = json!({
                 "out_biz_order_no": "order-000001",
@@ -328,6 +337,7 @@ impl Scenario {
             "listEntries" | "listExchanges" => "kind=gift".clone_into(&mut self.query),
             "getRevenue" => "app_id=demo&time_zone=Mars".clone_into(&mut self.query),
             "listOrders" => "status=7".clone_into(&mut self.query),
+            "listRefusals" => "code=601".clone_into(&mut self.query),
             "listImages" => "blocked=yes".clone_into(&mut self.query),
             "listOperatorLog" | "listFailedEvents" => "since=soon".clone_into(&mut self.query),
             "getStatement" | "getBill" => "app_id=demo&month=October".clone_into(&mut self.query),

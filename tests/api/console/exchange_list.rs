@@ -94,7 +94,11 @@ async fn the_list_is_filtered_and_has_pages() {
     for (query, told) in [
         ("rows=7", "Expected 50, 100 or 200, got &#34;7&#34;."),
         ("zone=a_b", "Expected 1 to 126 bytes without an underscore"),
-        ("kind=credit", "Expected exchange, present or cancel"),
+        ("kind=credit", "Expected exchange, present, cancel or refused"),
+        ("kind=refused&code=601", "Expected a code of a refusal, such as 10000601, got &#34;601&#34;."),
+        ("kind=refused&zone=z1", "Expected nothing, because refusals have no zone, got &#34;z1&#34;."),
+        ("kind=refused&product_name=Sword", "Expected nothing, because refusals are not searched by item"),
+        ("code=10000601", "Expected a code with the kind Refused alone"),
         ("period=soon", "Nothing was searched."),
     ] {
         let page = viewer.get(&format!("/console/exchanges?app_id=a1&{query}")).await;
@@ -119,6 +123,49 @@ async fn the_list_is_filtered_and_has_pages() {
     once.sort_unstable();
     once.dedup();
     assert_eq!((seen.len(), once.len()), (233, 233));
+}
+
+/// Rules 8.6.33 and 13.1.11: the kind *Refused*, where the counts of the reports lead, as a list and as a file.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_refused_is_listed() {
+    let (till, _) = till().await;
+    let viewer = till.browser(Role::Viewer).await;
+    till.execute(
+        "INSERT INTO exchange_refusals VALUES
+         ('a1', 'R1', 'o1', 10000601, 'exchange', '2026-10-20 08:00Z', now(), 3, 'r1', 60, '=Sword', 5, 7),
+         ('a1', 'R2', 'o9', 10000423, 'present', '2026-10-20 08:00Z', now() - interval '1 hour', 1, 'r2', 9, NULL, NULL, NULL)",
+    )
+    .await;
+    let reports = till.browser(Role::Finance).await.get("/console/reports?app_id=a1&from=2026-10-20").await;
+    let link = reports
+        .body
+        .split("<a href=\"/console/exchanges?kind=refused")
+        .nth(1)
+        .expect("a count leads to the list");
+    let link =
+        format!("/console/exchanges?kind=refused{}", link.split('"').next().unwrap().replace("&#38;", "&"));
+    assert!(link.contains("app_id=a1&code=10000"), "{link}");
+    let page = viewer.get("/console/exchanges?kind=refused&app_id=a1").await;
+    let shown = content(&page);
+    for fact in [
+        "R1 exchange insufficient balance 10000601 3 a1 o1 60 for =Sword 5 + 7 ",
+        "R2 present illegal open id 10000423 1 a1 o9 9 ",
+    ] {
+        assert!(shown.contains(fact), "{fact}\nin {shown}");
+    }
+    assert!(page.body.contains("href=\"/console/apps/a1/exchanges/R1\""));
+    let of_code = content(&viewer.get("/console/exchanges?kind=refused&code=10000423").await);
+    assert!(of_code.contains("R2 present") && !of_code.contains("R1 exchange"), "{of_code}");
+    let file = viewer.get("/console/exchanges.csv?kind=refused&open_id=o1").await;
+    assert_eq!(file.header("content-disposition"), Some("attachment; filename=\"refusals.csv\""));
+    let (heading, row) = file.body.trim_end().split_once('\n').unwrap();
+    assert_eq!(
+        heading,
+        "\u{feff}last time (UTC),first time (UTC),app_id,kind,code,count,biz_no,open_id,amount,product_name,free_balance,\
+         charge_balance,request_id"
+    );
+    let row = row.split_once(',').unwrap().1;
+    assert_eq!(row, "2026-10-20 08:00:00,a1,exchange,10000601,3,R1,o1,60,'=Sword,5,7,r1");
 }
 
 /// 230 more exchanges.

@@ -17,6 +17,8 @@ const PLAYER: &str = "/console/apps/a1/players/o1";
 const HOSTILE: &str = "<script>alert('x')</script>\"&";
 /// The same in CSV.
 const QUOTED: &str = "\"<script>alert('x')</script>\"\"&\"";
+/// What a game of these tests buys, as a page has it.
+const SWORD: &str = "Sword &#38; shield = 100%";
 /// How it must stand in a page.
 const HARMLESS: &str = "&#60;script&#62;alert(&#39;x&#39;)&#60;/script&#62;&#34;&#38;";
 
@@ -201,11 +203,13 @@ async fn everything_about_a_player_is_one_list_in_the_order_of_time() {
         (cells.map(|cells| cells[1..3].join(" | ")).collect::<Vec<_>>(), page)
     };
     let (all, page) = of("").await;
-    let conflict = "refused exchange: biz_no already used with other content 10000602, 1 time | B1";
-    let poor = "refused exchange: insufficient balance 10000601, 3 times | B2";
+    let asked = |amount| format!("asked for: {amount} for {SWORD}; gifted + charged: 0 + 1_050");
+    let conflict = "refused exchange: biz_no already used with other content 10000602, 1 time; ";
+    let conflict = format!("{conflict}{} | B1", asked("551"));
+    let poor = format!("refused exchange: insufficient balance 10000601, 3 times; {} | B2", asked("9_000"));
     let mut newest = all[..2].to_vec();
     newest.sort();
-    assert_eq!(newest, [conflict, poor]);
+    assert_eq!(newest, [conflict.as_str(), poor.as_str()]);
     let bought = format!("exchange {HARMLESS} | B1");
     let (issued, credited) = ("operator login_code. issue by tests | log", "credit | start-o1 log");
     let rest = [bought.as_str(), issued, credited, "order Pending payment | order_0001"];
@@ -214,11 +218,11 @@ async fn everything_about_a_player_is_one_list_in_the_order_of_time() {
         assert!(page.body.contains(&format!("href=\"{link}\"")), "{link}");
     }
     for (query, expected) in [
-        ("?kind=refusal&number=B2", vec![poor]),
+        ("?kind=refusal&number=B2", vec![poor.as_str()]),
         ("?kind=order", vec![rest[3]]),
         ("?kind=change", vec![rest[1]]),
         ("?kind=credit", vec![rest[2]]),
-        ("?number=B1", vec![conflict, rest[0]]),
+        ("?number=B1", vec![conflict.as_str(), rest[0]]),
         ("?number=paid_0001", vec![rest[3]]),
         ("?from=2026-11-20T12:00:01&to=2026-11-20T12:00:03", vec![rest[1]]),
         ("?to=2026-11-20T12:00:01", vec![rest[2], rest[3]]),
@@ -323,17 +327,22 @@ async fn a_number_that_was_only_refused_is_found_and_shown() {
     let lead = "App: a1 Nothing was deducted under this number, and it is free: the game may send the same request again.";
     assert!(shown.starts_with(lead), "{shown}");
     let cells = &rows(&page.body)[0];
-    assert_eq!(cells[1..4], ["exchange insufficient balance", "10000601", "2 times"]);
-    assert_eq!(cells[5], "o1");
+    let asked = format!("9_000 for {SWORD}");
+    let expected = ["exchange insufficient balance", "10000601", &asked, "0 + 1_050", "2 times"];
+    assert_eq!(cells[1..6], expected);
+    assert_eq!(cells[7], "o1");
     let bought = viewer.get("/console/apps/a1/exchanges/B1").await;
-    assert!(content(&bought).contains("exchange biz_no already used with other content 10000602 1 time"));
+    assert!(content(&bought).contains("exchange biz_no already used with other content 10000602"));
     let ghost = viewer.get("/console/apps/a1/players/ghost").await;
     assert!(
         ghost.status == 200 && ghost.body.contains("The app does not know this player"),
         "{}",
         ghost.body
     );
-    assert_eq!(rows(&ghost.body)[0][1..3], ["refused exchange: illegal open id 10000423, 1 time", "B3"]);
+    let cells = &rows(&ghost.body)[0];
+    let told = "refused exchange: illegal open id 10000423, 1 time; asked for: ";
+    assert!(cells[1].starts_with(told) && !cells[1].contains("gifted"), "{}", cells[1]);
+    assert_eq!(cells[2], "B3");
     assert_eq!(link_called(&ghost, "B3").as_deref(), Some("/console/apps/a1/exchanges/B3"));
     let closed = Game::query(&app, "o1", "B2").with("close", 1).send(&till).await;
     let shown = content(&viewer.get("/console/apps/a1/exchanges/B2").await);

@@ -181,6 +181,7 @@ DELETE /images/{img_id}/block Administer AllApps
 PUT /images/{img_id}/block Administer AllApps
 GET /operator-log Read OwnApps
 GET /orders Read OwnApps
+GET /refusals Read OwnApps
 GET /reports/bill Reports OwnApps
 POST /reports/reconcile Reports OwnApps
 GET /reports/revenue Reports OwnApps

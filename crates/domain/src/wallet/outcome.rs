@@ -103,8 +103,8 @@ pub enum WalletOutcome {
     },
     /// What became of the number of a query.
     Number(Box<NumberState>),
-    /// Nothing was changed.
-    Refused(Refused),
+    /// Nothing was changed. With both purses at that moment, where they were looked at.
+    Refused(Refused, Option<Balances>),
 }
 
 /// Why a request to a wallet was refused.

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use domain::ids::AppId;
 
 pub(super) use key_uses::KeyUses;
-pub use refusals::RefusedChange;
+pub use refusals::{Asked, RefusedChange};
 pub(super) use refusals::{RefusalCount, RefusalName, Refusals};
 pub(super) use replays::Replays;
 

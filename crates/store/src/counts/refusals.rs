@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use domain::code::Code;
-use domain::ids::{AppId, BizNo, OpenId};
+use domain::ids::{AppId, BizNo, OpenId, ProductText};
 use domain::ledger::ReferenceKind;
+use domain::wallet::{Amount, Balances};
 
 use super::{Count, Counts, NamesMax, TakenCounts};
 
-/// Refusals of different names that wait for a write. They take some 2 MB.
+/// Refusals of different names that wait for a write. They take some 4 MB.
 const NAMES_MAX: NamesMax = NamesMax { all: 4_096, of_app: 1_000 };
 
 /// A properly signed change that was refused.
@@ -26,6 +27,19 @@ pub struct RefusedChange {
     pub code: Code,
     /// Id of the request.
     pub request_id: String,
+    /// What was asked for.
+    pub asked: Asked,
+}
+
+/// What a refused change has asked for, and what the wallet held.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// The amount, where one came that can be one.
+    pub amount: Option<Amount>,
+    /// The product of an exchange, where one came that can be one.
+    pub product_name: Option<ProductText>,
+    /// Both purses, where the till has looked at them.
+    pub balances: Option<Balances>,
 }
 
 /// What counts together: number, player and code.
@@ -41,6 +55,8 @@ pub(crate) struct RefusalCount {
     pub(crate) kind: ReferenceKind,
     /// Of the last.
     pub(crate) request_id: String,
+    /// Of the last.
+    pub(crate) asked: Asked,
 }
 
 impl Count for RefusalCount {
@@ -48,7 +64,8 @@ impl Count for RefusalCount {
         self.first = self.first.min(other.first);
         self.count += other.count;
         if other.last >= self.last {
-            (self.last, self.kind, self.request_id) = (other.last, other.kind, other.request_id);
+            (self.last, self.kind) = (other.last, other.kind);
+            (self.request_id, self.asked) = (other.request_id, other.asked);
         }
     }
 }
@@ -66,9 +83,9 @@ impl Default for Refusals {
 impl Refusals {
     /// Notes a refusal. It waits for nothing. `now` is monotonic.
     pub(crate) fn note(&self, refused: RefusedChange, now: Duration) {
-        let RefusedChange { app_id, open_id, biz_no, kind, code, request_id } = refused;
+        let RefusedChange { app_id, open_id, biz_no, kind, code, request_id, asked } = refused;
         let name = (biz_no.to_string(), open_id.to_string(), code.number());
-        let count = RefusalCount { first: now, last: now, count: 1, kind, request_id };
+        let count = RefusalCount { first: now, last: now, count: 1, kind, request_id, asked };
         self.0.count([(app_id, name, count)]);
     }
 
@@ -96,12 +113,14 @@ mod tests {
             count,
             kind: ReferenceKind::Exchange,
             request_id: request_id.to_owned(),
+            asked: Asked { amount: Amount::parse(&count.to_string()).ok(), ..Asked::default() },
         };
         let (early, late) = (at(1, 3, 2, "early"), at(5, 8, 4, "late"));
         for (one, other) in [(early.clone(), late.clone()), (late, early)] {
             let mut both = one;
             both.add(other);
-            assert_eq!(both, at(1, 8, 6, "late"));
+            let asked = Asked { amount: Amount::parse("4").ok(), ..Asked::default() };
+            assert_eq!(both, RefusalCount { asked, ..at(1, 8, 6, "late") });
         }
     }
 }

@@ -7,15 +7,16 @@
 use std::time::Duration;
 
 use domain::ids::{AppId, BizNo, OpenId};
+use domain::wallet::{Amount, Balances};
 use serde::Serialize;
 use time::OffsetDateTime;
 
-use crate::counts::{RefusalCount, RefusalName, RefusedChange, TakenCounts};
+use crate::counts::{Asked, RefusalCount, RefusalName, RefusedChange, TakenCounts};
 use crate::error::Result;
 use crate::store::Store;
 
 /// How long a refusal is kept after the last time.
-const KEPT_DAYS: i32 = 30;
+pub(super) const KEPT_DAYS: i32 = 30;
 /// Rows that an app keeps, the newest. Until the next removal it may have more.
 const ROWS_OF_APP_MAX: i64 = 100_000;
 /// Rows that one statement removes.
@@ -50,6 +51,14 @@ pub struct RefusalRecord {
     pub count: i64,
     /// Id of the last request, as the server log has it.
     pub request_id: String,
+    /// The amount of the last time. Null where none came that can be one.
+    pub amount: Option<i64>,
+    /// The product of the last time. Null where an exchange named none that can be one, and for a present or a cancel.
+    pub product_name: Option<String>,
+    /// The gifted purse at the last time. Null where the till had not looked at the wallet.
+    pub free_balance: Option<i64>,
+    /// The charged purse at the last time.
+    pub charge_balance: Option<i64>,
 }
 
 /// How often a code has refused an app.
@@ -163,7 +172,9 @@ impl Store {
     pub async fn refusals_of_number(&self, app_id: &AppId, biz_no: &BizNo) -> Result<Vec<RefusalRecord>> {
         Ok(sqlx::query_as!(
             RefusalRecord,
-            "SELECT open_id, biz_no, kind, code, first_at, last_at, count, request_id FROM exchange_refusals
+            "SELECT open_id, biz_no, kind, code, first_at, last_at, count, request_id, amount, product_name, free_balance,
+                 charge_balance
+             FROM exchange_refusals
              WHERE app_id = $1 AND biz_no = $2 AND last_at > now() - make_interval(days => $3)
              ORDER BY last_at DESC, open_id, code LIMIT $4",
             app_id.as_str(),
@@ -214,7 +225,9 @@ impl Store {
     pub async fn refusals_of_player(&self, app_id: &AppId, open_id: &OpenId) -> Result<Vec<RefusalRecord>> {
         Ok(sqlx::query_as!(
             RefusalRecord,
-            "SELECT open_id, biz_no, kind, code, first_at, last_at, count, request_id FROM exchange_refusals
+            "SELECT open_id, biz_no, kind, code, first_at, last_at, count, request_id, amount, product_name, free_balance,
+                 charge_balance
+             FROM exchange_refusals
              WHERE app_id = $1 AND open_id = $2 AND last_at > now() - make_interval(days => $3)
              ORDER BY last_at DESC, biz_no, code LIMIT $4",
             app_id.as_str(),
@@ -240,6 +253,10 @@ struct RefusalColumns {
     last_ago: Vec<f64>,
     counts: Vec<i64>,
     request_ids: Vec<String>,
+    amounts: Vec<Option<i64>>,
+    product_names: Vec<Option<String>>,
+    free_balances: Vec<Option<i64>>,
+    charge_balances: Vec<Option<i64>>,
 }
 
 impl RefusalColumns {
@@ -255,6 +272,11 @@ impl RefusalColumns {
             rows.last_ago.push(now.saturating_sub(count.last).as_secs_f64());
             rows.counts.push(count.count);
             rows.request_ids.push(count.request_id.clone());
+            let Asked { amount, product_name, balances } = &count.asked;
+            rows.amounts.push(amount.map(Amount::get));
+            rows.product_names.push(product_name.as_ref().map(ToString::to_string));
+            rows.free_balances.push(balances.map(Balances::free));
+            rows.charge_balances.push(balances.map(Balances::charge));
         }
         rows
     }
@@ -262,19 +284,24 @@ impl RefusalColumns {
     async fn write(&self, connection: &mut sqlx::PgConnection) -> Result<()> {
         sqlx::query!(
             "INSERT INTO exchange_refusals AS known
-                 (app_id, biz_no, open_id, code, kind, first_at, last_at, count, request_id)
+                 (app_id, biz_no, open_id, code, kind, first_at, last_at, count, request_id, amount, product_name,
+                  free_balance, charge_balance)
              SELECT app_id, biz_no, open_id, code, kind, now() - make_interval(secs => first_ago),
-                 now() - make_interval(secs => last_ago), count, request_id
+                 now() - make_interval(secs => last_ago), count, request_id, amount, product_name, free, charge
              FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::float8[], $7::float8[],
-                 $8::bigint[], $9::text[])
-                 AS noted (app_id, biz_no, open_id, code, kind, first_ago, last_ago, count, request_id)
+                 $8::bigint[], $9::text[], $10::bigint[], $11::text[], $12::bigint[], $13::bigint[])
+                 AS noted (app_id, biz_no, open_id, code, kind, first_ago, last_ago, count, request_id, amount,
+                     product_name, free, charge)
              ON CONFLICT (app_id, biz_no, open_id, code) DO UPDATE
              SET first_at = least(known.first_at, excluded.first_at),
                  last_at = greatest(known.last_at, excluded.last_at),
                  count = known.count + excluded.count,
                  kind = CASE WHEN excluded.last_at >= known.last_at THEN excluded.kind ELSE known.kind END,
-                 request_id = CASE WHEN excluded.last_at >= known.last_at THEN excluded.request_id
-                     ELSE known.request_id END",
+                 request_id = CASE WHEN excluded.last_at >= known.last_at THEN excluded.request_id ELSE known.request_id END,
+                 amount = CASE WHEN excluded.last_at >= known.last_at THEN excluded.amount ELSE known.amount END,
+                 product_name = CASE WHEN excluded.last_at >= known.last_at THEN excluded.product_name ELSE known.product_name END,
+                 free_balance = CASE WHEN excluded.last_at >= known.last_at THEN excluded.free_balance ELSE known.free_balance END,
+                 charge_balance = CASE WHEN excluded.last_at >= known.last_at THEN excluded.charge_balance ELSE known.charge_balance END",
             &self.app_ids,
             &self.biz_nos,
             &self.open_ids,
@@ -283,7 +310,11 @@ impl RefusalColumns {
             &self.first_ago,
             &self.last_ago,
             &self.counts,
-            &self.request_ids
+            &self.request_ids,
+            &self.amounts as &[Option<i64>],
+            &self.product_names as &[Option<String>],
+            &self.free_balances as &[Option<i64>],
+            &self.charge_balances as &[Option<i64>]
         )
         .execute(connection)
         .await?;

@@ -24,7 +24,8 @@ use crate::secrets::random_bytes;
 use crate::store::Store;
 
 use texts::{
-    Names, replace_in_deliveries, replace_in_items, replace_in_ledger, replace_in_log, replace_in_requests,
+    Names, replace_in_deliveries, replace_in_items, replace_in_ledger, replace_in_log, replace_in_refusals,
+    replace_in_requests,
 };
 
 impl Store {
@@ -137,6 +138,7 @@ async fn erase(
     rows.insert("change_requests", requests.execute(&mut *connection).await?.rows_affected());
     replace_in_requests(connection, names).await?;
     replace_in_ledger(connection, app_no, names).await?;
+    replace_in_refusals(connection, names).await?;
     replace_in_deliveries(connection, names).await?;
     Ok((rows, archive_files))
 }

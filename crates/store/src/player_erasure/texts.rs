@@ -227,6 +227,27 @@ pub(super) async fn replace_in_ledger(
     Ok(())
 }
 
+/// Replaces the player in what refused exchanges of others wanted to buy.
+pub(super) async fn replace_in_refusals(connection: &mut PgConnection, names: &Names<'_>) -> Result<()> {
+    let products = sqlx::query_scalar!(
+        r#"SELECT DISTINCT product_name AS "product_name!" FROM exchange_refusals
+           WHERE app_id = $1 AND strpos(product_name, $2) > 0"#,
+        names.app_id,
+        names.open_id
+    );
+    for product in products.fetch_all(&mut *connection).await? {
+        sqlx::query!(
+            "UPDATE exchange_refusals SET product_name = $3 WHERE app_id = $1 AND product_name = $2",
+            names.app_id,
+            product,
+            names.replaced(&product)
+        )
+        .execute(&mut *connection)
+        .await?;
+    }
+    Ok(())
+}
+
 /// Replaces the player in what receivers of the app answered.
 pub(super) async fn replace_in_deliveries(connection: &mut PgConnection, names: &Names<'_>) -> Result<()> {
     let &Names { app_id, open_id, .. } = names;

@@ -42,7 +42,9 @@ impl ExportedRows {
                  remaining,pay_priority,zone_id,ts,os,user_ip,extension,remark,product_name,product_desc,\
                  product_info,is_archived"
             }
-            Self::Refusals => "biz_no,kind,code,first_at,last_at,count,request_id",
+            Self::Refusals => {
+                "biz_no,kind,code,first_at,last_at,count,request_id,amount,product_name,free_balance,charge_balance"
+            }
             Self::Replays => "biz_no,replays,first_at,last_at",
             Self::Shipments => "biz_no,shipments,first_at",
             Self::Orders => {
@@ -116,7 +118,9 @@ pub(super) fn of<'c>(
         ),
         ExportedRows::Refusals => texts!(
             connection,
-            "SELECT biz_no, kind, code, first_at, last_at, count, request_id FROM exchange_refusals
+            "SELECT biz_no, kind, code, first_at, last_at, count, request_id, amount, product_name, free_balance,
+                 charge_balance
+             FROM exchange_refusals
              WHERE app_id = $1 AND open_id = $2 ORDER BY last_at, biz_no, code",
             app_id,
             open_id

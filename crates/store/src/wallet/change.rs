@@ -92,7 +92,7 @@ pub(crate) async fn write_change(
     let (receipt, before) = match changed {
         Some((WalletOutcome::Done(receipt), Some(before))) => (receipt, before),
         Some((WalletOutcome::Replayed(receipt), _)) => return Ok(WalletReport::new(&receipt, true)),
-        Some((WalletOutcome::Refused(why), _)) => {
+        Some((WalletOutcome::Refused(why, _), _)) => {
             return Err(refused(why, app_id, open_id, command.reference()).into());
         }
         _ => return Err(StoreError::Internal("a change without an outcome".to_owned()).into()),

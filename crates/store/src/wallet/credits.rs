@@ -107,7 +107,7 @@ fn credited(outcome: WalletOutcome, app_id: &AppId, credit: &Credit) -> Result<C
     match outcome {
         WalletOutcome::Done(receipt) => Ok(Ok(ChangedPurses::new(&receipt, false))),
         WalletOutcome::Replayed(receipt) => Ok(Ok(ChangedPurses::new(&receipt, true))),
-        WalletOutcome::Refused(why) => Ok(Err(refused(why, app_id, &credit.open_id, &credit.reference))),
+        WalletOutcome::Refused(why, _) => Ok(Err(refused(why, app_id, &credit.open_id, &credit.reference))),
         WalletOutcome::Balance { .. } | WalletOutcome::Number(_) => {
             Err(StoreError::Internal("a credit with the outcome of a read".to_owned()))
         }

@@ -202,4 +202,12 @@ impl WalletState {
             Self::Open(wallet) => Some(wallet.wallet_no),
         }
     }
+
+    /// Both purses of a wallet that was read.
+    pub(super) fn balances(&self) -> Option<Balances> {
+        match self {
+            Self::Unknown | Self::Held(_) => None,
+            Self::Open(wallet) => Some(wallet.balances),
+        }
+    }
 }

@@ -57,22 +57,22 @@ impl<'b> Books<'b, '_> {
         let place = self.batch.places[position];
         let wallet = self.wallets[place.wallet];
         if let Some(record) = &self.records[place.number] {
-            return Decision::Answer(record.answer(wallet.wallet_no(), request, change));
+            return Decision::Answer(record.answer(wallet, request, change));
         }
         if !request.is_fresh {
-            return refused(Refused::TsOutsideWindow);
+            return refused(Refused::TsOutsideWindow, wallet.balances());
         }
         let wallet = match wallet {
-            WalletState::Unknown => return refused(Refused::UnknownWallet),
+            WalletState::Unknown => return refused(Refused::UnknownWallet, None),
             WalletState::Held(_) => return Decision::SetAside,
             WalletState::Open(wallet) => wallet,
         };
         if wallet.is_frozen && request.is_of_game() {
-            return refused(Refused::Frozen(wallet.balances));
+            return refused(Refused::Frozen(wallet.balances), Some(wallet.balances));
         }
         let (purses, remaining) = match self.changed_purses(position, &wallet, change) {
             Ok(changed) => changed,
-            Err(why) => return refused(why),
+            Err(why) => return refused(why, Some(wallet.balances)),
         };
         self.enter(position, wallet, change.kind(), purses, remaining)
     }
@@ -112,10 +112,10 @@ impl<'b> Books<'b, '_> {
     /// A balance: `ts`, the wallet.
     fn balance(&self, position: usize) -> Decision {
         if !self.batch.requests[position].1.is_fresh {
-            return refused(Refused::TsOutsideWindow);
+            return refused(Refused::TsOutsideWindow, None);
         }
         match self.wallets[self.batch.places[position].wallet] {
-            WalletState::Unknown => refused(Refused::UnknownWallet),
+            WalletState::Unknown => refused(Refused::UnknownWallet, None),
             WalletState::Held(_) => Decision::SetAside,
             WalletState::Open(OpenWallet { balances, is_frozen, .. }) => {
                 Decision::Answer(WalletOutcome::Balance { balances, is_frozen })
@@ -126,12 +126,12 @@ impl<'b> Books<'b, '_> {
     /// A query: `ts`, the wallet, the reference. It uses no reference, but it can close an unknown one.
     fn query(&mut self, position: usize, closes: bool) -> Decision {
         if !self.batch.requests[position].1.is_fresh {
-            return refused(Refused::TsOutsideWindow);
+            return refused(Refused::TsOutsideWindow, None);
         }
         let place = self.batch.places[position];
         let wallet = self.wallets[place.wallet];
         if wallet == WalletState::Unknown {
-            return refused(Refused::UnknownWallet);
+            return refused(Refused::UnknownWallet, None);
         }
         if let Some(record) = &self.records[place.number] {
             return self.show(position, record);
@@ -144,7 +144,7 @@ impl<'b> Books<'b, '_> {
         if !self.read.are_locked {
             return Decision::NeedsLock;
         }
-        refused(Refused::UnknownNumber)
+        refused(Refused::UnknownNumber, None)
     }
 
     /// Enters a change into the ledger: the wallet's next entry, chained to the one before.
@@ -202,7 +202,7 @@ impl<'b> Books<'b, '_> {
         let request = self.batch.requests[position].1;
         let wallet = self.wallets[self.batch.places[position].wallet];
         if wallet.wallet_no() != Some(record.wallet_no) {
-            return refused(Refused::UnknownNumber);
+            return refused(Refused::UnknownNumber, None);
         }
         let kind = match (record.kind, &record.of) {
             (ReferenceKind::Closed, _) => None,
@@ -219,7 +219,7 @@ impl<'b> Books<'b, '_> {
                 }),
             },
             (ReferenceKind::Cancel | ReferenceKind::Credit | ReferenceKind::Debit, _) => {
-                return refused(Refused::UnknownNumber);
+                return refused(Refused::UnknownNumber, None);
             }
         };
         let change = kind.map(|kind| NumberChange {
@@ -266,8 +266,9 @@ impl<'b> Books<'b, '_> {
     }
 }
 
-fn refused(why: Refused) -> Decision {
-    Decision::Answer(WalletOutcome::Refused(why))
+/// `balances` are those of a change's wallet, where the till has looked at it.
+fn refused(why: Refused, balances: Option<Balances>) -> Decision {
+    Decision::Answer(WalletOutcome::Refused(why, balances))
 }
 
 /// The wallets that have changed.

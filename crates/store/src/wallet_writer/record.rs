@@ -11,6 +11,7 @@ use domain::wallet::{
 };
 use time::OffsetDateTime;
 
+use super::batch::WalletState;
 use super::rows::ColumnReader;
 
 /// What a reference was used for.
@@ -150,19 +151,19 @@ impl Record<'_> {
     /// The answer to a change whose reference has this record.
     pub(super) fn answer(
         &self,
-        wallet_no: Option<WalletNo>,
+        wallet: WalletState,
         request: &WalletRequest,
         change: &Change,
     ) -> WalletOutcome {
         if self.kind == ReferenceKind::Closed {
-            return WalletOutcome::Refused(Refused::Closed);
+            return WalletOutcome::Refused(Refused::Closed, wallet.balances());
         }
         // The ref of an operator is replayed for ever (contract 8.3.3).
         let is_expired = self.is_expired && request.sender.is_some();
-        match Repeat::answer(is_expired, self.is_same(wallet_no, request, change)) {
+        match Repeat::answer(is_expired, self.is_same(wallet.wallet_no(), request, change)) {
             Repeat::Replayed => WalletOutcome::Replayed(self.receipt(request)),
-            Repeat::Conflict => WalletOutcome::Refused(Refused::Conflict),
-            Repeat::Expired => WalletOutcome::Refused(Refused::Expired),
+            Repeat::Conflict => WalletOutcome::Refused(Refused::Conflict, wallet.balances()),
+            Repeat::Expired => WalletOutcome::Refused(Refused::Expired, wallet.balances()),
         }
     }
 

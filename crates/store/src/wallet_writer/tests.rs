@@ -185,9 +185,10 @@ impl Model {
 
     /// The rules of contract 3 and 10 for one request alone, written down a second time.
     fn one_at_a_time(&mut self, app_no: AppNo, request: &WalletRequest) -> WalletOutcome {
-        let refused = WalletOutcome::Refused;
         let key = (app_no.0, request.reference.clone());
         let wallet = (app_no.0, request.open_id.to_string());
+        let held = self.wallets.get(&wallet).map(|(free, charge, ..)| Balances::new(*free, *charge).unwrap());
+        let refused = |why| WalletOutcome::Refused(why, held);
         let Action::Change(asked) = &request.action else { return self.read(app_no, request) };
         if let Some(used) = self.used.get(&key) {
             let same = WalletRequest { ts: request.ts, is_fresh: request.is_fresh, ..used.content.clone() };
@@ -296,7 +297,8 @@ impl Model {
     }
 
     fn read(&mut self, app_no: AppNo, request: &WalletRequest) -> WalletOutcome {
-        let refused = WalletOutcome::Refused;
+        // A read tells no purses.
+        let refused = |why| WalletOutcome::Refused(why, None);
         let key = (app_no.0, request.reference.clone());
         let player = (app_no.0, request.open_id.to_string());
         let (wallet, is_frozen) = (self.wallets.get(&player), self.frozen.contains(&player));
@@ -545,7 +547,7 @@ fn a_held_wallet_sets_aside_what_needs_it_and_nothing_else() {
         decisions.verdicts[5..],
         [
             Decision::Answer(WalletOutcome::Replayed(receipt)),
-            Decision::Answer(WalletOutcome::Refused(Refused::TsOutsideWindow)),
+            Decision::Answer(WalletOutcome::Refused(Refused::TsOutsideWindow, None)),
             Decision::Answer(WalletOutcome::Balance {
                 balances: Balances::new(0, 9).unwrap(),
                 is_frozen: false
@@ -571,7 +573,8 @@ fn an_expired_record_wins_over_other_content_but_a_ref_never_expires() {
             let is_replay = matches!(verdict, Decision::Answer(WalletOutcome::Replayed(_)));
             assert_eq!(is_replay, kind == Kind::Credit && is_first, "{verdict:?}");
             assert!(
-                is_replay || verdict == Decision::Answer(WalletOutcome::Refused(expected)),
+                is_replay
+                    || matches!(verdict, Decision::Answer(WalletOutcome::Refused(why, Some(_))) if why == expected),
                 "{verdict:?}"
             );
         }
@@ -585,7 +588,7 @@ fn an_unknown_number_is_told_only_while_the_wallet_is_locked() {
     let batch = Batch::new(vec![(AppNo(0), &query)]);
     let verdict = |are_locked| batch.decide(&model.rows(&batch, are_locked), AT).verdicts.remove(0);
     assert_eq!(verdict(false), Decision::NeedsLock);
-    assert_eq!(verdict(true), Decision::Answer(WalletOutcome::Refused(Refused::UnknownNumber)));
+    assert_eq!(verdict(true), Decision::Answer(WalletOutcome::Refused(Refused::UnknownNumber, None)));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! An answer is right when the rules give it at some moment between request and answer. Moments are
 //! counted in commits, and inside a commit in entries of a wallet.
 
-use domain::wallet::{NumberKind, NumberState, Receipt, Refused, WalletOutcome};
+use domain::wallet::{Balances, NumberKind, NumberState, Receipt, Refused, WalletOutcome};
 
 use super::rows::{
     APPS, NUMBERS, RequestContent, RequestKind, SimulatedEntry, SimulatedEvent, SimulatedWallet, UNLUCKY,
@@ -297,7 +297,20 @@ impl Oracle {
                 is_balance && self.stands_during(request).any(|(stand, _)| is_shown(stand))
             }
             Ok(WalletOutcome::Number(number)) => request.is_fresh && self.is_right_number(request, number),
-            Ok(WalletOutcome::Refused(why)) => self.is_right_refusal(request, *why, now),
+            Ok(WalletOutcome::Refused(why, told)) => {
+                let held = |balances: &Balances| {
+                    let balances = (balances.free(), balances.charge());
+                    self.stands_during(request).any(|(stand, _)| (stand.free, stand.charge) == balances)
+                };
+                let is_told = match why {
+                    // Their own check compares them.
+                    Refused::InsufficientBalance(balances) | Refused::Frozen(balances) => {
+                        *told == Some(*balances)
+                    }
+                    _ => told.as_ref().is_none_or(held),
+                };
+                is_told && self.is_right_refusal(request, *why, now)
+            }
             Err(StoreError::Internal(_)) => request.content.amount == UNLUCKY,
             Err(StoreError::Unavailable(_) | StoreError::Again) => true,
             Err(StoreError::Overloaded | StoreError::PicturesUnavailable(_) | StoreError::Repeated) => false,
