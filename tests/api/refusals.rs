@@ -80,6 +80,9 @@ async fn each_refusal_of_a_signed_change_is_kept_with_its_code() {
     till.assert_audit_clean().await;
 }
 
+/// Amount, item and both purses of a trace.
+type WhatWasAsked = (Option<i64>, Option<String>, Option<i64>, Option<i64>);
+
 /// 13.1.10: a trace has what was asked for the last time and what the purses held, wherever the till has looked at them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_trace_has_what_was_asked_for_and_both_purses() {
@@ -107,17 +110,16 @@ async fn a_trace_has_what_was_asked_for_and_both_purses() {
     till.store.write_refusals().await.unwrap();
     let rows =
         "SELECT amount, product_name, free_balance, charge_balance FROM exchange_refusals WHERE biz_no = $1";
-    type Row = (Option<i64>, Option<String>, Option<i64>, Option<i64>);
     for (game, amount, item, purses) in cases {
         let number = &game.fields["biz_no"];
-        let row: Row = sqlx::query_as(rows).bind(number).fetch_one(&till.sql).await.unwrap();
+        let row: WhatWasAsked = sqlx::query_as(rows).bind(number).fetch_one(&till.sql).await.unwrap();
         let (free, charge) = purses.unzip();
         assert_eq!(row, (amount, item.map(str::to_owned), free, charge), "{number}");
     }
     // The last time counts, in one write and over two.
     assert_eq!(send(&till, &pay("n05").with("amount", 9), "r").await, 10_000_601);
     till.store.write_refusals().await.unwrap();
-    let row: Row = sqlx::query_as(rows).bind("n05").fetch_one(&till.sql).await.unwrap();
+    let row: WhatWasAsked = sqlx::query_as(rows).bind("n05").fetch_one(&till.sql).await.unwrap();
     assert_eq!(row, (Some(9), Some(SWORD.to_owned()), Some(0), Some(2)));
 }
 

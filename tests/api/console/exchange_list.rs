@@ -5,6 +5,7 @@ use domain::console_user::Role;
 use super::reading::{content, link_called};
 use crate::sales::till;
 use crate::support::TestTill;
+use crate::support::console::Browser;
 
 /// The numbers of the list, in its order.
 fn numbers(body: &str) -> Vec<String> {
@@ -44,6 +45,24 @@ async fn the_list_has_sums_and_is_a_file() {
     assert!(page.body.contains(
         "href=\"/console/exchanges.csv?app_id=a1\" aria-label=\"This page as CSV\" download>CSV</a>"
     ));
+}
+
+/// Each filter that is not acceptable, on the page and in the file.
+async fn wrong_filters_are_named(viewer: &Browser<'_>) {
+    for (query, told) in [
+        ("rows=7", "Expected 50, 100 or 200, got &#34;7&#34;."),
+        ("zone=a_b", "Expected 1 to 126 bytes without an underscore"),
+        ("kind=credit", "Expected exchange, present, cancel or refused"),
+        ("kind=refused&code=601", "Expected a code of a refusal, such as 10000601, got &#34;601&#34;."),
+        ("kind=refused&zone=z1", "Expected nothing, because refusals have no zone, got &#34;z1&#34;."),
+        ("kind=refused&product_name=Sword", "Expected nothing, because refusals are not searched by item"),
+        ("code=10000601", "Expected a code with the kind Refused alone"),
+        ("period=soon", "Nothing was searched."),
+    ] {
+        let page = viewer.get(&format!("/console/exchanges?app_id=a1&{query}")).await;
+        assert!(page.status == 400 && content(&page).contains(told), "{query}: {}", content(&page));
+        assert_eq!(viewer.get(&format!("/console/exchanges.csv?app_id=a1&{query}")).await.status, 400);
+    }
 }
 
 /// Rule 8.6.33: every filter, with the sums of all that match, and pages that neither skip nor repeat.
@@ -91,20 +110,7 @@ async fn the_list_is_filtered_and_has_pages() {
         "{}",
         page.body
     );
-    for (query, told) in [
-        ("rows=7", "Expected 50, 100 or 200, got &#34;7&#34;."),
-        ("zone=a_b", "Expected 1 to 126 bytes without an underscore"),
-        ("kind=credit", "Expected exchange, present, cancel or refused"),
-        ("kind=refused&code=601", "Expected a code of a refusal, such as 10000601, got &#34;601&#34;."),
-        ("kind=refused&zone=z1", "Expected nothing, because refusals have no zone, got &#34;z1&#34;."),
-        ("kind=refused&product_name=Sword", "Expected nothing, because refusals are not searched by item"),
-        ("code=10000601", "Expected a code with the kind Refused alone"),
-        ("period=soon", "Nothing was searched."),
-    ] {
-        let page = viewer.get(&format!("/console/exchanges?app_id=a1&{query}")).await;
-        assert!(page.status == 400 && content(&page).contains(told), "{query}: {}", content(&page));
-        assert_eq!(viewer.get(&format!("/console/exchanges.csv?app_id=a1&{query}")).await.status, 400);
-    }
+    wrong_filters_are_named(&viewer).await;
     assert_eq!(viewer.get("/console/exchanges?after=1.x").await.status, 400);
     many(&till).await;
     let (mut seen, mut address) =
