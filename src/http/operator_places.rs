@@ -118,10 +118,11 @@ impl OperatorPlace {
             Body::from_stream(stream::unfold(pieces, move |(mut pieces, places, holder)| async move {
                 let permit = Some(places.acquire(&holder, 1).await);
                 let place = Self { permit, places, holder, statement_timeout };
-                let piece = pieces.next().await?;
+                let piece = pieces.next().await;
                 let (places, holder) = (Arc::clone(&place.places), place.holder.clone());
+                // At the end too: nothing is under way then.
                 place.give_back();
-                Some((piece, (pieces, places, holder)))
+                Some((piece?, (pieces, places, holder)))
             }))
         })
     }

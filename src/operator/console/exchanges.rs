@@ -283,9 +283,13 @@ async fn list_csv(request: ConsoleRequest) -> Answer {
 /// The page of the list as a workbook.
 async fn list_workbook(request: ConsoleRequest) -> Answer {
     let mut filters = request.filters();
+    let refused = RefusedQuery::read(&request, &mut filters);
     let asked = SalesQuery::read(&request, &mut filters)?;
     if let Some(wrong) = filters.wrong.pop() {
         return Err(wrong.into());
+    }
+    if let Some(refused) = refused {
+        return refused.workbook(&request).await;
     }
     let rows = asked.sales(&request).await?.items;
     let style = sheet_style();
@@ -332,7 +336,8 @@ async fn list_workbook(request: ConsoleRequest) -> Answer {
     Ok(report_file("exchanges", FileFormat::Xlsx, content.await?))
 }
 
-fn text_cell(text: Option<&str>) -> SheetCell<'_> {
+/// A text, or nothing.
+pub(super) fn text_cell(text: Option<&str>) -> SheetCell<'_> {
     text.map_or(SheetCell::Empty, SheetCell::Text)
 }
 

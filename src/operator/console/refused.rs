@@ -7,14 +7,16 @@ use domain::code::Code;
 use domain::csv::csv_text;
 use domain::fields::FieldError;
 use domain::ids::{AppId, OpenId};
+use domain::moment::rfc3339;
 use domain::text;
+use spreadsheet::SheetCell;
 use store::{BizNoUse, RefusalCursor, RefusalFilter, RefusalRow, RefusedNumber};
 
-use super::super::workbook::FileFormat;
+use super::super::workbook::{self, FileFormat};
 use super::error::ConsoleError;
 use super::exchange::times_in_words;
-use super::exchanges::{AskedKind, SIZES, parse_size};
-use super::i18n::{Moment as _, local, said, word, zone};
+use super::exchanges::{AskedKind, SIZES, parse_size, text_cell};
+use super::i18n::{Moment as _, said, sheet_style, word};
 use super::page::{Page, Section, Shown as _, render, report_file};
 use super::player::player_path;
 use super::request::{Answer, ConsoleRequest, Filters, address};
@@ -107,7 +109,52 @@ impl RefusedQuery {
         })
     }
 
-    /// The page of the list as CSV, with times in the zone of the page.
+    /// The page of the list as a workbook.
+    pub(super) async fn workbook(&self, request: &ConsoleRequest) -> Answer {
+        let (rows, _) = self.refusals(request).await?;
+        let style = sheet_style();
+        let content = workbook::made(move |book| {
+            let columns = [
+                (text!("App"), 14),
+                (text!("Kind"), 10),
+                (text!("Code"), 12),
+                (text!("Times"), 10),
+                (text!("Order number"), 24),
+                (text!("Player"), 24),
+                (text!("Item"), 20),
+                (text!("Amount"), 14),
+                (text!("Gifted balance"), 14),
+                (text!("Charged balance"), 14),
+            ];
+            let columns = columns.iter().map(|(heading, width)| style.column(heading, *width));
+            let columns = std::iter::once(style.time_column()).chain(columns).collect();
+            book.sheet(&(style.words)(&text!("Refusals")), columns)?;
+            let number = |number: Option<i64>| {
+                number.map_or(SheetCell::Empty, |number| SheetCell::Integer(number.into()))
+            };
+            for RefusalRow { app_id, refusal } in &rows {
+                book.row([
+                    style.moment(refusal.last_at),
+                    SheetCell::Text(app_id),
+                    SheetCell::Text(&refusal.kind),
+                    number(Some(refusal.code.into())),
+                    number(Some(refusal.count.into())),
+                    SheetCell::Text(&refusal.biz_no),
+                    SheetCell::Text(&refusal.open_id),
+                    text_cell(refusal.product_name.as_deref()),
+                    number(refusal.amount),
+                    number(refusal.free_balance),
+                    number(refusal.charge_balance),
+                ])?;
+            }
+            book.sheet(&(style.words)(&text!("Sums")), vec![style.column(&text!("Times"), 16)])?;
+            let times = rows.iter().map(|row| i128::from(row.refusal.count)).sum();
+            book.row([SheetCell::Integer(times)])
+        });
+        Ok(report_file("refusals", FileFormat::Xlsx, content.await?))
+    }
+
+    /// The page of the list as CSV for programs, with times in UTC.
     pub(super) async fn csv(&self, request: &ConsoleRequest) -> Answer {
         let (items, _) = self.refusals(request).await?;
         let csv = in_csv(&items).map_err(|error| super::reports::unwritten(&error))?;
@@ -117,10 +164,9 @@ impl RefusedQuery {
 
 fn in_csv(rows: &[RefusalRow]) -> std::io::Result<Vec<u8>> {
     let mut csv = WriterBuilder::new().from_writer(Vec::new());
-    let [last, first] = ["last time", "first time"].map(|name| format!("{name} ({})", zone()));
     csv.write_record([
-        &last,
-        &first,
+        "last_at",
+        "first_at",
         "app_id",
         "kind",
         "code",
@@ -138,8 +184,8 @@ fn in_csv(rows: &[RefusalRow]) -> std::io::Result<Vec<u8>> {
         let number = |number: Option<i64>| number.map(|number| number.to_string()).unwrap_or_default();
         csv.serialize((
             (
-                local(refusal.last_at),
-                local(refusal.first_at),
+                rfc3339(refusal.last_at),
+                rfc3339(refusal.first_at),
                 app_id,
                 &refusal.kind,
                 refusal.code,

@@ -6,6 +6,7 @@ use super::reading::{content, link_called};
 use crate::sales::till;
 use crate::support::TestTill;
 use crate::support::console::Browser;
+use crate::workbook::sheet_lines;
 
 /// The numbers of the list, in its order.
 fn numbers(body: &str) -> Vec<String> {
@@ -167,11 +168,15 @@ async fn what_was_refused_is_listed() {
     let (heading, row) = file.body.trim_end().split_once('\n').unwrap();
     assert_eq!(
         heading,
-        "\u{feff}last time (UTC),first time (UTC),app_id,kind,code,count,biz_no,open_id,amount,product_name,free_balance,\
-         charge_balance,request_id"
+        "last_at,first_at,app_id,kind,code,count,biz_no,open_id,amount,product_name,free_balance,charge_balance,request_id"
     );
     let row = row.split_once(',').unwrap().1;
-    assert_eq!(row, "2026-10-20 08:00:00,a1,exchange,10000601,3,R1,o1,60,'=Sword,5,7,r1");
+    assert_eq!(row, "2026-10-20T08:00:00Z,a1,exchange,10000601,3,R1,o1,60,'=Sword,5,7,r1");
+    let file = viewer.get("/console/exchanges.xlsx?kind=refused&open_id=o1").await;
+    assert_eq!(file.header("content-disposition"), Some("attachment; filename=\"refusals.xlsx\""));
+    let [row] = &sheet_lines(&file.bytes, "Refusals")[..] else { panic!("one refusal") };
+    let cells = row.split_once('\t').unwrap().1;
+    assert_eq!(cells, "a1\texchange\t#10000601\t#3\tR1\to1\t=Sword\t#60\t#5\t#7");
 }
 
 /// 230 more exchanges.
