@@ -9,6 +9,7 @@ use super::accessible::faults;
 use super::reading::{content, link_called, value_of};
 use crate::game::Game;
 use crate::sales::till;
+use crate::support::console::Browser;
 use crate::support::{Answer, Request};
 use crate::workbook::{XLSX, sheet_lines};
 
