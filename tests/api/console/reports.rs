@@ -94,7 +94,7 @@ async fn an_app_is_shown_in_pictures_and_tables_with_sums() {
     assert_eq!(wrong.status, 400);
 }
 
-/// The same tables as workbooks, in the language of the page.
+/// The same as workbooks, in the language of the page.
 async fn tables_are_workbooks(viewer: &Browser<'_>, of: &str) {
     let zh = |target: String| Request::get(&target).header("accept-language", "zh");
     for (file, sheet, rows) in [
