@@ -24,6 +24,19 @@ FROM ledger_entries e WHERE e.app_no = w.app_no AND e.wallet_no = w.wallet_no AN
 VACUUM wallets;
 """
 
+# What the server's task adds to the sums, ten seconds after it happened.
+SUMS = """
+SET statement_timeout = 0;
+INSERT INTO sales_hours
+SELECT s.app_no, 3 - 2 * grouping(i.product_name) - grouping(s.zone), s.hour, coalesce(i.product_name, ''), coalesce(s.zone, ''),
+    sum(count), sum(free_taken), sum(charge_taken), sum(free_given_back), sum(charge_given_back)
+FROM (SELECT *, date_bin('1 hour', at, to_timestamp(0)) AS hour, split_part(zone_id, '_', 1) AS zone FROM sales) s
+JOIN items i USING (app_no, item_id)
+GROUP BY GROUPING SETS ((s.app_no, s.hour, i.product_name), (s.app_no, s.hour, s.zone),
+    (s.app_no, s.hour, i.product_name, s.zone));
+VACUUM (ANALYZE) sales_hours;
+"""
+
 
 def fill(till, app_no, players, rounds, item, step, zone="'1_1'"):
     """Makes players 1 to `players`. The first round gives each a present, each later round takes one coin for `item`.
