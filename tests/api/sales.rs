@@ -433,7 +433,7 @@ async fn the_command_prints_revenue_as_a_table_as_csv_and_as_json() {
     assert_eq!(complaint, "minitill: there is no app a9; to list all apps, run `minitill app list`\n");
     let output = program.run(&["report", "revenue", "a1", "--time-zone", "Mars"]);
     let complaint = String::from_utf8(output.stderr).unwrap();
-    let words = "invalid value 'Mars' for '--time-zone <NAME>': expected the IANA name of a time zone";
+    let words = "invalid value 'Mars' for '--time-zone <ZONE>': expected the IANA name of a time zone";
     assert!(output.status.code() == Some(2) && complaint.contains(words), "{complaint}");
 }
 
