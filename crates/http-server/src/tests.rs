@@ -272,7 +272,6 @@ async fn what_is_too_large_or_unreadable_is_refused_before_there_is_a_request() 
     }
 }
 
-/// The bytes behind a head that is far too long do not destroy the answer.
 /// A proxy may read such a head otherwise, so it ends the connection, also behind another request. No handler gets it.
 #[tokio::test]
 async fn a_head_that_others_may_read_otherwise_is_refused() {
@@ -306,6 +305,18 @@ async fn a_head_that_others_may_read_otherwise_is_refused() {
         let refused = [format!("HTTP/1.1 {status}\r\n"), "HTTP/1.1 400 Bad Request\r\n".to_owned()];
         assert!(refused.iter().any(|refused| answer.starts_with(refused)), "{request:?}: {answer}");
         assert!(answer.contains("connection: close\r\n"), "{request:?}: {answer}");
+        // Behind a chunked request, and behind another that came in one piece with it.
+        let chunked = post("Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n");
+        for before in [chunked.as_bytes(), &[chunked.as_bytes(), GET].concat()] {
+            let mut client = server.connect().await;
+            client.write_all(&[before, request.as_bytes()].concat()).await.unwrap();
+            let answers = read_until_closed(&mut client).await;
+            let answered = answers.matches("HTTP/1.1 200 OK\r\n").count();
+            assert_eq!(answered, before.windows(8).filter(|bytes| bytes == b"HTTP/1.1").count(), "{answers}");
+            let answer = answers.rsplit_once("HTTP/1.1 ").unwrap().1;
+            let answer = format!("HTTP/1.1 {answer}");
+            assert!(refused.iter().any(|refused| answer.starts_with(refused)), "{request:?}: {answer}");
+        }
     }
     let mut client = server.connect().await;
     client
@@ -315,6 +326,7 @@ async fn a_head_that_others_may_read_otherwise_is_refused() {
     assert!(read_answer(&mut client).await.ends_with("\r\n\r\n3"), "a line feed in a body is no fault");
 }
 
+/// The bytes behind a head that is far too long do not destroy the answer.
 #[tokio::test]
 async fn a_refused_head_of_a_megabyte_gets_its_answer() {
     let server = TestServer::open(patient()).await;
