@@ -188,8 +188,7 @@ impl SignInProvider {
         let names = names.filter_map(|name| ConsoleUserName::parse(&name).ok()).collect();
         let now = self.clock.unix_millis();
         let proved = claims.auth_time().map(|at| at.timestamp_millis());
-        let not_before = claims.additional_claims().all.get("nbf").and_then(Value::as_i64);
-        let not_before = not_before.map(|seconds| seconds.saturating_mul(1000));
+        let not_before = claims.additional_claims().all.get("nbf").filter(|at| !at.is_null()).map(millis);
         let times = [Some(claims.issue_time().timestamp_millis()), proved, not_before];
         if times.into_iter().flatten().any(|at| at.saturating_sub(now) > AHEAD_MILLIS_MAX) {
             return Err(OidcFault::Refused("token_of_the_future"));
@@ -210,4 +209,10 @@ impl SignInProvider {
         };
         self.settings.groups().into_iter().find(|(group, _)| has(group)).map(|(_, role)| role)
     }
+}
+
+/// The milliseconds of a token's time, which may have a fraction. What is no time is never reached.
+fn millis(seconds: &Value) -> i64 {
+    let since = seconds.as_f64().and_then(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).ok());
+    since.and_then(|since| i64::try_from(since.as_millis()).ok()).unwrap_or(i64::MAX)
 }

@@ -177,7 +177,7 @@ async fn a_sign_in_that_does_not_hold_is_refused() {
     let secret = SignInSecret("s".to_owned());
     let address = oidc.address(&secret, false).await.unwrap();
     let refused = OidcFault::Refused;
-    let cases: [(Change, OidcFault); 17] = [
+    let cases: [(Change, OidcFault); 19] = [
         (|token| token.claims["nonce"] = json!("0"), refused("token_of_another_sign_in")),
         (|token| token.claims["nonce"] = Value::Null, refused("token_of_another_sign_in")),
         (|token| token.claims["aud"] = json!("other"), refused("token_for_another_client")),
@@ -186,6 +186,8 @@ async fn a_sign_in_that_does_not_hold_is_refused() {
         (|token| token.claims["exp"] = json!(now()), refused("token_expired")),
         (|token| token.claims["iat"] = json!(now() + 90), refused("token_of_the_future")),
         (|token| token.claims["nbf"] = json!(now() + 90), refused("token_of_the_future")),
+        (|token| token.claims["nbf"] = json!(1e10), refused("token_of_the_future")),
+        (|token| token.claims["nbf"] = json!("tomorrow"), refused("token_of_the_future")),
         (|token| token.claims["auth_time"] = json!(now() + 90), refused("token_of_the_future")),
         (|token| token.key = 2, refused("token_signature")),
         (|token| token.header = json!({ "alg": "none" }), refused("token_signature")),
@@ -312,7 +314,10 @@ async fn a_user_of_the_provider_proves_who_they_are_there() {
     assert_eq!((till.number(USERS).await, till.number(SESSIONS).await), (1, 1), "a proof is no sign-in");
     // A sign-in at the provider just now is a proof too.
     // The clock of the provider may be a little ahead.
-    let ahead = signed(&till, &provider, "", |token| token.claims["auth_time"] = json!(now() + 30)).await;
+    let ahead = signed(&till, &provider, "", |token| {
+        (token.claims["auth_time"], token.claims["nbf"]) = (json!(now() + 30), json!(1.5));
+    })
+    .await;
     assert_eq!(ahead.status, 303, "{}", ahead.body);
     let fresh = signed(&till, &provider, "", |token| token.claims["auth_time"] = json!(now() - 299)).await;
     assert_eq!(

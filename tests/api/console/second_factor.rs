@@ -99,10 +99,12 @@ async fn after_twenty_wrong_codes_only_recovery_codes_count() {
     let hash = known_user(&till, "alice", Role::Viewer).await;
     let (secret, recovery) = set_up(&browser(&till, "alice", &hash).await).await;
     let send = async |code: &str| {
-        let status = signing_in(code).send(till.operator_address).await.status;
+        let answer = signing_in(code).send(till.operator_address).await;
         // The address is another one each time.
         till.execute("DELETE FROM console_attempts").await;
-        status
+        let told = "After 20 wrong codes only a recovery code counts.";
+        assert_eq!(answer.body.contains(told), answer.status == 403, "{}", answer.body);
+        answer.status
     };
     let admin = till.browser(Role::Admin).await;
     let is_told = async || {
@@ -194,12 +196,15 @@ async fn an_admin_resets_a_second_factor() {
     till.store.unlock(&Keyring::parse(OTHER_KEY, "tests").unwrap()).await.unwrap();
     assert_eq!(till.store.second_factor(&name).await.unwrap().as_deref(), Some(secret.as_str()));
     let admin = till.browser(Role::Admin).await;
+    till.execute("UPDATE console_users SET wrong_codes = 20 WHERE name = 'alice'").await;
     let page = admin.get("/console/users/alice").await.body;
+    assert!(page.contains("20 wrong codes after a right password"), "{page}");
     assert!(page.contains("action=\"/console/users/alice/second-factor/reset\""), "{page}");
     let reset = admin.post("/console/users/alice/second-factor/reset", &[]).await;
     assert_eq!((reset.status, reset.header("location")), (303, Some("/console/users/alice?done=reset")));
     assert_eq!(alice.get("/console").await.status, 303);
     assert_eq!(till.number("SELECT count(*) FROM console_recovery_codes").await, 0);
+    assert_eq!(till.number("SELECT sum(wrong_codes) FROM console_users").await, 0);
     assert_eq!(signing_in("").send(till.operator_address).await.status, 303);
     let lines = "SELECT count(*) FROM operator_log WHERE action LIKE 'console_user.%set_second_factor' AND subject = 'alice'";
     assert_eq!(till.number(lines).await, 2);
