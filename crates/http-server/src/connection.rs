@@ -63,8 +63,7 @@ pub(super) async fn run(
     // Hands each request to the handler, and notes when it begins and ends.
     let service = service_fn(|mut request: hyper::Request<Incoming>| {
         // A head that came with the request before it is in hyper's hands already.
-        let fault = progress.lock().head_fault();
-        progress.lock().request_begins(request.body().size_hint().exact(), Instant::now());
+        let fault = progress.lock().request_begins(request.body().size_hint().exact(), Instant::now());
         request.extensions_mut().insert(ConnectInfo(peer));
         request.extensions_mut().insert(Peer::new(progress.clone()));
         let response = match fault {

@@ -86,12 +86,13 @@ enum BodyRest {
     SizeLine { size: u64, has_digits: bool },
     /// So many bytes of a chunk and of the line end behind it.
     Chunk(u64),
-    /// Trailers, and the empty line that ends a chunked body.
-    Trailers { line_is_empty: bool },
+    /// Trailers, and the empty line that ends a chunked body. For hyper a line ends with CR and LF here.
+    Trailers { line_is_empty: bool, after_cr: bool },
 }
 
 impl BodyRest {
     const SIZE_LINE: Self = Self::SizeLine { size: 0, has_digits: true };
+    const TRAILERS: Self = Self::Trailers { line_is_empty: true, after_cr: false };
 
     /// Takes what belongs to the body from the beginning of `bytes`, and gives what is behind.
     fn take<'a>(&mut self, mut bytes: &'a [u8]) -> &'a [u8] {
@@ -118,15 +119,16 @@ impl BodyRest {
     /// hyper refuses what is no chunk, so only the bytes of a right one need to be told apart.
     fn follow_line(&mut self, byte: u8) {
         match self {
-            Self::SizeLine { size: 0, .. } if byte == b'\n' => *self = Self::Trailers { line_is_empty: true },
+            Self::SizeLine { size: 0, .. } if byte == b'\n' => *self = Self::TRAILERS,
             Self::SizeLine { size, .. } if byte == b'\n' => *self = Self::Chunk(size.saturating_add(2)),
             Self::SizeLine { size, has_digits } => match char::from(byte).to_digit(16) {
                 Some(digit) if *has_digits => *size = size.saturating_mul(16).saturating_add(digit.into()),
                 _ => *has_digits = false,
             },
-            Self::Trailers { line_is_empty: true } if byte == b'\n' => *self = Self::Bytes(0),
-            Self::Trailers { line_is_empty } => {
-                *line_is_empty = byte == b'\n' || *line_is_empty && byte == b'\r';
+            Self::Trailers { line_is_empty: true, after_cr: true } if byte == b'\n' => *self = Self::Bytes(0),
+            Self::Trailers { line_is_empty, after_cr } => {
+                *line_is_empty = *after_cr && byte == b'\n' || *line_is_empty && byte == b'\r';
+                *after_cr = byte == b'\r';
             }
             Self::Bytes(_) | Self::Chunk(_) => {}
         }
@@ -167,20 +169,21 @@ impl Framing {
         self.head.line.extend_from_slice(bytes);
     }
 
-    /// Why the head that is being received, or was received last, is refused.
+    /// Why the head that is being received, or that the router does not have yet, is refused.
     pub(super) fn head_fault(&self) -> Option<HeadFault> {
         let is_of_head = matches!(self.position, Position::Head | Position::HeadEnd { .. });
         self.head.fault.filter(|_| is_of_head)
     }
 
-    /// hyper has parsed a head. Its body has `body_bytes`; `None` means chunked.
-    pub(super) fn request_begins(&mut self, body_bytes: Option<u64>) {
+    /// hyper has parsed a head. Its body has `body_bytes`; `None` means chunked. Gives why it is refused.
+    pub(super) fn request_begins(&mut self, body_bytes: Option<u64>) -> Option<HeadFault> {
         let Position::HeadEnd { behind } = std::mem::replace(&mut self.position, Position::Unknown) else {
-            return;
+            return None;
         };
         let mut rest = body_bytes.map_or(BodyRest::SIZE_LINE, BodyRest::Bytes);
         let behind = rest.take(&behind).to_vec();
         self.position = Position::Body { rest, behind };
+        self.head.fault
     }
 
     /// The request is complete, and hyper goes on to the next. Part of that may be here already.
@@ -283,7 +286,7 @@ mod tests {
                     framing.received(bytes);
                 }
                 assert_eq!(framing.head_fault(), fault, "{lines:?} by {size}");
-                framing.request_begins(Some(0));
+                assert_eq!(framing.request_begins(Some(0)), fault);
                 assert_eq!(framing.head_fault(), None);
                 framing.request_ends();
                 framing.received(GET);
@@ -336,6 +339,7 @@ mod tests {
             "5\r\n\r\n\r\n0\r\n0\r\n\r\n",
             "0A;a=0\r\nGET /\r\n\r\n\n\r\n0000\r\nDigest: 0\r\nX:\r\n\r\n",
             "1 ;f\r\na\r\n0 \r\n\r\n",
+            "0\r\nX: 1\n\r\nY: 2\r\n\r\n",
         ] {
             let request = format!("POST / HTTP/1.1\r\n\r\n{body}GET /");
             for size in [1, 3, request.len()] {

@@ -123,20 +123,21 @@ impl ConnectionProgress {
         }
     }
 
-    /// Why the head that is being received, or was received last, is refused.
+    /// Why the head that is being received, or that the router does not have yet, is refused.
     pub(super) fn head_fault(&self) -> Option<HeadFault> {
         self.framing.head_fault()
     }
 
-    /// The router gets a request with a body of this length; `None` means chunked.
-    pub(super) fn request_begins(&mut self, body_bytes: Option<u64>, now: Instant) {
+    /// hyper has parsed a request with a body of this length; `None` means chunked. Gives why the router does not get it.
+    pub(super) fn request_begins(&mut self, body_bytes: Option<u64>, now: Instant) -> Option<HeadFault> {
         // hyper may begin the next request before the last response is out.
         if matches!(self.phase, Phase::Flushing | Phase::ReceivingRest) {
             self.framing.request_ends();
             self.request_bytes = 0;
         }
-        self.framing.request_begins(body_bytes);
+        let fault = self.framing.request_begins(body_bytes);
         self.enter(Phase::Handling, now);
+        fault
     }
 
     /// hyper has the whole response.
@@ -299,6 +300,7 @@ mod tests {
     use tokio::time::Instant;
 
     use super::{ConnectionProgress, FRESH_GRACE, LINGER_STALL_MAX, LINGER_TIME_MAX, PACE_BYTES, Phase};
+    use crate::framing::HeadFault;
     use crate::limits::ServerLimits;
     use crate::tests::LIMITS;
 
@@ -312,6 +314,18 @@ mod tests {
 
     fn after(start: Instant, seconds: u64) -> Instant {
         start + Duration::from_secs(seconds)
+    }
+
+    /// Rule: hyper may begin the next request before the last response is out. Its head is judged all the same.
+    #[test]
+    fn a_head_is_judged_although_the_last_response_is_not_out() {
+        let now = Instant::now();
+        let mut progress = ConnectionProgress::new(now);
+        progress.received(&[GET, b"GET / HTTP/1.1\n\r\n"].concat(), now);
+        assert_eq!(progress.request_begins(Some(0), now), None);
+        progress.response_ends(now);
+        assert_eq!(progress.phase(), Phase::Flushing);
+        assert_eq!(progress.request_begins(Some(0), now), Some(HeadFault::BareLineFeed));
     }
 
     /// 10 s from accept, 10 s from a head's first byte, 75 s between requests.

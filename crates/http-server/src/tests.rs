@@ -307,9 +307,11 @@ async fn a_head_that_others_may_read_otherwise_is_refused() {
         assert!(answer.contains("connection: close\r\n"), "{request:?}: {answer}");
         // Behind a chunked request, and behind another that came in one piece with it.
         let chunked = post("Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n");
-        for before in [chunked.as_bytes(), &[chunked.as_bytes(), GET].concat()] {
+        let trailers = post("Transfer-Encoding: chunked\r\n\r\n0\r\nX: 1\n\r\nY: 2\r\n\r\n");
+        for before in [chunked.as_bytes(), trailers.as_bytes(), &[chunked.as_bytes(), GET].concat()] {
             let mut client = server.connect().await;
             client.write_all(&[before, request.as_bytes()].concat()).await.unwrap();
+            client.shutdown().await.unwrap();
             let answers = read_until_closed(&mut client).await;
             let answered = answers.matches("HTTP/1.1 200 OK\r\n").count();
             assert_eq!(answered, before.windows(8).filter(|bytes| bytes == b"HTTP/1.1").count(), "{answers}");
