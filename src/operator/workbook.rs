@@ -5,7 +5,9 @@ use std::fmt::Display;
 use domain::text;
 use domain::text::Text;
 use spreadsheet::{SheetCell, Workbook, WorkbookError};
-use store::{RevenueGroup, RevenueReport, RevenueRow, RevenueSums, SheetStyle, Statement, StoreError};
+use store::{
+    RevenueGroup, RevenueReport, RevenueRow, RevenueSums, SheetStyle, Statement, StoreError, revenue_headings,
+};
 use time::{Date, Month};
 use tokio::task::spawn_blocking;
 
@@ -62,7 +64,7 @@ pub(crate) async fn revenue(
     style: SheetStyle,
 ) -> Result<Vec<u8>, StoreError> {
     made(move |book| {
-        let figures = figure_headings();
+        let figures = revenue_headings();
         let figures = || figures.iter().map(|heading| style.column(heading, 16));
         let names = groups.iter().map(|group| style.column(&group_heading(*group, &style), 24));
         book.sheet(&(style.words)(&text!("Revenue")), names.chain(figures()).collect())?;
@@ -105,17 +107,6 @@ fn date_of(day: &str) -> Option<Date> {
     let mut part = || parts.next()?.parse::<u16>().ok();
     let (year, month, day) = (part()?, u8::try_from(part()?).ok()?, u8::try_from(part()?).ok()?);
     Date::from_calendar_date(year.into(), Month::try_from(month).ok()?, day).ok()
-}
-
-fn figure_headings() -> [Text; 6] {
-    [
-        text!("Exchanges"),
-        text!("Gifted coins taken"),
-        text!("Charged coins taken"),
-        text!("Gifted coins given back"),
-        text!("Charged coins given back"),
-        text!("Net"),
-    ]
 }
 
 fn figures_of(sums: &RevenueSums) -> [SheetCell<'static>; 6] {

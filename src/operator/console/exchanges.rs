@@ -264,14 +264,20 @@ async fn of_all(request: &ConsoleRequest, filter: &SaleFilter) -> Result<Vec<Sum
     Ok([exchanges, cancels].into_iter().filter(is_asked).collect())
 }
 
+/// What a file is of. The first wrong filter refuses it.
+fn asked_file(request: &ConsoleRequest) -> Result<(SalesQuery, Option<RefusedQuery>), ConsoleError> {
+    let mut filters = request.filters();
+    let refused = RefusedQuery::read(request, &mut filters);
+    let asked = SalesQuery::read(request, &mut filters)?;
+    match filters.wrong.pop() {
+        Some(wrong) => Err(wrong.into()),
+        None => Ok((asked, refused)),
+    }
+}
+
 /// The page of the list as CSV, with times in the zone of the page.
 async fn list_csv(request: ConsoleRequest) -> Answer {
-    let mut filters = request.filters();
-    let refused = RefusedQuery::read(&request, &mut filters);
-    let asked = SalesQuery::read(&request, &mut filters)?;
-    if let Some(wrong) = filters.wrong.pop() {
-        return Err(wrong.into());
-    }
+    let (asked, refused) = asked_file(&request)?;
     if let Some(refused) = refused {
         return refused.csv(&request).await;
     }
@@ -282,12 +288,7 @@ async fn list_csv(request: ConsoleRequest) -> Answer {
 
 /// The page of the list as a workbook.
 async fn list_workbook(request: ConsoleRequest) -> Answer {
-    let mut filters = request.filters();
-    let refused = RefusedQuery::read(&request, &mut filters);
-    let asked = SalesQuery::read(&request, &mut filters)?;
-    if let Some(wrong) = filters.wrong.pop() {
-        return Err(wrong.into());
-    }
+    let (asked, refused) = asked_file(&request)?;
     if let Some(refused) = refused {
         return refused.workbook(&request).await;
     }

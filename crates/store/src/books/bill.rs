@@ -20,7 +20,7 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 
 use self::csv_lines::BillCsv;
 use self::workbook::{ENTRIES_AT_ONCE, give_workbook};
-pub use self::workbook::{SheetStyle, SheetWords, WORKBOOK_ENTRIES_MAX};
+pub use self::workbook::{SheetStyle, SheetWords, WORKBOOK_ENTRIES_MAX, revenue_headings};
 use crate::error::{OperationError, StoreError};
 use crate::store::Store;
 use crate::wallet::LedgerFilter;

@@ -9,7 +9,7 @@ mod their_file;
 
 pub use bill::{
     Bill, BillColumn, BillFormat, BillLine, BillPiece, BillSums, BillText, SheetStyle, SheetWords,
-    WORKBOOK_ENTRIES_MAX,
+    WORKBOOK_ENTRIES_MAX, revenue_headings,
 };
 pub use comparison::{Comparison, ComparisonQuery, OneSided};
 pub use reconcile::{Difference, ReconcileError, Reconciled};

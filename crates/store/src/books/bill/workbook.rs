@@ -83,6 +83,19 @@ enum Given<Row> {
     End,
 }
 
+/// The headings of a report of revenue, and of the sums of a bill.
+#[must_use]
+pub fn revenue_headings() -> [Text; 6] {
+    [
+        text!("Exchanges"),
+        text!("Gifted coins taken"),
+        text!("Charged coins taken"),
+        text!("Gifted coins given back"),
+        text!("Charged coins given back"),
+        text!("Net"),
+    ]
+}
+
 /// The sums of a day or of all days: entries and changes, and those of exchanges and cancels as in a report of revenue.
 #[derive(Debug, Clone, Copy, Default)]
 struct DaySums([i128; 9]);
@@ -102,18 +115,9 @@ impl DaySums {
 
     fn columns(style: &SheetStyle) -> Vec<SheetColumn> {
         let day = text!("Day ({zone})", zone = style.zone);
-        let sums = [
-            text!("Entries"),
-            text!("Gifted change"),
-            text!("Charged change"),
-            text!("Exchanges"),
-            text!("Gifted coins taken"),
-            text!("Charged coins taken"),
-            text!("Gifted coins given back"),
-            text!("Charged coins given back"),
-            text!("Net"),
-        ];
-        let sums = sums.iter().map(|heading| style.column(heading, 16));
+        let changes = [text!("Entries"), text!("Gifted change"), text!("Charged change")];
+        let headings = changes.into_iter().chain(revenue_headings());
+        let sums = headings.map(|heading| style.column(&heading, 16));
         std::iter::once(style.column(&day, 24)).chain(sums).collect()
     }
 }
