@@ -74,5 +74,5 @@ struct RefusalInWords<'a> {
 }
 
 fn meaning(row: &RefusalRow) -> String {
-    Code::meanings(row.refusal.code.into()).collect::<Vec<_>>().join(" or ")
+    Code::meanings(row.refusal.code).collect::<Vec<_>>().join(" or ")
 }

@@ -46,12 +46,12 @@ pub(super) fn table(
         .map(|(at, name)| Column::new(name, rows.iter().map(|row| row[at].clone()).collect(), &style.zone))
         .collect();
     let hidden = if style.is_wide { Vec::new() } else { fit(&mut columns, width.into()) };
-    let mut shown = aligned(&columns);
-    if !hidden.is_empty() {
-        let names = hidden.iter().map(|column| column.heading.clone()).collect::<Vec<_>>().join(", ");
-        shown.push_str(&format!("\nNot shown: {names}. -o wide shows all."));
+    let shown = aligned(&columns);
+    if hidden.is_empty() {
+        return shown;
     }
-    shown
+    let names = hidden.iter().map(|column| column.heading.as_str()).collect::<Vec<_>>().join(", ");
+    format!("{shown}\nNot shown: {names}. -o wide shows all.")
 }
 
 /// Cells for programs: a tab or a line end within one is escaped.
