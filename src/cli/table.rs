@@ -40,10 +40,12 @@ pub(super) fn table(
     };
     let rows: Vec<Vec<String>> =
         rows.into_iter().map(|cells| cells.iter().map(|cell| visible(cell).into_owned()).collect()).collect();
-    let mut columns: Vec<Column> = heading
+    let mut columns: Vec<TableColumn> = heading
         .iter()
         .enumerate()
-        .map(|(at, name)| Column::new(name, rows.iter().map(|row| row[at].clone()).collect(), &style.zone))
+        .map(|(at, name)| {
+            TableColumn::new(name, rows.iter().map(|row| row[at].clone()).collect(), &style.zone)
+        })
         .collect();
     let hidden = if style.is_wide { Vec::new() } else { fit(&mut columns, width.into()) };
     let shown = aligned(&columns);
@@ -59,14 +61,14 @@ pub(super) fn tab_separated(cells: &[String]) -> String {
     cells.iter().map(|cell| visible(cell)).collect::<Vec<_>>().join("\t")
 }
 
-struct Column {
+struct TableColumn {
     heading: String,
     is_text: bool,
     is_figure: bool,
     cells: Vec<String>,
 }
 
-impl Column {
+impl TableColumn {
     fn new(name: &str, cells: Vec<String>, zone: &TimeZone) -> Self {
         let mut column = Self {
             heading: name.replace('_', " ").to_uppercase(),
@@ -118,8 +120,9 @@ fn shortened(text: &str, width: usize) -> String {
 }
 
 /// Shortens texts, the widest first, and then takes the last columns away until the rest fits.
-fn fit(columns: &mut Vec<Column>, width: usize) -> Vec<Column> {
-    let needed = |columns: &[Column]| columns.iter().map(|column| column.width() + GAP).sum::<usize>() - GAP;
+fn fit(columns: &mut Vec<TableColumn>, width: usize) -> Vec<TableColumn> {
+    let needed =
+        |columns: &[TableColumn]| columns.iter().map(|column| column.width() + GAP).sum::<usize>() - GAP;
     while needed(columns) > width {
         let over = needed(columns) - width;
         let widest = columns.iter_mut().filter(|column| column.is_text).max_by_key(|column| column.width());
@@ -139,8 +142,8 @@ fn fit(columns: &mut Vec<Column>, width: usize) -> Vec<Column> {
 }
 
 /// The lines of a table: figures end where their column ends, all else begins where it begins.
-fn aligned(columns: &[Column]) -> String {
-    let widths: Vec<_> = columns.iter().map(Column::width).collect();
+fn aligned(columns: &[TableColumn]) -> String {
+    let widths: Vec<_> = columns.iter().map(TableColumn::width).collect();
     let line = |cells: &[&str]| {
         let padded = cells.iter().zip(columns).zip(&widths).map(|((cell, column), width)| {
             let blanks = " ".repeat(width - cell.width());
@@ -192,7 +195,10 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_shortened_or_hidden() {
         let shown = table(&style(80), &HEADING, rows());
-        assert_eq!(shown.lines().nth(1).unwrap().split("7  ").nth(1), Some("a purse of \u{5251} and gold\u{2026}"));
+        assert_eq!(
+            shown.lines().nth(1).unwrap().split("7  ").nth(1),
+            Some("a purse of \u{5251} and gold\u{2026}")
+        );
         assert!(shown.lines().all(|line| line.width() <= 80), "{shown}");
         assert_eq!(
             table(&style(60), &HEADING, rows()),

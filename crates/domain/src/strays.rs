@@ -46,7 +46,7 @@ impl Stray {
     }
 }
 
-/// A character without a shape of its own: what Unicode lets programs ignore (`Default_Ignorable_Code_Point`), the marks of
+/// A character without a shape of its own: what Unicode lets programs ignore (the property Default Ignorable Code Point), the marks of
 /// an interlinear note, and the empty pattern of Braille.
 pub(crate) const fn is_zero_width(character: char) -> bool {
     matches!(
