@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use domain::event::EventType;
 use domain::ids::ItemId;
 use domain::ledger::{CHAIN_START, CREDIT, ChainHash, EXCHANGE, LedgerEntry};
 
@@ -17,6 +18,11 @@ const PURSE: i64 = 1_000_000;
 const AMOUNT: i64 = 60;
 /// 2026-01-01 as ledger entries count time; each turn is a second later.
 const FIRST_AT: i64 = 820_540_800_000_000;
+/// Exchanges that a busy service writes in one transaction.
+const BATCH: u32 = 40;
+/// Types of the events.
+const CREDITED: &str = EventType::WalletCredited.as_str();
+const EXCHANGED: &str = EventType::ExchangeSucceeded.as_str();
 /// Rows of one portion of a copy.
 const PORTION: usize = 10_000;
 
@@ -109,8 +115,9 @@ impl Filler {
         let at = format!("2026-01-01 00:{:02}:{:02}+00", turn / 60 % 60, turn % 60);
         let [name, info, desc] = ITEM;
         let item_id = ItemId::of(name, info, desc).0;
+        let is_credit = turn == 0;
+        events(session, wallets, (turn + 1, &at), if is_credit { CREDITED } else { EXCHANGED })?;
         copy(session, 0, wallets, |wallet, row| {
-            let is_credit = turn == 0;
             let mark = if is_credit { "!" } else { "" };
             let reference = format!("{mark}n{turn:04}{wallet:09}");
             let entry = LedgerEntry {
@@ -146,6 +153,20 @@ impl Filler {
             )
         })
     }
+}
+
+/// Tells of an entry of each of the first wallets: the events of one batch have one row.
+fn events(session: &mut Session, wallets: usize, (seq, at): (u32, &str), of: &str) -> Fallible<()> {
+    session.execute(&format!(
+        "INSERT INTO events (app_id, last_no, at, count, type, row_id, keys)
+         SELECT '{APP_ID}', h.last_no + sum(b.count) OVER (ORDER BY b.batch), '{at}', b.count, '{of}',
+             int8send({seq}) || int8send(b.batch), b.keys
+         FROM event_head h, (
+             SELECT w / {BATCH} AS batch, count(*)::int AS count,
+                 string_agg(int8send(w) || int8send({seq}), ''::bytea ORDER BY w) AS keys
+             FROM generate_series(0, {wallets}::bigint - 1) AS w GROUP BY 1) AS b"
+    ))?;
+    session.execute(&format!("UPDATE event_head SET last_no = last_no + {wallets}"))
 }
 
 /// Fills one of the tables with a row for each of so many wallets.
