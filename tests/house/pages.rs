@@ -47,6 +47,7 @@ fn a_page_in_two_languages_has_every_heading_in_both() {
         ("README.md", "README.zh-CN.md"),
         ("docs/api.md", "docs/api.zh-CN.md"),
         ("docs/notifications.md", "docs/notifications.zh-CN.md"),
+        ("docs/runbook.md", "docs/runbook.zh-CN.md"),
     ] {
         let (one, other) = (headings(&read(english)), headings(&read(chinese)));
         for (place, (heading, twin)) in one.iter().zip(&other).enumerate() {
