@@ -31,7 +31,7 @@ use crate::state::AppState;
 use crate::{metrics, notify, operator};
 
 /// All jobs, the most frequent first.
-static JOBS: [Job<AppState>; 18] = [
+static JOBS: [Job<AppState>; 19] = [
     Job::every(Duration::from_secs(1), "write_replays", |state| done(state.store.write_replays())),
     Job::every(Duration::from_secs(1), "write_refusals", |state| done(state.store.write_refusals())),
     Job::every(Duration::from_secs(3), "share_rate_limits", |state| done(state.share_rate_limits())),
@@ -51,6 +51,7 @@ static JOBS: [Job<AppState>; 18] = [
     Job::hourly("remove_events", |state| done(state.store.remove_old_events(state.config.notify.keep))),
     Job::hourly("remove_health", |state| done(state.store.forget_old_health())),
     Job::hourly("remove_sandbox_faults", |state| done(state.store.forget_test_worlds())),
+    Job::hourly("compare_closed_periods", |state| Box::pin(compare_closed(state))),
     Job::hourly("remove_images", |state| {
         done(state.store.sweep_unused_images(state.config.image.unused_ttl))
     }),
@@ -71,6 +72,11 @@ async fn take_sample(state: &AppState) -> store::Result<()> {
 /// Adds new exchanges to the sums of their hours.
 async fn roll_up_sales(state: &AppState) -> store::Result<Rest> {
     Ok(if state.store.roll_up_some_sales().await? { Rest::Something } else { Rest::Nothing })
+}
+
+/// Compares a closed period with its statement now. The pauses of a job with something left keep it from the exchanges.
+async fn compare_closed(state: &AppState) -> store::Result<Rest> {
+    Ok(if state.store.compare_a_closed_period().await? { Rest::Something } else { Rest::Nothing })
 }
 
 /// The jobs of a running server.

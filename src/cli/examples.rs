@@ -3,7 +3,7 @@
 use clap::Command;
 
 /// The words of a command, and its examples. After two blanks and `#` stands a comment.
-const EXAMPLES: [(&str, &[&str]); 91] = [
+const EXAMPLES: [(&str, &[&str]); 93] = [
     ("serve", &["minitill serve", "minitill serve --config /etc/minitill.toml"]),
     ("status", &["minitill status", "minitill status --json"]),
     ("health", &["minitill health", "minitill health --ready"]),
@@ -31,6 +31,8 @@ const EXAMPLES: [(&str, &[&str]); 91] = [
             "minitill report statement mygame --day 2026-10-31 --json",
         ],
     ),
+    ("report close", &["minitill report close mygame --month 2026-10 --time-zone Asia/Shanghai"]),
+    ("report closed", &["minitill report closed mygame"]),
     (
         "report bill",
         &[

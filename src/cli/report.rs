@@ -3,6 +3,7 @@
 mod bill;
 mod bill_text;
 mod check;
+mod close;
 mod options;
 mod revenue;
 mod statement;
@@ -21,9 +22,13 @@ use super::Context;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ReportCommand {
-    /// Close a day or a month: opening and closing balances of all purses, and what came in and went out;
+    /// Show the statement of a day or a month: opening and closing balances of all purses, and what came in and went out;
     /// exit code 1 if it does not tie to the ledger
     Statement(statement::StatementArguments),
+    /// Close the books of a month: keep who did, when, and the SHA-256 of its statement; the first close stands
+    Close(close::CloseArguments),
+    /// List the months whose books were closed, and whether their statements would differ now
+    Closed(close::ClosedArguments),
     /// Write each ledger entry of a period, with the sums at the end; CSV unless another format is asked for
     Bill(bill::BillArguments),
     /// Show what exchanges have taken and what cancels have given back, in sums
@@ -43,6 +48,12 @@ pub(super) fn parse_month(text: &str) -> Result<Period, String> {
 pub(super) async fn run(context: &Context, store: &Store, command: ReportCommand) -> Result<ExitCode> {
     match command {
         ReportCommand::Statement(arguments) => statement::run(context, store, arguments).await,
+        ReportCommand::Close(arguments) => {
+            close::close(context, store, arguments).await.map(|()| ExitCode::SUCCESS)
+        }
+        ReportCommand::Closed(arguments) => {
+            close::list(context, store, arguments).await.map(|()| ExitCode::SUCCESS)
+        }
         ReportCommand::Bill(arguments) => {
             bill::run(context, store, arguments).await.map(|()| ExitCode::SUCCESS)
         }

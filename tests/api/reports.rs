@@ -1,6 +1,7 @@
 //! The books (contract 13): statements of periods, the bill, and the comparison with the books of others.
 
 mod bill;
+mod closed;
 mod comparison;
 mod reconcile;
 mod statement;

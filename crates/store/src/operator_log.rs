@@ -64,6 +64,8 @@ domain::word_enum! {
         ReceiverRotateSecret = "receiver.rotate_secret",
         ReceiverResend = "receiver.resend",
         SandboxFault = "sandbox.fault",
+        /// The books of a month were closed.
+        PeriodClose = "period.close",
         ImageBlock = "image.block",
         ImageUnblock = "image.unblock",
         /// A rotation begins: another key encrypts from here on.

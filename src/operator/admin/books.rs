@@ -48,10 +48,10 @@ closing balance                       40                 100
 
 ties to the ledger: yes
 sha256: ";
-const SHA256: &str = "746aebfc7a71a10feff2c9a4c7c414dae7afaa92ca05d797db6db2f739361ec8";
+pub(super) const SHA256: &str = "746aebfc7a71a10feff2c9a4c7c414dae7afaa92ca05d797db6db2f739361ec8";
 
 routes! { "Reports":
-    /// Close a day or a month
+    /// Show the statement of a day or a month
     ///
     /// What was in all purses of an app at the beginning, what came in and went out, and what was there at the end.
     /// `ties` tells whether the ledger says the same. A period can be closed two minutes after its end; from then on its

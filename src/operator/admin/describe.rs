@@ -114,6 +114,7 @@ pub(super) fn segment(name: &'static str) -> (Field, Example<Problem>) {
         "receiver_id" => {
             (Field::required::<ReceiverId>(name, RECEIVER_ID, "The receiver."), example::no_receiver())
         }
+        "month" => (Field::required::<String>(name, "2026-10", "The month."), example::no_month()),
         "out_biz_order_no" => {
             (Field::required::<OrderNo>(name, ORDER_NO, "The order number."), example::no_order())
         }

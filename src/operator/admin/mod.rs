@@ -4,6 +4,7 @@
 mod apps;
 mod books;
 mod call;
+mod closed_periods;
 mod credits;
 mod describe;
 mod document;

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use super::call::Call;
 use super::problem::Problem;
 use super::{
-    apps, books, credits, events, exchanges, images, logins, operator_log, orders, receivers, reconcile,
-    refusals, reports, tokens, wallets,
+    apps, books, closed_periods, credits, events, exchanges, images, logins, operator_log, orders, receivers,
+    reconcile, refusals, reports, tokens, wallets,
 };
 use crate::http::body::BODY_BYTES_MAX;
 use crate::openapi::{Operation, Schema, schema};
@@ -175,6 +175,7 @@ pub static ROUTES: LazyLock<Vec<AdminRoute>> = LazyLock::new(|| {
         images::ROUTES,
         receivers::ROUTES,
         books::ROUTES,
+        closed_periods::ROUTES,
         events::ROUTES,
         operator_log::ROUTES,
     ];

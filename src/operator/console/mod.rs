@@ -12,6 +12,7 @@ mod api_keys;
 mod apps;
 mod asset;
 mod change_notice;
+mod closed_link;
 mod error;
 mod exchange;
 mod exchanges;

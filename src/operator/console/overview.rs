@@ -11,9 +11,11 @@ use domain::moment;
 use domain::receiver::Receiver;
 use domain::text;
 use domain::text::Text;
+use store::ClosedPeriod;
 use time::OffsetDateTime;
 
 use self::chart::{Chart, chart, minutes};
+use super::closed_link::closed_path;
 use super::health::{Sentences, Strip, sentences, strip};
 use super::i18n::{Moment as _, said};
 use super::orders::{millis_time, stuck_path};
@@ -25,7 +27,6 @@ use crate::health::Business;
 use crate::http::refusal::Code;
 use crate::metrics::{AnswerCounts, Sample};
 use crate::operator::{READY_TIMEOUT, read_off};
-use crate::state::AppState;
 
 pub(super) const ROUTES: &[ConsoleRoute] = &[ConsoleRoute::page("/console", || get(page))];
 
@@ -34,6 +35,8 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 const NOW_SAMPLES: usize = 6;
 /// Samples of the last five minutes.
 const RECENT_SAMPLES: usize = 30;
+/// Closed periods that differ, on the page.
+const DIFFERING: u32 = 5;
 /// Receivers that fail or are paused, on the page.
 const TROUBLED: u32 = 5;
 
@@ -45,6 +48,8 @@ struct OverviewPage<'a> {
     verdict: Option<Sentences>,
     strip: Strip,
     business: Option<&'a Business>,
+    /// Closed periods whose statements differ now, as their last comparisons found.
+    differing: &'a [ClosedPeriod],
     /// Receivers that fail or are paused.
     troubled: &'a [Receiver],
     /// How many more there are.
@@ -68,7 +73,8 @@ async fn page(request: ConsoleRequest) -> Answer {
     samples.push(now.clone());
     let per_second = between(&samples, NOW_SAMPLES)
         .and_then(|(first, last)| rate(first, last, |answers| answers.succeeded + answers.refused()));
-    let troubled = troubled(state, &now).await;
+    let troubled = while_up(&now, state.store.troubled_receivers(TROUBLED)).await;
+    let differing = while_up(&now, state.store.differing_periods(DIFFERING)).await;
     let counts = now.reading.receivers;
     let (known, at) = (state.health.known(), moment::of_millis(now.at_millis));
     let at = at.unwrap_or(time::OffsetDateTime::UNIX_EPOCH);
@@ -78,6 +84,7 @@ async fn page(request: ConsoleRequest) -> Answer {
         strip: strip(&known, at),
         business: known.business.as_ref(),
         more_troubled: (counts.paused + counts.failing).saturating_sub(troubled.len() as u64),
+        differing: &differing,
         troubled: &troubled,
         per_second: per_second.unwrap_or_default(),
         recent: answered(&samples, RECENT_SAMPLES),
@@ -91,12 +98,12 @@ async fn page(request: ConsoleRequest) -> Answer {
     })
 }
 
-/// Receivers that fail or are paused. None while the database is away: the page tells that already.
-async fn troubled(state: &AppState, now: &Sample) -> Vec<Receiver> {
+/// What the database has of trouble. Nothing while it is away: the page tells that already.
+async fn while_up<T>(now: &Sample, found: impl Future<Output = store::Result<Vec<T>>>) -> Vec<T> {
     if !now.reading.database_up {
         return Vec::new();
     }
-    let found = tokio::time::timeout(READY_TIMEOUT, state.store.troubled_receivers(TROUBLED)).await;
+    let found = tokio::time::timeout(READY_TIMEOUT, found).await;
     found.ok().and_then(Result::ok).unwrap_or_default()
 }
 

@@ -23,7 +23,9 @@ use crate::support::program::Program;
 use crate::support::{Answer, AppKind, Request, TestApp, TestTill, committed, fresh_database, operator};
 
 /// What is fresh each time. Everything else must be as documented.
-const FRESH: [&str; 23] = [
+const FRESH: [&str; 25] = [
+    "closed_at",
+    "compared_at",
     "app_secret",
     "pay_key",
     "access_token",
@@ -221,8 +223,15 @@ impl Scenario {
     /// What the call looks up.
     async fn sell(&self, app: &TestApp) {
         let id = self.call.route.id;
-        if ["getStatement", "getBill"].contains(&id) {
+        if ["getStatement", "getBill", "closePeriod", "listClosedPeriods"].contains(&id) {
             self.till.execute("UPDATE ledger_entries SET at = '2026-10-05'").await;
+        }
+        if id == "listClosedPeriods" {
+            let zone = domain::period::TimeZone::parse("Asia/Shanghai").unwrap();
+            let month = domain::period::Period::month("2026-10").unwrap();
+            let by =
+                domain::operator::Operator::new(domain::operator::OperatorKind::ApiKey, "dashboard").unwrap();
+            self.till.store.close_period(&by, &app.id, month, &zone).await.unwrap();
         }
         let sells = ["getExchange", "cancelExchange", "listExchanges", "reconcile"].contains(&id);
         if self.example == "no_longer_sandbox" || sells && self.example != "no_exchange" {
@@ -310,6 +319,7 @@ impl Scenario {
             "app_taken" => {
                 self.till.app("mygame").await;
             }
+            "no_month" => self.path = self.path.replace("2026-10", "October"),
             "no_own_secret" => self.till.execute("UPDATE receivers SET format = 'platform'").await,
             "which_token" => self.body = Some(b"{}".to_vec()),
             "no_token" => self.body = Some(json!({"access_token": "another"}).to_string().into_bytes()),
@@ -335,6 +345,7 @@ impl Scenario {
             "listApps" => "limit=0".clone_into(&mut self.query),
             "listWallets" => "open_id=o.1".clone_into(&mut self.query),
             "listEntries" | "listExchanges" => "kind=gift".clone_into(&mut self.query),
+            "closePeriod" => self.replace("time_zone", Some(json!("Mars"))),
             "getRevenue" => "app_id=demo&time_zone=Mars".clone_into(&mut self.query),
             "listOrders" => "status=7".clone_into(&mut self.query),
             "listRefusals" => "code=601".clone_into(&mut self.query),

@@ -35,6 +35,7 @@ POST /console/api-keys Administer AllApps
 POST /console/api-keys/revoke Administer AllApps
 GET /console/apps Read OwnApps
 GET /console/apps/{app_id} Read OneApp
+POST /console/apps/{app_id}/closed-periods Reports OneApp
 GET /console/apps/{app_id}/exchanges/{biz_no} Read OneApp
 GET /console/apps/{app_id}/exchanges/{biz_no}/give-back GiveBack OneApp
 POST /console/apps/{app_id}/exchanges/{biz_no}/give-back GiveBack OneApp
@@ -141,6 +142,8 @@ POST /apps Administer AllApps
 GET /apps/{app_id} Read OneApp
 PATCH /apps/{app_id} Develop OneApp
 POST /apps/{app_id}/app-secrets Develop OneApp
+GET /apps/{app_id}/closed-periods Reports OneApp
+PUT /apps/{app_id}/closed-periods/{month} Reports OneApp
 POST /apps/{app_id}/credits:batch Money OneApp
 GET /apps/{app_id}/exchanges/{biz_no} Read OneApp
 POST /apps/{app_id}/exchanges/{biz_no}/cancels GiveBack OneApp

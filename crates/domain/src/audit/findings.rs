@@ -88,6 +88,12 @@ pub enum Check {
     /// The same of a frozen wallet.
     #[serde(rename = "frozen wallet against the operator log")]
     FreezeState,
+    /// The same of a closed period.
+    #[serde(rename = "closed period against the operator log")]
+    PeriodState,
+    /// The statement of a closed period would differ now.
+    #[serde(rename = "closed period against the ledger")]
+    ClosedPeriod,
     /// A ledger entry has no event, an event tells of no entry of its own, or a number of events is missing.
     #[serde(rename = "event against the ledger")]
     Event,

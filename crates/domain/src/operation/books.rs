@@ -13,6 +13,20 @@ pub const fn not_closed(field: &'static str, why: Text) -> OperationRefusal {
     OperationRefusal::new(RefusalKind::Invalid(field), why)
 }
 
+/// The statement of the period does not tie to the ledger, so it is not closed (contract 13.3.10).
+#[must_use]
+pub fn does_not_tie(field: &'static str, period: impl Display) -> OperationRefusal {
+    let text = text!("the statement of {period} does not tie to the ledger", period);
+    OperationRefusal::new(RefusalKind::Invalid(field), text)
+}
+
+/// The first close stands, and it was of other limits.
+#[must_use]
+pub fn closed_in_another_zone(month: impl Display, time_zone: impl Display) -> OperationRefusal {
+    let text = text!("{month} was closed in the time zone {time_zone}", month, time_zone);
+    OperationRefusal::new(RefusalKind::Conflict, text)
+}
+
 /// A figure of the period needs more than 64 bits.
 #[must_use]
 pub fn sums_too_large(field: &'static str, period: impl Display) -> OperationRefusal {

@@ -21,6 +21,7 @@ use super::{
     AppTotals, AuditError, AuditOutcome, Meter, Snapshot, archived, begin, cancels, details, events, items,
     states,
 };
+use crate::books::compare_closed;
 use crate::error::{Result, StoreError};
 use crate::secrets::random_bytes;
 
@@ -70,7 +71,8 @@ pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<AuditOutcome, Audit
         };
         let books = async {
             read_books(&mut *first, &mut ledger, meter).await?;
-            archived::compare_numbers(first, &mut ledger.findings).await
+            archived::compare_numbers(first, &mut ledger.findings).await?;
+            Ok(compare_closed(first, &mut ledger.findings).await?)
         };
         tokio::try_join!(books, surroundings)?.1
     } else {
@@ -81,6 +83,7 @@ pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<AuditOutcome, Audit
             )?;
         }
         states::compare(second, &mut around.findings).await?;
+        compare_closed(second, &mut around.findings).await?;
         log::read(second, LogHead::START, empty, meter).await?
     };
     let mut findings = ledger.findings;

@@ -1,6 +1,7 @@
 //! The books (contract 13): the statement of a period, the bill, and the comparison with the books of others.
 
 mod bill;
+mod closed;
 mod comparison;
 mod reconcile;
 mod settled;
@@ -11,6 +12,8 @@ pub use bill::{
     Bill, BillColumn, BillFormat, BillLine, BillPiece, BillSums, BillText, SheetStyle, SheetWords,
     WORKBOOK_ENTRIES_MAX, revenue_headings,
 };
+pub use closed::ClosedPeriod;
+pub(crate) use closed::compare_closed;
 pub use comparison::{Comparison, ComparisonQuery, OneSided};
 pub use reconcile::{Difference, ReconcileError, Reconciled};
 pub use statement::{Credits, Flows, Statement};

@@ -173,7 +173,7 @@ struct Purse {
 
 /// What the ledger and the operator's log say.
 #[derive(Debug, Default)]
-struct StatementSums {
+pub(super) struct StatementSums {
     free: Purse,
     charge: Purse,
     wallets: i64,
@@ -181,7 +181,7 @@ struct StatementSums {
 }
 
 impl StatementSums {
-    async fn read(
+    pub(super) async fn read(
         connection: &mut PgConnection,
         app_id: &AppId,
         app_no: i32,
@@ -257,7 +257,7 @@ impl StatementSums {
         Ok(sums)
     }
 
-    fn statement(
+    pub(super) fn statement(
         &self,
         app_id: &AppId,
         period: Period,

@@ -1,5 +1,5 @@
-//! States of what operators change, as lines of the operator's log tell them: users, API keys, apps, receivers, requests
-//! and frozen wallets.
+//! States of what operators change, as lines of the operator's log tell them: users, API keys, apps, receivers, requests,
+//! frozen wallets and closed periods.
 //! A new line has the whole state of its subject, secrets as digests. The audit and each confirmation compare the newest
 //! state that was told with what is there.
 
@@ -21,6 +21,7 @@ domain::word_enum! {
         Receiver = "receiver",
         Request = "request",
         Freeze = "freeze",
+        Period = "period",
     }
 }
 
@@ -82,6 +83,13 @@ macro_rules! states {
                    SELECT 'freeze', app_id, open_id, jsonb_build_object('frozen_until', CASE WHEN isfinite(frozen_until)
                        THEN (extract(epoch FROM frozen_until) * 1000000)::bigint END)
                    FROM players WHERE frozen_until IS NOT NULL
+                   UNION ALL
+                   SELECT 'period', app_id, month, jsonb_build_object(
+                       'time_zone', time_zone, 'sha256', encode(sha256, 'hex'),
+                       'statement', left(encode(sha256(convert_to(statement, 'UTF8')), 'hex'), 32),
+                       'closed_by_kind', closed_by_kind, 'closed_by', closed_by,
+                       'closed_at', (extract(epoch FROM closed_at) * 1000000)::bigint)
+                   FROM closed_periods
                ) s WHERE "# + $rest
             $(, $parameter)*
         )
@@ -153,6 +161,7 @@ pub(crate) fn subject_of(
         | Action::ReceiverRemove
         | Action::ReceiverRotateSecret => of(SubjectKind::Receiver, app_id, subject),
         Action::WalletFreeze | Action::WalletThaw => of(SubjectKind::Freeze, app_id, subject),
+        Action::PeriodClose => of(SubjectKind::Period, app_id, subject),
         Action::ChangeRequestAsk | Action::ChangeRequestConfirm | Action::ChangeRequestRefuse => {
             of(SubjectKind::Request, app_id, after?.get("ref")?.as_str()?)
         }

@@ -1,16 +1,20 @@
-//! Closing a day or a month: its statement, with the document and its SHA-256, and its bill (contract 8.6.32).
+//! Closing a day or a month: its statement, with the document and its SHA-256, its bill, and the close that stands
+//! (contract 8.6.32).
 
 use askama::Template;
-use axum::routing::get;
+use axum::extract::Path;
+use axum::response::{IntoResponse as _, Redirect};
+use axum::routing::{get, post};
 use domain::fields::{Expected, FieldError};
 use domain::ids::AppId;
 use domain::operation::{OperationRefusal, RefusalKind};
 use domain::period::{Period, Preset};
 use domain::rights::Need;
-use store::{OperationError, Statement};
+use store::{ClosedPeriod, OperationError, Statement};
 
 use super::super::super::bill::bill_file;
 use super::super::super::workbook::{self, FileFormat, statement_rows};
+use super::super::closed_link::{STATEMENT_PATH, closed_path};
 use super::super::error::ConsoleError;
 use super::super::i18n::{Moment as _, said, sheet_style, zone};
 use super::super::page::{Page, Section, Shown as _, download, render_search, report_file};
@@ -23,11 +27,13 @@ pub(in super::super) const STATEMENT_ROUTES: &[ConsoleRoute] = &[
     ConsoleRoute::page_for(Need::Reports, "/console/reports/statement.txt", || get(document)).of_own_apps(),
     ConsoleRoute::page_for(Need::Reports, "/console/reports/statement.xlsx", || get(statement_workbook))
         .of_own_apps(),
+    ConsoleRoute::change(Need::Reports, "/console/apps/{app_id}/closed-periods", || post(close_for_good)),
     ConsoleRoute::page_for(Need::Reports, "/console/reports/bill.csv", || get(bill::<false>)).of_own_apps(),
     ConsoleRoute::page_for(Need::Reports, "/console/reports/bill.xlsx", || get(bill::<true>)).of_own_apps(),
 ];
 
-const PATH: &str = "/console/reports/statement";
+/// What the page tells after a close.
+const NOTICES: [(&str, &str); 1] = [("closed", "The books of the month are closed.")];
 
 #[derive(Template)]
 #[template(path = "statement.html")]
@@ -38,6 +44,8 @@ struct StatementPage<'a> {
     month: String,
     /// `None` for a form that was not sent.
     closed: Option<Closed>,
+    /// The months of the app whose books are closed.
+    periods: Vec<ClosedPeriod>,
 }
 
 /// A period that is closed.
@@ -53,10 +61,14 @@ struct Closed {
     bill: [String; 2],
     /// The address of the form that compares this period with other books.
     reconcile: String,
+    /// The address that closes the period for good. `None` for a day, and for a statement that does not tie.
+    close: Option<String>,
+    /// The close that stands.
+    stands: Option<ClosedPeriod>,
 }
 
 impl Closed {
-    fn new(statement: Statement, app_id: &AppId, period: Period) -> Self {
+    fn new(statement: Statement, app_id: &AppId, period: Period, periods: &[ClosedPeriod]) -> Self {
         let shown = period.to_string();
         let at = |path: &str| {
             let fields = [("app_id", app_id.as_str()), (period.field(), &shown)];
@@ -68,6 +80,8 @@ impl Closed {
             workbook: at("/console/reports/statement.xlsx"),
             bill: ["/console/reports/bill.csv", "/console/reports/bill.xlsx"].map(at),
             reconcile: at(reconcile::PATH),
+            close: (statement.ties && matches!(period, Period::Month(_))).then(|| close_path(app_id)),
+            stands: periods.iter().find(|closed| closed.month == shown).cloned(),
             statement,
         }
     }
@@ -85,10 +99,14 @@ async fn page(request: ConsoleRequest) -> Answer {
     let page = Page { loads_again: false, ..request.search_page(Section::REPORTS).await? };
     let app = app_of(&page, &mut filters);
     let mut wrong = filters.wrong;
+    let periods = match &app {
+        Some(app) => request.state.store.closed_periods(app).await?,
+        None => Vec::new(),
+    };
     let mut closed = None;
     if let (Some(app), Some(period), []) = (&app, period, wrong.as_slice()) {
         match close(&request, app, period).await? {
-            Ok(statement) => closed = Some(Closed::new(statement, app, period)),
+            Ok(statement) => closed = Some(Closed::new(statement, app, period, &periods)),
             Err(why) => wrong.push(why),
         }
     }
@@ -97,9 +115,10 @@ async fn page(request: ConsoleRequest) -> Answer {
     let month = Some(request.text("month")).filter(|text| !text.is_empty());
     let month = month.map_or_else(|| last_month.to_string(), str::to_owned);
     let title = domain::text!("Close a day or a month");
-    let page = Page { title: said(&title), ..page.marking(&wrong) };
+    let notice = request.notice(NOTICES);
+    let page = Page { title: said(&title), notice, ..page.marking(&wrong) };
     let app_id = app.map(|app| app.to_string()).unwrap_or_default();
-    render_search(&StatementPage { page, app_id, month, closed }, &wrong)
+    render_search(&StatementPage { page, app_id, month, closed, periods }, &wrong)
 }
 
 /// The statement, or what is wrong with the field of its period.
@@ -121,6 +140,19 @@ async fn close(
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// The address of the form that closes a month of an app for good.
+fn close_path(app_id: &AppId) -> String {
+    format!("/console/apps/{app_id}/closed-periods")
+}
+
+async fn close_for_good(Path(app_id): Path<String>, request: ConsoleRequest) -> Answer {
+    let app_id = AppId::parse(&app_id).map_err(|_| ConsoleError::no_such_app(&app_id))?;
+    let month = request.fields.required("month", Period::month)?;
+    request.state.store.close_period(&request.operator()?, &app_id, month, &zone()).await?;
+    let path = closed_path(app_id.as_str(), &month.to_string());
+    Ok(Redirect::to(&format!("{path}&done=closed")).into_response())
 }
 
 /// The app and the period of a file.

@@ -1,0 +1,230 @@
+//! Closed periods (contract 13.3.9): who closed the books of a month, when, and what the statement was. A closed period
+//! whose statement would differ now is found by a job and by the audit.
+
+use domain::audit::{Check, Findings};
+use domain::ids::AppId;
+use domain::operation::books::{closed_in_another_zone, does_not_tie};
+use domain::operator::Operator;
+use domain::period::{Period, TimeZone};
+use serde::Serialize;
+use serde_json::json;
+use sqlx::PgConnection;
+use time::OffsetDateTime;
+
+use super::statement::{Statement, StatementSums};
+use crate::error::{OperationError, Result, StoreError};
+use crate::operator_log::{LogLine, OperatorAction};
+use crate::store::Store;
+
+/// A month whose books were closed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+pub struct ClosedPeriod {
+    /// The app.
+    #[schemars(with = "AppId")]
+    pub app_id: String,
+    /// The month.
+    pub month: String,
+    /// The IANA name of the time zone that gives the month its limits.
+    pub time_zone: String,
+    /// SHA-256 of the statement at the close.
+    pub sha256: String,
+    /// `command_line`, `console` or `api_key`: where it was closed.
+    pub closed_by_kind: String,
+    /// Name of the operator who closed it.
+    pub closed_by: String,
+    /// When it was closed.
+    #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub closed_at: OffsetDateTime,
+    /// When the statement was last compared with one of that moment.
+    #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub compared_at: OffsetDateTime,
+    /// Whether that comparison found another statement.
+    pub differs: bool,
+}
+
+/// Reads closed periods. `$rest` is the condition and the order.
+macro_rules! closed_periods {
+    ($rest:literal $(, $parameter:expr)*) => {
+        sqlx::query_as!(
+            ClosedPeriod,
+            r#"SELECT app_id, month, time_zone, encode(sha256, 'hex') AS "sha256!", closed_by_kind, closed_by, closed_at,
+                   compared_at, differs
+               FROM closed_periods WHERE "# + $rest
+            $(, $parameter)*
+        )
+    };
+}
+
+impl Store {
+    /// Closes the books of a month: keeps its statement, who closed it and when. A month that is closed is answered as
+    /// the first close recorded it.
+    ///
+    /// # Errors
+    /// The month has not ended, was closed in another time zone, or its statement does not tie. `Overloaded` as for
+    /// [`Store::period_statement`].
+    pub async fn close_period(
+        &self,
+        operator: &Operator,
+        app_id: &AppId,
+        month: Period,
+        zone: &TimeZone,
+    ) -> Result<ClosedPeriod, OperationError> {
+        if let Some(first) = self.closed_period(app_id, month).await? {
+            return first.in_zone(zone);
+        }
+        let statement = self.period_statement(app_id, month, zone).await?;
+        if !statement.ties {
+            return Err(does_not_tie(month.field(), month).into());
+        }
+        let context = (operator.clone(), app_id.clone(), statement);
+        let closed = self.transaction(context, |connection, (operator, app_id, statement)| {
+            Box::pin(write_close(connection, operator, app_id, statement))
+        });
+        closed.await?.in_zone(zone)
+    }
+
+    /// The close of a month. `None` for one that is not closed.
+    pub async fn closed_period(&self, app_id: &AppId, month: Period) -> Result<Option<ClosedPeriod>> {
+        let closed = closed_periods!("app_id = $1 AND month = $2", app_id.as_str(), month.to_string());
+        Ok(closed.fetch_optional(&self.pool).await?)
+    }
+
+    /// The closed months of an app, the newest first.
+    ///
+    /// # Errors
+    /// There is no such app, or the database is away.
+    pub async fn closed_periods(&self, app_id: &AppId) -> Result<Vec<ClosedPeriod>, OperationError> {
+        let closed = closed_periods!("app_id = $1 ORDER BY month DESC", app_id.as_str());
+        let closed = closed.fetch_all(&self.pool).await?;
+        if closed.is_empty() && self.find_app(app_id).await?.is_none() {
+            return Err(domain::operation::unknown_app(app_id).into());
+        }
+        Ok(closed)
+    }
+
+    /// At most `limit` closed periods of all apps whose last comparison found another statement.
+    pub async fn differing_periods(&self, limit: u32) -> Result<Vec<ClosedPeriod>> {
+        let found = closed_periods!("differs ORDER BY month DESC, app_id LIMIT $1", i64::from(limit));
+        Ok(found.fetch_all(&self.pool).await?)
+    }
+
+    /// Compares the closed period that was not compared for the longest time, and for a day, with its statement now. Whether
+    /// there was one. Of many servers one takes it.
+    ///
+    /// # Errors
+    /// `Overloaded` while other statements are made; the period is compared a day later.
+    pub async fn compare_a_closed_period(&self) -> Result<bool> {
+        let taken = sqlx::query!(
+            "UPDATE closed_periods SET compared_at = now() WHERE (app_id, month) = (
+                 SELECT app_id, month FROM closed_periods WHERE compared_at < now() - interval '1 day'
+                 ORDER BY compared_at LIMIT 1 FOR UPDATE SKIP LOCKED)
+             RETURNING app_id, month, time_zone, statement"
+        );
+        let Some(taken) = taken.fetch_optional(&self.pool).await? else { return Ok(false) };
+        let (app_id, month, zone) = parsed(&taken.app_id, &taken.month, &taken.time_zone)?;
+        let now = match self.period_statement(&app_id, month, &zone).await {
+            Ok(statement) => statement.document,
+            Err(OperationError::Store(error)) => return Err(error),
+            // What was a statement is none any more.
+            Err(OperationError::Refused(_)) => String::new(),
+        };
+        sqlx::query!(
+            "UPDATE closed_periods SET differs = $3 WHERE app_id = $1 AND month = $2",
+            taken.app_id,
+            taken.month,
+            now != taken.statement
+        )
+        .execute(&self.pool)
+        .await?;
+        Ok(true)
+    }
+}
+
+impl ClosedPeriod {
+    /// Itself, if it was closed in this time zone.
+    fn in_zone(self, zone: &TimeZone) -> Result<Self, OperationError> {
+        if self.time_zone == zone.as_str() {
+            return Ok(self);
+        }
+        Err(closed_in_another_zone(self.month, self.time_zone).into())
+    }
+}
+
+async fn write_close(
+    connection: &mut PgConnection,
+    operator: &Operator,
+    app_id: &AppId,
+    statement: &Statement,
+) -> Result<ClosedPeriod, OperationError> {
+    let made = sqlx::query!(
+        "INSERT INTO closed_periods (app_id, month, time_zone, sha256, statement, closed_by_kind, closed_by)
+         VALUES ($1, $2, $3, decode($4, 'hex'), $5, $6, $7) ON CONFLICT DO NOTHING",
+        app_id.as_str(),
+        statement.period,
+        statement.time_zone,
+        statement.sha256,
+        statement.document,
+        operator.kind().as_str(),
+        operator.name()
+    );
+    let made = made.execute(&mut *connection).await.map_err(StoreError::from)?.rows_affected();
+    let closed = closed_periods!("app_id = $1 AND month = $2", app_id.as_str(), statement.period);
+    let closed = closed.fetch_one(&mut *connection).await.map_err(StoreError::from)?;
+    // Otherwise somebody else was first, and that close stands.
+    if made == 1 {
+        let after = json!({ "time_zone": closed.time_zone, "sha256": closed.sha256 });
+        let line = LogLine::new(operator, OperatorAction::PeriodClose, &closed.month).of_app(app_id);
+        line.after(after).answer(&closed).record(connection).await?;
+    }
+    Ok(closed)
+}
+
+/// Names each closed period whose statement would differ now.
+pub(crate) async fn compare_closed(connection: &mut PgConnection, findings: &mut Findings) -> Result<()> {
+    let closed = sqlx::query!(
+        "SELECT c.app_id, a.app_no, c.month, c.time_zone, c.statement FROM closed_periods c JOIN apps a USING (app_id)
+         ORDER BY c.app_id, c.month"
+    );
+    for closed in closed.fetch_all(&mut *connection).await? {
+        let (app_id, month, zone) = parsed(&closed.app_id, &closed.month, &closed.time_zone)?;
+        let span = month.span(&zone);
+        let sums = StatementSums::read(connection, &app_id, closed.app_no, span).await?;
+        let now = sums.statement(&app_id, month, &zone, span).map(|statement| statement.document);
+        let now = now.unwrap_or_default();
+        if now != closed.statement {
+            findings.add(Check::ClosedPeriod, &closed.app_id, &closed.month, || {
+                first_difference(&closed.statement, &now)
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The first line that differs, in one line.
+fn first_difference(was: &str, now: &str) -> String {
+    let words = |line: Option<&str>| {
+        line.map_or_else(|| "none".to_owned(), |line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+    };
+    let (mut was, mut now) = (was.lines(), now.lines());
+    loop {
+        let (was, now) = (was.next(), now.next());
+        if was != now || was.is_none() {
+            return format!(
+                "the statement that was closed has {:?}; now it has {:?}",
+                words(was),
+                words(now)
+            );
+        }
+    }
+}
+
+fn parsed(app_id: &str, month: &str, zone: &str) -> Result<(AppId, Period, TimeZone)> {
+    let damaged = |_| StoreError::damaged("closed_periods");
+    Ok((
+        AppId::parse(app_id).map_err(damaged)?,
+        Period::month(month).map_err(damaged)?,
+        TimeZone::parse(zone).map_err(damaged)?,
+    ))
+}

@@ -1,0 +1,139 @@
+//! Closed periods (contract 13.3.9 to 13.3.11).
+
+use domain::console_user::Role;
+use serde_json::{Value, json};
+
+use super::{date, three_months, till};
+use crate::admin::Caller;
+
+const MARCH: [&str; 7] = ["report", "close", "a1", "--month", "2026-03", "--time-zone", "Europe/Berlin"];
+
+/// The members that a clock gives are left out.
+fn without_times(mut closed: Value) -> Value {
+    for name in ["closed_at", "compared_at"] {
+        assert!(closed.as_object_mut().unwrap().remove(name).unwrap().is_string());
+    }
+    closed
+}
+
+/// Rules 13.3.9 and 13.3.10: the first close stands on every face, and its line is in the log.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_close_stands() {
+    let (till, _, program) = three_months("closed").await;
+    let statement = program.json(&[&["report", "statement"], &MARCH[2..]].concat());
+    let first = program.json(&MARCH);
+    let expected = json!({
+        "app_id": "a1", "month": "2026-03", "time_zone": "Europe/Berlin", "sha256": statement["sha256"],
+        "closed_by_kind": "command_line", "closed_by": first["closed_by"], "differs": false,
+    });
+    assert_eq!(without_times(first.clone()), expected);
+    let caller = Caller::new(&till, "books", Role::Finance).await;
+    let zone = json!({"time_zone": "Europe/Berlin"});
+    let second = caller.send("PUT", "/apps/a1/closed-periods/2026-03", None, &zone).await;
+    assert_eq!((second.status, second.json()), (200, first.clone()));
+    let third = caller.send("PUT", "/apps/a1/closed-periods/2026-03", None, &json!({})).await;
+    let detail = "2026-03 was closed in the time zone Europe/Berlin";
+    assert_eq!((third.status, &third.json()["detail"]), (409, &json!(detail)));
+    assert_eq!(program.complaint(&MARCH[..5]), format!("minitill: {detail}\n"));
+    assert_eq!(caller.get("/apps/a1/closed-periods").await.json(), json!({"items": [first], "next": null}));
+    assert_eq!(program.json(&["report", "closed", "a1"]), json!({"closed_periods": [first]}));
+    let lines: Vec<(String, Value)> = sqlx::query_as(
+        "SELECT subject, after FROM operator_log WHERE action = 'period.close' AND app_id = 'a1'",
+    )
+    .fetch_all(&till.sql)
+    .await
+    .unwrap();
+    let after = json!({"time_zone": "Europe/Berlin", "sha256": first["sha256"]});
+    assert_eq!(lines, [("2026-03".to_owned(), after)]);
+}
+
+/// Rule 13.3.10: what does not tie, and what has not ended, is not closed.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_tie_is_not_closed() {
+    let (till, _, program) = three_months("closed-ties").await;
+    till.execute("UPDATE wallets SET free_balance = free_balance + 1 WHERE open_id = 'o2'").await;
+    let words = "the statement of 2026-03 does not tie to the ledger";
+    assert_eq!(program.complaint(&MARCH), format!("minitill: --month: {words}\n"));
+    let caller = Caller::new(&till, "closer", Role::Finance).await;
+    for (month, detail) in
+        [("2026-03", words), ("2999-12", "2999-12 has not ended in UTC: it ends at 3000-01-01T00:00:00Z")]
+    {
+        let path = format!("/apps/a1/closed-periods/{month}");
+        let answer = caller.send("PUT", &path, None, &json!({})).await;
+        assert_eq!(
+            (answer.status, &answer.json()["errors"]),
+            (422, &json!([{"field": "month", "detail": detail}]))
+        );
+    }
+    assert_eq!(program.json(&["report", "closed", "a1"]), json!({"closed_periods": []}));
+    assert_eq!(caller.get("/apps/a9/closed-periods").await.status, 404);
+}
+
+/// Rule 13.3.11: a closed month that would differ is told by the list, the first page and the audit, until it is as it was.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closed_month_that_differs_is_told() {
+    let (till, _, program) = three_months("closed-differs").await;
+    program.json(&MARCH);
+    let admin = till.browser(Role::Admin).await;
+    // A day later: nothing is compared before.
+    assert!(!till.store.compare_a_closed_period().await.unwrap());
+    let compared = async || {
+        till.execute("UPDATE closed_periods SET compared_at = compared_at - interval '25 hours'").await;
+        assert!(till.store.compare_a_closed_period().await.unwrap());
+        assert!(!till.store.compare_a_closed_period().await.unwrap());
+        let told = admin.get("/console").await.body.contains("Closed months that differ now");
+        let listed = program.json(&["report", "closed", "a1"]);
+        assert_eq!(listed["closed_periods"][0]["differs"], told);
+        told
+    };
+    let audited = || -> Vec<Value> {
+        let output = program.run(&["audit", "--json"]);
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let findings = report["findings"].as_array().unwrap().iter();
+        findings
+            .filter(|finding| finding["check"].as_str().unwrap().starts_with("closed period"))
+            .cloned()
+            .collect()
+    };
+    assert!(!compared().await);
+    assert_eq!(audited(), Vec::<Value>::new());
+    date(&till, "!r1", "2026-02-28T22:59:59Z").await;
+    assert!(compared().await);
+    let detail = "the statement that was closed has \"opening balance 1000 2000\"; now it has \"opening balance 1001 12000\"";
+    let finding = json!({
+        "check": "closed period against the ledger", "app_id": "a1", "subject": "2026-03", "detail": detail,
+    });
+    assert_eq!(audited(), [finding]);
+    date(&till, "!r1", "2026-02-28T23:00:00Z").await;
+    assert!(!compared().await);
+    // Who rewrites the close is found by the operator's log.
+    till.execute("UPDATE closed_periods SET sha256 = sha256(sha256)").await;
+    let found: Vec<Value> = audited();
+    assert_eq!((found.len(), &found[0]["check"]), (1, &json!("closed period against the operator log")));
+}
+
+/// Rule 8.6.32: finance closes a month by a button, once, and sees who did.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_console_closes_a_month() {
+    let (till, _, program) = till().await;
+    program.json(&["wallet", "credit", "a1", "o1", "--create", "--free", "7", "--ref", "r1"]);
+    date(&till, "!r1", "2026-03-05").await;
+    let finance = till.browser(Role::Finance).await;
+    let page = finance.get("/console/reports/statement?app_id=a1&month=2026-03").await;
+    assert!(page.body.contains("action=\"/console/apps/a1/closed-periods\""), "{}", page.body);
+    let done = finance.post("/console/apps/a1/closed-periods", &[("month", "2026-03")]).await;
+    assert_eq!(
+        (done.status, done.header("location")),
+        (303, Some("/console/reports/statement?app_id=a1&month=2026-03&done=closed"))
+    );
+    let page = finance.get("/console/reports/statement?app_id=a1&month=2026-03&done=closed").await;
+    assert!(page.body.contains("The books of the month are closed."), "{}", page.body);
+    assert!(!page.body.contains("action=\"/console/apps/a1/closed-periods\""));
+    let listed = &program.json(&["report", "closed", "a1"])["closed_periods"][0];
+    assert_eq!((&listed["closed_by_kind"], &listed["time_zone"]), (&json!("console"), &json!("UTC")));
+    let sha256 = listed["sha256"].as_str().unwrap();
+    assert!(page.body.contains(&format!("title=\"{sha256}\"")));
+    // A day has no such button.
+    let page = finance.get("/console/reports/statement?app_id=a1&day=2026-03-05").await;
+    assert!(!page.body.contains("action=\"/console/apps/a1/closed-periods\""));
+}
