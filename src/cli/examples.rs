@@ -3,7 +3,7 @@
 use clap::Command;
 
 /// The words of a command, and its examples. After two blanks and `#` stands a comment.
-const EXAMPLES: [(&str, &[&str]); 91] = [
+const EXAMPLES: [(&str, &[&str]); 93] = [
     ("serve", &["minitill serve", "minitill serve --config /etc/minitill.toml"]),
     ("status", &["minitill status", "minitill status --json"]),
     ("health", &["minitill health", "minitill health --ready"]),
@@ -104,11 +104,14 @@ const EXAMPLES: [(&str, &[&str]); 91] = [
         ],
     ),
     ("report check", &["minitill report check mygame"]),
+    ("sandbox serve", &["minitill sandbox serve", "minitill sandbox serve --seed seed.toml --port 0 --json"]),
+    ("sandbox seed", &["minitill sandbox seed > seed.toml"]),
     (
         "sandbox fault",
         &[
             "minitill sandbox fault mytest exchange lost --times 3",
             "minitill sandbox fault mytest wallet.credited late --delay-ms 5000",
+            "minitill sandbox fault mytest exchange refuse --code 10000601",
         ],
     ),
     ("sandbox faults", &["minitill sandbox faults mytest"]),

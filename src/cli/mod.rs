@@ -59,6 +59,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use self::database::SchemaSetup;
+use self::sandbox::SandboxCommand;
 use self::visible::visible;
 use crate::config::{Config, LogFormat};
 
@@ -93,6 +94,9 @@ enum Command {
     Health(health::HealthArguments),
     #[command(flatten)]
     OnStore(StoreCommand),
+    /// Run the platform on a laptop, and try how a game takes faults
+    #[command(subcommand)]
+    Sandbox(sandbox::SandboxCommand),
     /// Upgrade the private PostgreSQL
     #[command(subcommand)]
     Postgres(postgres::PostgresCommand),
@@ -145,9 +149,6 @@ enum StoreCommand {
     /// Tell servers of an app what happens
     #[command(subcommand)]
     Receiver(receiver::ReceiverArguments),
-    /// Try how a game takes faults, with a sandbox app
-    #[command(subcommand)]
-    Sandbox(sandbox::SandboxCommand),
     /// Check every wallet against its ledger; exit code 1 if anything differs
     Audit(audit::AuditArguments),
     /// Make reports of an app: the statement of a period, and the bill
@@ -246,6 +247,19 @@ async fn dispatch(context: &Context, command: Command) -> Result<ExitCode> {
             start_log(&context.config.log.filter, context.config.log.format)?;
             serve::run(context).await
         }
+        Command::Sandbox(SandboxCommand::Serve(arguments)) => {
+            start_log("warn", context.config.log.format)?;
+            sandbox::serve::run(context, &arguments).await
+        }
+        Command::Sandbox(SandboxCommand::Seed) => sandbox::print_seed(context),
+        Command::Sandbox(SandboxCommand::OnStore(command)) => {
+            start_log("warn", LogFormat::Text)?;
+            let opened =
+                database::open_for_command(context, SchemaSetup::IsThere, database::CONNECT_PATIENCE).await?;
+            let outcome = sandbox::run(context, &opened.store, command).await;
+            opened.close(private_postgres::STOP_WITHIN).await;
+            return outcome;
+        }
         Command::Status => {
             start_log("warn", LogFormat::Text)?;
             return status::run(context).await;
@@ -289,7 +303,6 @@ async fn on_store(context: &Context, opened: &database::Opened, command: StoreCo
         StoreCommand::Order(command) => order::run(context, store, command).await,
         StoreCommand::Image(command) => return image::run(context, store, command).await,
         StoreCommand::Receiver(command) => receiver::run(context, store, command).await,
-        StoreCommand::Sandbox(command) => return sandbox::run(context, store, command).await,
         StoreCommand::Audit(arguments) => return audit::run(context, store, arguments).await,
         StoreCommand::Report(command) => return report::run(context, store, command).await,
         StoreCommand::Reconcile(arguments) => return reconcile::run(context, store, arguments).await,

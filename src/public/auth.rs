@@ -9,6 +9,7 @@ use domain::app::{App, Scope};
 use domain::caller::{
     Caller, NotSigned, Signed, TokenRefused, is_signed_by, proves_secret, verify_for_nobody,
 };
+use domain::endpoint::Endpoint;
 use domain::fields::{FieldError, Fields, shown};
 use domain::ids::AppId;
 use domain::signature::Mistake;
@@ -18,6 +19,7 @@ use domain::text::Language;
 use domain::wallet::{WalletCall, WalletForm};
 use store::secrets::token_hash;
 
+use super::fault;
 use crate::diagnosis::{FORM_BYTES_MAX, KeysTried, NoDiagnosis};
 use crate::http::rate_limit::Limited;
 use crate::http::refusal::{Advice, Code, Refusal, SignatureAdvice};
@@ -66,8 +68,9 @@ fn absent(code: Code, error: &FieldError) -> Refusal {
 }
 
 /// What is known of the app of the request under way.
-#[derive(Default)]
 struct KnownApp {
+    /// What it calls.
+    endpoint: Option<Endpoint>,
     /// The app, once its token or secret was right.
     proven: OnceCell<Arc<App>>,
     /// The language of its refusals, once it is named with a token or proven.
@@ -79,12 +82,16 @@ tokio::task_local! {
 }
 
 /// Answers a request, and gives its app if its token or secret was right.
-pub async fn with_proven_app<F: Future>(answering: F) -> (F::Output, Option<Arc<App>>) {
+pub async fn with_proven_app<F: Future>(
+    endpoint: Option<Endpoint>,
+    answering: F,
+) -> (F::Output, Option<Arc<App>>) {
     let both = async {
         let answer = answering.await;
         (answer, KNOWN.with(|known| known.proven.get().cloned()))
     };
-    KNOWN.scope(KnownApp::default(), both).await
+    let known = KnownApp { endpoint, proven: OnceCell::new(), language: Cell::default() };
+    KNOWN.scope(known, both).await
 }
 
 /// Notes the app for log and metrics.
@@ -131,6 +138,7 @@ pub async fn authenticate(
     })?;
     note_proven(&app);
     admit(state, caller.app(), limited)?;
+    refuse_if_asked(state, &app).await?;
     Ok(caller)
 }
 
@@ -141,6 +149,18 @@ fn admit(state: &AppState, app: &App, limited: Limited) -> Result<(), Refusal> {
     }
     let admitted = state.rate_limits.admit(app, limited, state.clock.monotonic());
     admitted.map_err(|exceeded| Refusal::rate_limited(exceeded.text(), exceeded.wait))
+}
+
+/// The refusal that a sandbox app has asked for (contract 15.2.8). Any other app costs it nothing.
+async fn refuse_if_asked(state: &AppState, app: &App) -> Result<(), Refusal> {
+    if !app.settings.sandbox {
+        return Ok(());
+    }
+    let endpoint = KNOWN.try_with(|known| known.endpoint).ok().flatten();
+    match endpoint {
+        Some(endpoint) => Box::pin(fault::refuse(state, app, endpoint)).await,
+        None => Ok(()),
+    }
 }
 
 /// Checks that the caller holds a permission scope (contract 4.1.2, 10.3.2 and 10.4.2).
@@ -289,5 +309,6 @@ pub async fn authenticate_secret(
     let app = app.filter(|_| is_proven).ok_or_else(wrong)?;
     note_proven(&app);
     admit(state, &app, limited)?;
+    refuse_if_asked(state, &app).await?;
     Ok(app)
 }

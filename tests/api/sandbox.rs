@@ -76,7 +76,7 @@ async fn a_wrong_fault_is_refused() {
         (json!({"target": "exchange"}), "fault is missing"),
         (
             json!({"target": "exchange", "fault": "twice"}),
-            "fault: expected lost, unavailable or late for exchange, got \"twice\"",
+            "fault: expected lost, unavailable, late or refuse for exchange, got \"twice\"",
         ),
         (
             json!({"target": "wallet.credited", "fault": "lost"}),
@@ -361,4 +361,62 @@ async fn faults_are_commands_too() {
         program.complaint(&["sandbox", "fault", "a1", "exchange", "late"]),
         "minitill: delay_ms: expected an integer from 1 to 60000\n"
     );
+}
+
+/// Rule 15.2.8: the code is answered before anything is carried out, as often as it was asked for, by every endpoint that
+/// has it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_is_refused_with_the_code_that_was_asked_for() {
+    let till = TestTill::start().await;
+    let app = sandbox_app(&till).await;
+    let answer = call(
+        &till,
+        &app,
+        "faults",
+        &json!({"target": "exchange", "fault": "refuse", "code": 10_000_601, "times": 2}),
+    )
+    .await;
+    answer.assert_body(
+        r#"{"result":1,"error_msg":"success","faults":[{"target":"exchange","fault":"refuse","delay_ms":0,"code":10000601,"times":2,"happened":0,"first_at":null,"last_at":null}]}"#,
+    );
+    let exchange = Game::new(&app, "o1", "b1", 60);
+    for _ in 0..2 {
+        exchange.send(&till).await.assert_refused(10_000_601, "a fault that this sandbox app asked for");
+    }
+    assert_eq!(till.purses(&app, "o1").await, (40, 100, 1));
+    assert_eq!(exchange.send(&till).await.code(), 1);
+    // A wrong token has no fault.
+    ask(&till, &app, &json!({"target": "login", "fault": "refuse", "code": 10_000_305})).await;
+    let login = |secret: &str| {
+        Request::get(&format!(
+            "/game/minigame/jscode2session?app_id=a1&app_secret={secret}&js_code=sandbox-alice"
+        ))
+    };
+    assert_eq!(till.send(login("wrong")).await.code(), 100_200_101);
+    let limited = till.send(login(&app.secret)).await;
+    assert_eq!((limited.status, limited.code(), limited.header("retry-after")), (200, 10_000_305, Some("1")));
+    assert_eq!(till.send(login(&app.secret)).await.code(), 1);
+    ask(&till, &app, &json!({"target": "order_report", "fault": "refuse", "code": 10_000_500})).await;
+    let path = format!("/openapi/mp/developer/order/v1/report?app_id=a1&access_token={}", app.token);
+    let unavailable = till.send(Request::post(&path).body("{}")).await;
+    assert_eq!(
+        (unavailable.status, unavailable.code(), unavailable.header("retry-after")),
+        (503, 10_000_500, Some("1"))
+    );
+    for (fault, message) in [
+        (
+            json!({"target": "login", "fault": "refuse", "code": 10_000_601}),
+            "code: expected a code that login answers, such as 10000500, got \"10000601\"",
+        ),
+        (
+            json!({"target": "exchange", "fault": "refuse"}),
+            "code: expected a code that exchange answers, such as 10000500, got \"\"",
+        ),
+        (
+            json!({"target": "exchange", "fault": "lost", "code": 10_000_601}),
+            "code: expected no code, but for refuse, got \"10000601\"",
+        ),
+    ] {
+        call(&till, &app, "faults", &fault).await.assert_refused(10_000_200, message);
+    }
 }

@@ -300,7 +300,7 @@ impl SandboxCheck<'_> {
             };
             until += delay.unwrap_or_default();
             let delay = delay.and_then(|delay| i64::try_from(delay.as_millis()).ok());
-            let fault = Fault::new(target, kind, times, delay)
+            let fault = Fault::new(target, kind, times, delay, None)
                 .map_err(|(field, expected)| anyhow!("{field}: {expected}"))?;
             self.store.ask_for_fault(&self.app, fault, None).await?;
         }

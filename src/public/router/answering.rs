@@ -16,6 +16,7 @@ use domain::sandbox::SandboxApp;
 use futures_util::FutureExt as _;
 use http_server::Peer;
 use telemetry::traces::{Answered, Trace, TraceParent};
+use tokio::sync::OwnedRwLockReadGuard;
 use tokio::time::Instant;
 use tower::{Layer, Service};
 use tracing::{Instrument as _, Span};
@@ -26,8 +27,8 @@ use crate::http::client_address::client_address;
 use crate::http::refusal::{Code, Envelope, Refusal, panic_text};
 use crate::http::refusal_log::Unsuccessful;
 use crate::http::request_id::{REQUEST_ID, RequestId, request_id};
+use crate::public::fault::{self, Spoilt};
 use crate::public::routes::{Authentication, Route};
-use crate::public::sandbox::{self, Spoilt};
 use crate::public::{auth, image};
 use crate::state::AppState;
 
@@ -83,13 +84,15 @@ where
         let answering = self.answering.clone();
         Box::pin(async move {
             let handled = async {
+                let _under_way = answering.begin_call().await;
                 if let Err(refusal) = readable {
                     return answering.enveloped(refusal.into_response());
                 }
                 let response = handling.await.unwrap_or_else(|panic| Ok(caught(&*panic)));
                 answering.enveloped(response.unwrap_or_else(|never| match never {}))
             };
-            let handled = auth::with_proven_app(handled).instrument(begun.span.clone());
+            let endpoint = answering.route.map(|route| route.endpoint);
+            let handled = auth::with_proven_app(endpoint, handled).instrument(begun.span.clone());
             let (response, app) = match &begun.trace {
                 Some(trace) => trace.scope(handled).await,
                 None => handled.await,
@@ -144,6 +147,13 @@ impl Answering {
         );
         let (method, peer) = (request.method().clone(), request.extensions().get::<Peer>().cloned());
         BegunRequest { request_id, method, unknown_path, started, trace, span, peer }
+    }
+
+    /// On a sandbox server a call is under way until the result is dropped, unless it stops the others itself.
+    async fn begin_call(&self) -> Option<OwnedRwLockReadGuard<()>> {
+        let sandbox = self.state.sandbox_server.as_ref()?;
+        let stops_others = self.route.is_some_and(|route| route.is_of_sandbox_server);
+        if stops_others { None } else { Some(sandbox.begin_call().await) }
     }
 
     /// Puts a refusal into the envelope of its endpoint; what is no refusal passes.
@@ -225,9 +235,9 @@ async fn spoilt(
     (response, peer): (Response, Option<&Peer>),
 ) -> Response {
     let Some(app) = SandboxApp::of(app).filter(|_| route.endpoint.has_faults()) else { return response };
-    match sandbox::spoil(state, &app, route.endpoint, peer).await {
+    match fault::spoil(state, &app, route.endpoint, peer).await {
         Spoilt::Whole => response,
-        Spoilt::Lost => sandbox::lost(),
+        Spoilt::Lost => fault::lost(),
         Spoilt::Refused(refusal) => rendered(refusal, route.envelope),
     }
 }
