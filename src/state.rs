@@ -23,6 +23,7 @@ use crate::http::operator_places::Places;
 use crate::http::outgoing::{USER_AGENT, start_tracer};
 use crate::http::rate_limit::RateLimits;
 use crate::http::refusal_log::RefusalLog;
+use crate::http::request_log::RequestLog;
 use crate::http::wrong_signatures::WrongSignatures;
 use crate::images::disk_space::DiskSpace;
 use crate::images::judge::JudgeClient;
@@ -111,6 +112,8 @@ pub struct Shared {
     pub feed: FeedWatch,
     /// The log of refused and failed requests.
     pub refusal_log: RefusalLog,
+    /// The last calls of sandbox apps.
+    pub request_log: RequestLog,
     /// Connections of the public listener.
     pub connections: OpenConnections,
     /// What is counted and measured.
@@ -184,6 +187,7 @@ impl AppState {
             operator_places: Places::new(store.operator_connections(), &config.database),
             feed: FeedWatch::default(),
             refusal_log: RefusalLog::default(),
+            request_log: RequestLog::default(),
             image_judge: JudgeClient::new(&config.image_judge, services.clone()),
             connections: OpenConnections::default(),
             tracer: start_tracer(&config.tracing, services, metrics.traces().clone()),
@@ -230,6 +234,7 @@ impl AppState {
         self.rate_limits.forget();
         self.wrong_signatures.forget();
         self.feed.forget();
+        self.request_log.forget();
         Ok(())
     }
 

@@ -230,6 +230,10 @@ async fn close(store: &Store) {
 
 async fn open_cluster(options: ClusterOptions) -> Result<PrivateCluster> {
     let role = options.role;
+    // A first start takes seconds, and says why. A sandbox server does so each time.
+    if options.is_durable && is_first_start(&options) {
+        tell(role, "this is the first start here: it makes a private PostgreSQL, which takes some seconds");
+    }
     let opening = tokio::task::spawn_blocking(move || PrivateCluster::open(&options));
     let opened = opening.await.map_err(|fault| anyhow!("starting the private PostgreSQL: {fault}"))?;
     let cluster = opened.map_err(|error| explain(&error))?;
@@ -240,6 +244,18 @@ async fn open_cluster(options: ClusterOptions) -> Result<PrivateCluster> {
         }
     }
     Ok(cluster)
+}
+
+fn is_first_start(options: &ClusterOptions) -> bool {
+    let folder = private_postgres::data_folder(&options.data_dir, options.fallback_dir.as_deref());
+    folder.is_ok_and(|folder| !folder.path.join("pgdata").exists())
+}
+
+fn tell(role: ProcessRole, remark: &str) {
+    match role {
+        ProcessRole::Server => tracing::info!("{remark}"),
+        ProcessRole::Command => super::output::complain(remark),
+    }
 }
 
 /// The private PostgreSQL of a data folder.

@@ -3,7 +3,7 @@
 use clap::Command;
 
 /// The words of a command, and its examples. After two blanks and `#` stands a comment.
-const EXAMPLES: [(&str, &[&str]); 93] = [
+const EXAMPLES: [(&str, &[&str]); 94] = [
     ("serve", &["minitill serve", "minitill serve --config /etc/minitill.toml"]),
     ("status", &["minitill status", "minitill status --json"]),
     ("health", &["minitill health", "minitill health --ready"]),
@@ -79,6 +79,13 @@ const EXAMPLES: [(&str, &[&str]); 93] = [
         &[
             "minitill receiver add mygame https://game.example.com/notify",
             "minitill receiver add mygame https://game.example.com/notify --event exchange.succeeded --event cancel.succeeded",
+        ],
+    ),
+    (
+        "receiver listen",
+        &[
+            "minitill receiver listen mytest --forward-to http://127.0.0.1:9000/till",
+            "minitill receiver listen mytest --forward-to http://localhost:9000/ --event wallet.credited",
         ],
     ),
     ("receiver list", &["minitill receiver list mygame"]),

@@ -27,6 +27,7 @@ mod output;
 mod player;
 mod postgres;
 mod receiver;
+mod receiver_listen;
 mod reconcile;
 mod refusal;
 mod refusal_list;

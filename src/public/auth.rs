@@ -2,7 +2,7 @@
 //! token, and turns each failed check into its refusal. The proofs themselves are types of
 //! [`domain::caller`].
 
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
 
 use domain::app::{App, Scope};
@@ -23,6 +23,7 @@ use super::fault;
 use crate::diagnosis::{FORM_BYTES_MAX, KeysTried, NoDiagnosis};
 use crate::http::rate_limit::Limited;
 use crate::http::refusal::{Advice, Code, Refusal, SignatureAdvice};
+use crate::http::request_log::masked_fields;
 use crate::openapi::refusals;
 use crate::state::AppState;
 
@@ -68,9 +69,16 @@ fn absent(code: Code, error: &FieldError) -> Refusal {
 }
 
 /// What is known of the app of the request under way.
+#[derive(Default)]
 struct KnownApp {
     /// What it calls.
     endpoint: Option<Endpoint>,
+    /// The app that was named, if it is a sandbox app.
+    sandbox: OnceCell<Arc<App>>,
+    /// What was read, for the log of a sandbox app.
+    fields: RefCell<Vec<(String, String)>>,
+    /// Whether a fault has refused the call.
+    is_refused_by_fault: Cell<bool>,
     /// The app, once its token or secret was right.
     proven: OnceCell<Arc<App>>,
     /// The language of its refusals, once it is named with a token or proven.
@@ -81,17 +89,59 @@ tokio::task_local! {
     static KNOWN: KnownApp;
 }
 
-/// Answers a request, and gives its app if its token or secret was right.
-pub async fn with_proven_app<F: Future>(
-    endpoint: Option<Endpoint>,
-    answering: F,
-) -> (F::Output, Option<Arc<App>>) {
+/// The app of a request that was answered.
+#[derive(Default)]
+pub struct Called {
+    /// The app, if its token or secret was right.
+    pub app: Option<Arc<App>>,
+    /// What is logged of the call of a sandbox app.
+    pub logged: Option<SandboxCall>,
+}
+
+/// A call that named a sandbox app, with a right token or not.
+pub struct SandboxCall {
+    /// The app.
+    pub app_id: AppId,
+    /// The fields, without secrets.
+    pub fields: Vec<(String, String)>,
+    /// Whether a fault has refused it.
+    pub is_refused_by_fault: bool,
+}
+
+/// Answers a request, and gives its app.
+pub async fn with_called_app<F: Future>(endpoint: Option<Endpoint>, answering: F) -> (F::Output, Called) {
     let both = async {
         let answer = answering.await;
-        (answer, KNOWN.with(|known| known.proven.get().cloned()))
+        (answer, KNOWN.with(KnownApp::called))
     };
-    let known = KnownApp { endpoint, proven: OnceCell::new(), language: Cell::default() };
-    KNOWN.scope(known, both).await
+    KNOWN.scope(KnownApp { endpoint, ..KnownApp::default() }, both).await
+}
+
+impl KnownApp {
+    fn called(&self) -> Called {
+        let logged = self.sandbox.get().map(|app| SandboxCall {
+            app_id: app.id.clone(),
+            fields: self.fields.take(),
+            is_refused_by_fault: self.is_refused_by_fault.get(),
+        });
+        Called { app: self.proven.get().cloned(), logged }
+    }
+}
+
+/// Notes what was read, if the request has named a sandbox app.
+pub(super) fn note_fields(fields: &Fields) {
+    let _ = KNOWN.try_with(|known| {
+        if known.sandbox.get().is_some() {
+            known.fields.borrow_mut().extend(masked_fields(fields));
+        }
+    });
+}
+
+/// Notes that a sandbox app was named.
+fn note_sandbox(app: &Arc<App>) {
+    if app.settings.sandbox {
+        let _ = KNOWN.try_with(|known| known.sandbox.set(Arc::clone(app)));
+    }
 }
 
 /// Notes the app for log and metrics.
@@ -132,6 +182,10 @@ pub async fn authenticate(
         tokio::try_join!(state.store.find_app(&app_id), state.store.token_state(&app_id, hash))?;
     let app = app.ok_or_else(|| unknown_app(app_id.as_str()))?;
     note_language(&app);
+    if app.settings.sandbox {
+        note_sandbox(&app);
+        note_fields(credentials);
+    }
     let caller = Caller::new(Arc::clone(&app), token_state).map_err(|refused| match refused {
         TokenRefused::Unknown => with_strays(access_token_unknown(), token),
         TokenRefused::Expired => access_token_expired(),
@@ -158,7 +212,11 @@ async fn refuse_if_asked(state: &AppState, app: &App) -> Result<(), Refusal> {
     }
     let endpoint = KNOWN.try_with(|known| known.endpoint).ok().flatten();
     match endpoint {
-        Some(endpoint) => Box::pin(fault::refuse(state, app, endpoint)).await,
+        Some(endpoint) => {
+            let refused = Box::pin(fault::refuse(state, app, endpoint)).await;
+            let _ = KNOWN.try_with(|known| known.is_refused_by_fault.set(refused.is_err()));
+            refused
+        }
         None => Ok(()),
     }
 }
@@ -305,6 +363,9 @@ pub async fn authenticate_secret(
     };
     let app_id = AppId::parse(app_id).map_err(|_| wrong())?;
     let app = state.store.find_app(&app_id).await?;
+    if let Some(app) = &app {
+        note_sandbox(app);
+    }
     let is_proven = proves_secret(app.as_deref(), app_secret);
     let app = app.filter(|_| is_proven).ok_or_else(wrong)?;
     note_proven(&app);

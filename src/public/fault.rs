@@ -31,8 +31,10 @@ pub(super) enum Spoilt {
     Lost,
     /// This comes in its place.
     Refused(Refusal),
-    /// It comes, now or after a while.
-    Whole,
+    /// It comes after a while, which is over.
+    Late,
+    /// It comes: no fault happens.
+    Not,
 }
 
 /// Waits as the fault says that happens to the next answer of this endpoint to a sandbox app. Tells what becomes of the
@@ -59,9 +61,9 @@ pub(super) async fn spoil(
                     () = peer.closed() => {}
                 },
             }
-            Spoilt::Whole
+            Spoilt::Late
         }
-        None => Spoilt::Whole,
+        None => Spoilt::Not,
     }
 }
 

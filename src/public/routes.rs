@@ -3,7 +3,7 @@
 use axum::routing::{MethodFilter, MethodRouter, on};
 use domain::endpoint::Endpoint;
 
-use super::sandbox::server;
+use super::sandbox::{requests, server};
 use super::wallet::{balance, cancel, exchange, present, query};
 use super::{image, image_upload, login, order_report, sandbox, token};
 use crate::config::Config;
@@ -52,6 +52,11 @@ pub struct Route {
 }
 
 impl Route {
+    /// Whether it shows the log of requests, and so leaves no line there.
+    pub(super) fn is_request_log(&self) -> bool {
+        self.id == "listRequests"
+    }
+
     const fn of_sandbox_server(self) -> Self {
         Self { is_of_sandbox_server: true, ..self }
     }
@@ -79,7 +84,7 @@ macro_rules! route {
 /// Every route of the public listener (contract 1.2.1: sections 3 to 6, 10, 11, 15 and 18, and nothing else), those of a
 /// path together.
 #[rustfmt::skip]
-pub static ROUTES: [Route; 21] = [
+pub static ROUTES: [Route; 22] = [
     route!(POST "/api/{payment_segment}/minigame/pay", "exchange" in "Exchange",
         SignedForm, Exchange, Exchange, exchange::exchange, exchange::describe),
     route!(POST "/api/{payment_segment}/minigame/balance", "getBalance" in "Exchange",
@@ -112,6 +117,8 @@ pub static ROUTES: [Route; 21] = [
         QueryToken, Sandbox, Open, sandbox::faults, sandbox::describe_faults),
     route!(POST "/sandbox/v1/shipments", "tellOfShipment" in "Sandbox",
         QueryToken, Sandbox, Open, sandbox::shipments, sandbox::describe_shipments),
+    route!(GET "/sandbox/v1/requests", "listRequests" in "Sandbox",
+        QueryToken, Sandbox, Open, requests::requests, requests::describe_requests),
     route!(POST "/sandbox/v1/reset", "reset" in "Sandbox server",
         QueryToken, Sandbox, Open, server::reset, server::describe_reset).of_sandbox_server(),
     route!(POST "/sandbox/v1/wallets", "setWallet" in "Sandbox server",

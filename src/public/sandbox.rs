@@ -1,5 +1,6 @@
 //! `/sandbox/v1/...`: the test world of a sandbox app (contract 15). A game asks for faults, and says what it shipped.
 
+pub(super) mod requests;
 pub(super) mod server;
 
 use axum::extract::{Request, State};
@@ -65,7 +66,9 @@ async fn read(state: &AppState, request: Request) -> Result<(SandboxApp, Fields)
     let (query, body) = query_with(&auth::CREDENTIALS, &state.config.http, &parts, body).await?;
     let caller = auth::authenticate(state, &query, Limited::Reports).await?;
     let app = SandboxApp::of(caller.app()).ok_or_else(no_sandbox_app)?;
-    Ok((app, Fields::from_json(&read_body(&state.config.http, body).await?)?))
+    let fields = Fields::from_json(&read_body(&state.config.http, body).await?)?;
+    auth::note_fields(&fields);
+    Ok((app, fields))
 }
 
 fn read_fault(body: &mut Input<'_>) -> Result<Fault, Refusal> {

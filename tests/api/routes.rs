@@ -27,8 +27,8 @@ async fn every_route_refuses_a_stranger() {
                 (game.without("access_token").request(), wrong, 100_200_102)
             }
             Authentication::QueryToken | Authentication::QueryOrBodyToken => {
-                let wrong = Request::post(&format!("{path}?app_id=a1&access_token=wrong"));
-                (Request::post(&path), wrong, 100_200_102)
+                let wrong = Request::new(route.method, &format!("{path}?app_id=a1&access_token=wrong"));
+                (Request::new(route.method, &path), wrong, 100_200_102)
             }
             Authentication::AppSecret => {
                 let more = match route.endpoint {

@@ -1,9 +1,11 @@
 //! `minitill sandbox ...`: faults for a game, and the check of a whole game (contract 15).
 
 mod check;
+mod junit;
 mod seed;
 pub(super) mod serve;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -71,6 +73,9 @@ pub(super) enum SandboxStoreCommand {
         /// How long the game may take for each purchase
         #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = humantime::parse_duration)]
         patience: Duration,
+        /// Write the results to this file too, as JUnit's XML, which build servers read
+        #[arg(long, value_name = "FILE")]
+        junit: Option<PathBuf>,
     },
 }
 
@@ -95,9 +100,9 @@ pub(super) async fn run(context: &Context, store: &Store, command: SandboxStoreC
             store.end_faults(&sandbox_app(store, &app_id).await?).await?;
             context.output.print(&json!({ "faults": [] }), "The app has no faults any more.")?;
         }
-        SandboxStoreCommand::Check { app_id, receiver, patience } => {
+        SandboxStoreCommand::Check { app_id, receiver, patience, junit } => {
             let app = sandbox_app(store, &app_id).await?;
-            return check::run(context, store, app, receiver, patience).await;
+            return check::run(context, store, app, receiver, (patience, junit.as_deref())).await;
         }
     }
     Ok(ExitCode::SUCCESS)

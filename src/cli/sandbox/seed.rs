@@ -315,6 +315,6 @@ mod tests {
         let prices = fault(&format!("{app}[[apps.prices]]\nproduct_id = \"a\""));
         assert!(prices.contains("`prices`") && prices.ends_with("; prices are not known yet"), "{prices}");
         let players = fault(&format!("{app}[[apps.players]]\nopen_id = \"a b\""));
-        assert_eq!(players, "seed.toml, line 4: expected 1 to 64 of 0-9A-Za-z_-");
+        assert_eq!(players, "seed.toml, line 4: expected 1 to 64 of 0-9A-Za-z_-, got \"a b\"");
     }
 }
