@@ -187,6 +187,23 @@ struct Context {
     operator_given: Option<Operator>,
 }
 
+impl Context {
+    /// The same on this database: at a sandbox server, commands reach the machine that it runs on.
+    fn at(&self, opened: &database::Opened) -> Self {
+        let mut config = self.config.clone();
+        if running::Addresses::left_in(&opened.folder).is_some_and(|left| left.sandbox) {
+            sandbox::serve::reach_this_machine(&mut config);
+        }
+        Self {
+            config,
+            clock: Arc::clone(&self.clock),
+            output: Output { is_json: self.output.is_json },
+            operator: self.operator.clone(),
+            operator_given: self.operator_given.clone(),
+        }
+    }
+}
+
 /// Parses the arguments and runs the command. The exit code is 0, 1 for a failure, or 2 for wrong usage.
 #[must_use]
 pub fn main() -> ExitCode {
@@ -257,7 +274,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<ExitCode> {
             start_log("warn", LogFormat::Text)?;
             let opened =
                 database::open_for_command(context, SchemaSetup::IsThere, database::CONNECT_PATIENCE).await?;
-            let outcome = sandbox::run(context, &opened.store, command).await;
+            let outcome = sandbox::run(&context.at(&opened), &opened.store, command).await;
             opened.close(private_postgres::STOP_WITHIN).await;
             return outcome;
         }
@@ -282,7 +299,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<ExitCode> {
                 _ => SchemaSetup::IsThere,
             };
             let opened = database::open_for_command(context, schema, database::CONNECT_PATIENCE).await?;
-            let outcome = on_store(context, &opened, command).await;
+            let outcome = on_store(&context.at(&opened), &opened, command).await;
             opened.close(private_postgres::STOP_WITHIN).await;
             return outcome;
         }

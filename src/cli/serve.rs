@@ -73,7 +73,8 @@ async fn run_any(context: &Context, sandbox: Option<Sandbox>) -> Result<()> {
     let (stop_operator, operator_stopped) = watch::channel(false);
     warn_of(&config, &opened, operator_tls.is_some()).await?;
     let limits = config.server_limits();
-    let _left = Addresses::of(&config).leave_in(&opened.folder);
+    let addresses = Addresses { sandbox: resets.is_some(), ..Addresses::of(&config) };
+    let _left = addresses.leave_in(&opened.folder);
     let mut jobs = Jobs::start(&state, public_stopped.clone());
     let (routes, connections) = (router::public(state.clone()), state.connections.clone());
     let stopped = public_stopped.clone();

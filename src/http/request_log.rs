@@ -68,10 +68,10 @@ pub struct RequestFilter {
 
 /// The log. It is bounded for each app and in all.
 #[derive(Debug, Default)]
-pub struct RequestLog(Mutex<Kept>);
+pub struct RequestLog(Mutex<KeptCalls>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct KeptCalls {
     apps: HashMap<AppId, CallsOfApp>,
     bytes: usize,
 }
@@ -117,10 +117,10 @@ impl RequestLog {
 
     /// Forgets all calls.
     pub fn forget(&self) {
-        *self.lock() = Kept::default();
+        *self.lock() = KeptCalls::default();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, KeptCalls> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

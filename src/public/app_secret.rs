@@ -59,13 +59,12 @@ pub(super) async fn admit<T>(
     }
     let parameters = read(&mut Input::of(&fields)).map_err(Refusal::from);
     let (Credentials { app_id, app_secret }, parameters) = parameters.map_err(of_parameters)?;
-    let app = match proven {
-        Some(app) => app,
-        None => {
-            let admitted = authenticate_secret(state, &app_id, &app_secret, limited).await;
-            note_fields(&fields);
-            admitted?
-        }
+    let app = if let Some(app) = proven {
+        app
+    } else {
+        let admitted = authenticate_secret(state, &app_id, &app_secret, limited).await;
+        note_fields(&fields);
+        admitted?
     };
     Ok((app, parameters))
 }

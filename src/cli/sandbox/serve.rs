@@ -73,10 +73,15 @@ fn settings(config: &Config, port: Option<u16>, seed: &Seed, folder: PathBuf) ->
     config.image.store = PictureStore::Database;
     // The folder goes with the server, and a full disk is the machine's own affair.
     config.image.disk_free_min = 0;
+    reach_this_machine(&mut config);
+    Ok(config)
+}
+
+/// The settings with which notifications and fetches reach this machine, on any port: games under test are here.
+pub(in super::super) fn reach_this_machine(config: &mut Config) {
     let here: [IpNet; 2] = THIS_MACHINE.map(|network| network.parse().expect("the network is well-formed"));
     config.notify.allow_networks.extend(here);
     config.fetch.allow_networks.extend(here);
     let ports: Vec<u16> = (1..=u16::MAX).collect();
     (config.notify.ports, config.fetch.ports) = (ports.clone(), ports);
-    Ok(config)
 }
