@@ -12,7 +12,7 @@ use time::OffsetDateTime;
 
 use super::Context;
 use super::database::Opened;
-use super::output::{complain_at_length, object_table, progress_bar};
+use super::output::{complain_at_length, progress_bar};
 
 /// The columns of a table of archives.
 const COLUMNS: [&str; 4] = ["app_id", "archive_no", "entries", "file"];
@@ -109,7 +109,7 @@ async fn write(context: &Context, opened: &Opened, arguments: WriteArguments) ->
             if written.is_err() && !archives.is_empty() {
                 complain_at_length(&format!(
                     "written before the failure:\n{}",
-                    object_table(&COLUMNS, &archives)?
+                    context.output.object_table(&COLUMNS, &archives)?
                 ));
             }
             archives.extend(written?);
@@ -124,7 +124,7 @@ async fn write(context: &Context, opened: &Opened, arguments: WriteArguments) ->
         ([], true) => "The space of the ledger is compact.".to_owned(),
         ([], false) => "No entry is that old.".to_owned(),
         (written, _) => {
-            let table = object_table(&COLUMNS, written)?;
+            let table = context.output.object_table(&COLUMNS, written)?;
             let space = if compact {
                 ""
             } else {
@@ -141,7 +141,10 @@ async fn verify(context: &Context, store: &Store, files: Vec<PathBuf>) -> Result
     for file in files {
         verified.push(store.verify_archive(&file).await?);
     }
-    let text = format!("{}\nThese files are complete and correct.", object_table(&COLUMNS, &verified)?);
+    let text = format!(
+        "{}\nThese files are complete and correct.",
+        context.output.object_table(&COLUMNS, &verified)?
+    );
     context.output.print(&json!({ "verified": verified }), text)
 }
 

@@ -11,7 +11,7 @@ use domain::moment::rfc3339;
 use store::{AppTotals, AuditOptions, AuditReport, Store};
 
 use super::Context;
-use super::output::{complain, object_table, progress_bar, table};
+use super::output::{Output, complain, progress_bar};
 
 #[derive(Debug, Args)]
 pub(super) struct AuditArguments {
@@ -34,7 +34,7 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: AuditArgume
     let audited = store.audit(AuditOptions { since, checkpoint }, progress).await;
     bar.finish_and_clear();
     let report = audited?;
-    context.output.print(&report, describe(&report)?)?;
+    context.output.print(&report, describe(&context.output, &report)?)?;
     if let Some(reason) = &report.not_noted {
         complain(&format!(
             "the result of this audit was not stored, so the metrics do not have it: {reason}"
@@ -43,7 +43,7 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: AuditArgume
     Ok(if report.clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn describe(report: &AuditReport) -> Result<String> {
+fn describe(output: &Output, report: &AuditReport) -> Result<String> {
     let since = report.since.map_or_else(String::new, |since| format!(" since {}", rfc3339(since)));
     let counts = format!(
         "{} wallets, {} ledger entries ({}), {} operator log lines{since}",
@@ -56,11 +56,11 @@ fn describe(report: &AuditReport) -> Result<String> {
         0 => String::new(),
         archived => format!(" The sums of {archived} archived entries are right, too."),
     };
-    let totals = totals(report);
+    let totals = totals(output, report);
     if report.clean {
         return Ok(format!("{totals}\nClean: {counts} checked, no differences.{archived}"));
     }
-    let findings = object_table(&["check", "app_id", "subject", "detail"], &report.findings)?;
+    let findings = output.object_table(&["check", "app_id", "subject", "detail"], &report.findings)?;
     Ok(format!(
         "{totals}\n{findings}\n{} differences in {counts}. The table has the first differences of each check.",
         report.differences
@@ -75,7 +75,7 @@ fn kinds(changes: &Sums) -> String {
 }
 
 /// The changes of each kind and the balances, for each app and in total.
-fn totals(report: &AuditReport) -> String {
+fn totals(output: &Output, report: &AuditReport) -> String {
     let kinds: Vec<ReferenceKind> = report.all.changes.kinds().map(|(kind, _)| kind).collect();
     let row = |name: &str, app: &AppTotals| {
         let currency = |currency: &str, change: fn(KindSums) -> i128, balance: i128| {
@@ -92,5 +92,5 @@ fn totals(report: &AuditReport) -> String {
     let heads = kinds.iter().map(|kind| kind.as_str());
     let heads: Vec<&str> =
         ["app_id", "wallets", "currency"].into_iter().chain(heads).chain(["balance"]).collect();
-    table(&heads, rows)
+    output.table(&heads, rows)
 }

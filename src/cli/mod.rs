@@ -36,7 +36,9 @@ mod running;
 mod sandbox;
 mod serve;
 mod sign;
+mod span;
 mod status;
+mod table;
 mod token;
 mod user;
 mod visible;
@@ -48,7 +50,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use clap::error::ContextValue;
-use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use domain::clock::{Clock, SystemClock};
 use domain::operator::Operator;
 use output::Output;
@@ -61,6 +63,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use self::database::SchemaSetup;
 use self::sandbox::SandboxCommand;
+use self::table::TableStyle;
 use self::visible::visible;
 use crate::config::{Config, LogFormat};
 
@@ -74,6 +77,9 @@ struct Arguments {
     /// Print one JSON object instead of text
     #[arg(long, global = true)]
     json: bool,
+    /// Show every column of a table and texts in full, however narrow the terminal is
+    #[arg(short, global = true, value_name = "STYLE", value_enum)]
+    output: Option<TableWidth>,
     /// Your name in the operator's log [default: `MINITILL_OPERATOR`, or the system user];
     /// with `operator-log`: show only the lines of this operator
     #[arg(long, global = true, value_name = "NAME", value_parser = operator::parse)]
@@ -83,6 +89,13 @@ struct Arguments {
     yes: bool,
     #[command(subcommand)]
     command: Option<Command>,
+}
+
+/// How much of a table is shown.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum TableWidth {
+    /// All of it
+    Wide,
 }
 
 #[derive(Debug, Subcommand)]
@@ -197,7 +210,7 @@ impl Context {
         Self {
             config,
             clock: Arc::clone(&self.clock),
-            output: Output { is_json: self.output.is_json },
+            output: self.output.clone(),
             operator: self.operator.clone(),
             operator_given: self.operator_given.clone(),
         }
@@ -241,10 +254,16 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
     http_server::hide_memory()?;
     let variables = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let config = Config::load(arguments.config.as_deref(), variables)?;
+    let style = TableStyle {
+        width: output::terminal_width(),
+        is_wide: arguments.output.is_some(),
+        zone: config.console.time_zone.clone(),
+    };
     let context = Context {
-        config: Config::load(arguments.config.as_deref(), variables)?,
+        config,
         clock: Arc::new(SystemClock::new()),
-        output: Output { is_json: arguments.json },
+        output: Output { is_json: arguments.json, style },
         operator: operator::of_command(arguments.operator.as_ref())?,
         operator_given: arguments.operator,
     };

@@ -4,14 +4,15 @@ use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write};
 
 use anyhow::Result;
-use comfy_table::{ContentArrangement, Table, presets};
 use domain::changes::words;
+use domain::period::TimeZone;
 use indexmap::IndexMap;
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::table::{TableStyle, table};
 use super::visible::{visible, visible_lines};
 
 /// Columns of a terminal that does not tell them.
@@ -41,9 +42,12 @@ pub(super) fn fail(is_json: bool, text: &str) {
 }
 
 /// Prints the result of a command.
+#[derive(Clone)]
 pub(super) struct Output {
     /// Whether the result is one JSON object.
     pub(super) is_json: bool,
+    /// What a terminal shows of tables.
+    pub(super) style: TableStyle,
 }
 
 impl Output {
@@ -77,8 +81,30 @@ impl Output {
         none: &str,
     ) -> Result<()> {
         let is_table = !self.is_json && !rows.is_empty();
-        let text = if is_table { object_table(columns, rows)? } else { none.to_owned() };
+        let text = if is_table { self.object_table(columns, rows)? } else { none.to_owned() };
         self.print(&json!({ name: rows }), text)
+    }
+
+    /// A table of these members of objects.
+    pub(super) fn object_table<Row: Serialize>(
+        &self,
+        columns: &[&str],
+        rows: &[Row],
+    ) -> serde_json::Result<String> {
+        let rows = rows.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
+        let cells = rows.iter().map(|row| columns.iter().map(|column| words(&row[*column])).collect());
+        Ok(self.table(columns, cells))
+    }
+
+    /// A table with a heading.
+    pub(super) fn table(&self, heading: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+        table(&self.style, heading, rows)
+    }
+
+    /// The same with times in another zone, where one was given.
+    pub(super) fn in_zone(&self, zone: Option<TimeZone>) -> Self {
+        let style = self.style.clone();
+        Self { style: TableStyle { zone: zone.unwrap_or(style.zone), ..style }, ..*self }
     }
 }
 
@@ -106,33 +132,6 @@ pub(super) fn ignore_gone_reader(outcome: io::Result<()>) -> Result<()> {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         Ok(()) | Err(_) => Ok(()),
     }
-}
-
-/// A table of these members of objects.
-pub(super) fn object_table<Row: Serialize>(columns: &[&str], rows: &[Row]) -> serde_json::Result<String> {
-    let rows = rows.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
-    let cells = rows.iter().map(|row| columns.iter().map(|column| words(&row[*column])).collect());
-    Ok(table(columns, cells))
-}
-
-/// A table with a heading. On a terminal it is as wide as that at most; elsewhere tabs separate its cells.
-pub(super) fn table(heading: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let Some(width) = terminal_width() else {
-        let heading = heading.iter().map(|name| (*name).to_owned()).collect();
-        let lines = std::iter::once(heading).chain(rows).map(|cells| tab_separated(&cells));
-        return lines.collect::<Vec<_>>().join("\n");
-    };
-    let rows = rows.into_iter().map(|cells| cells.into_iter().map(|cell| visible(&cell).into_owned()));
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED).set_header(heading.to_vec());
-    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
-    table.add_rows(rows);
-    table.to_string()
-}
-
-/// Cells for programs: a tab or a line end within one is escaped.
-pub(super) fn tab_separated(cells: &[String]) -> String {
-    cells.iter().map(|cell| visible(cell)).collect::<Vec<_>>().join("\t")
 }
 
 /// The columns of the terminal of standard output; `None` where that is no terminal.
@@ -173,12 +172,6 @@ fn text_of(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_line_of_tabs_has_none_within_a_cell() {
-        let cells = ["a1".to_owned(), "two\nlines\tand a tab".to_owned()];
-        assert_eq!(tab_separated(&cells), "a1\ttwo\\nlines\\tand a tab");
-    }
 
     #[test]
     fn people_read_names_and_values_in_the_order_of_the_fields() {

@@ -4,16 +4,15 @@ use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand};
 use domain::event::{EventId, EventType};
 use domain::ids::AppId;
-use domain::moment;
 use domain::operation::receiver::{NewReceiver, ReceiverCommand, ReceiverReport, Resend, unknown_receiver};
 use domain::receiver::{ReceiverFormat, ReceiverId, TimeBounds};
 use serde::Serialize;
 use serde_json::json;
 use store::Store;
-use time::OffsetDateTime;
 
 use super::app::require_app;
-use super::output::{lines, members, object_table};
+use super::output::{lines, members};
+use super::span::SpanArguments;
 use super::{Context, not_done, refused};
 use crate::notify::NotificationSender;
 
@@ -64,19 +63,15 @@ pub(super) enum ReceiverArguments {
         span: SpanArguments,
     },
     /// Send one event again, or all failed events of changes in a span of time
-    #[command(group = clap::ArgGroup::new("which").required(true).multiple(true))]
+    #[command(group = clap::ArgGroup::new("which").args(["event_id", "since", "until"]).required(true).multiple(true))]
     Resend {
         #[command(flatten)]
         receiver: OneReceiver,
         /// The event to send again, whatever became of it
-        #[arg(group = "which", conflicts_with_all = ["since", "until"], value_parser = parse_event_id)]
+        #[arg(conflicts_with_all = ["since", "until"], value_parser = parse_event_id)]
         event_id: Option<EventId>,
-        /// Failed events of changes at or after this time, such as 2026-11-21T08:00
-        #[arg(long, value_name = "TIME", group = "which", value_parser = parse_moment)]
-        since: Option<OffsetDateTime>,
-        /// Failed events of changes before this time
-        #[arg(long, value_name = "TIME", group = "which", value_parser = parse_moment)]
-        until: Option<OffsetDateTime>,
+        #[command(flatten)]
+        span: SpanArguments,
     },
 }
 
@@ -86,20 +81,6 @@ pub(super) struct OneReceiver {
     app_id: AppId,
     /// Id of the receiver
     pub(super) receiver_id: ReceiverId,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct SpanArguments {
-    /// Of changes at or after this time, such as 2026-11-21T08:00
-    #[arg(long, value_name = "TIME", value_parser = parse_moment)]
-    since: Option<OffsetDateTime>,
-    /// Of changes before this time
-    #[arg(long, value_name = "TIME", value_parser = parse_moment)]
-    until: Option<OffsetDateTime>,
-}
-
-fn parse_moment(text: &str) -> Result<OffsetDateTime, String> {
-    moment::parse(text).map_err(|expected| expected.to_string())
 }
 
 fn parse_event_id(text: &str) -> Result<EventId, String> {
@@ -140,7 +121,8 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: ReceiverArg
         ReceiverArguments::RotateSecret(receiver) => {
             (receiver, ReceiverCommand::RotateSecret as fn(ReceiverId) -> ReceiverCommand)
         }
-        ReceiverArguments::Resend { receiver, event_id, since, until } => {
+        ReceiverArguments::Resend { receiver, event_id, span } => {
+            let [since, until] = span.ends(context);
             let which = event_id.map_or(Resend::Failed(TimeBounds { since, until }), Resend::One);
             let change = ReceiverCommand::Resend(receiver.receiver_id, which);
             return carry_out(context, store, &receiver.app_id, change).await;
@@ -187,7 +169,7 @@ async fn show(context: &Context, store: &Store, receiver: &OneReceiver) -> Resul
     if !detail.tries.is_empty() {
         let columns = ["at", "event_id", "status", "error", "body"];
         text.push_str("\n\nNewest tries:\n");
-        text.push_str(&object_table(&columns, &detail.tries)?);
+        text.push_str(&context.output.object_table(&columns, &detail.tries)?);
     }
     context.output.print(&detail, text)
 }
@@ -214,9 +196,10 @@ async fn failed(
     span: &SpanArguments,
 ) -> Result<()> {
     let OneReceiver { app_id, receiver_id } = receiver;
-    let span = TimeBounds { since: span.since, until: span.until };
-    let events = store.failed_events(app_id, receiver_id, span, 0, LISTED_MAX).await?;
+    let [since, until] = span.ends(context);
+    let bounds = TimeBounds { since, until };
+    let events = store.failed_events(app_id, receiver_id, bounds, 0, LISTED_MAX).await?;
     let events = events.ok_or_else(|| unknown(app_id, receiver_id))?;
     let columns = ["event_id", "type", "tries", "last_at", "status", "error"];
-    context.output.list("failed", &events, &columns, "No event has failed.")
+    span.output(context).list("failed", &events, &columns, "No event has failed.")
 }

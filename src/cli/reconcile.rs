@@ -11,8 +11,10 @@ use domain::period::{Period, TimeZone};
 use serde_json::json;
 use store::{BillColumn, Difference, ReconcileError, Reconciled, Store, TheirFile};
 
-use super::output::{complain, tab_separated};
-use super::report::{parse_day, parse_month, parse_zone};
+use super::output::complain;
+use super::report::{parse_day, parse_month};
+use super::span::parse_zone;
+use super::table::tab_separated;
 use super::{Context, not_done};
 use crate::http::language;
 

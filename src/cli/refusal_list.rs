@@ -4,11 +4,12 @@ use anyhow::Result;
 use clap::Subcommand;
 use domain::code::Code;
 use domain::ids::{AppId, OpenId};
-use domain::moment;
-use store::{RefusalFilter, Store};
-use time::OffsetDateTime;
+use serde::Serialize;
+use serde_json::json;
+use store::{RefusalFilter, RefusalRow, Store};
 
 use super::Context;
+use super::span::SpanArguments;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum RefusalCommand {
@@ -23,12 +24,8 @@ pub(super) enum RefusalCommand {
         /// Only with this code, such as 10000601
         #[arg(long, value_name = "CODE", value_parser = parse_code)]
         code: Option<u32>,
-        /// Only those whose last time is at or after this time, such as 2026-10-31T16:00:00Z
-        #[arg(long, value_name = "TIME", value_parser = parse_moment)]
-        since: Option<OffsetDateTime>,
-        /// Only those whose last time is before this time
-        #[arg(long, value_name = "TIME", value_parser = parse_moment)]
-        until: Option<OffsetDateTime>,
+        #[command(flatten)]
+        span: SpanArguments,
         /// List at most this many
         #[arg(long, value_name = "N", default_value_t = 100)]
         limit: u32,
@@ -39,12 +36,9 @@ fn parse_code(text: &str) -> Result<u32, String> {
     Code::number_of(text).map_err(|expected| expected.to_string())
 }
 
-fn parse_moment(text: &str) -> Result<OffsetDateTime, String> {
-    moment::parse(text).map_err(|expected| expected.to_string())
-}
-
 pub(super) async fn run(context: &Context, store: &Store, command: RefusalCommand) -> Result<()> {
-    let RefusalCommand::List { app: app_id, open_id, code, since, until, limit } = command;
+    let RefusalCommand::List { app: app_id, open_id, code, span, limit } = command;
+    let [since, until] = span.ends(context);
     let filter = RefusalFilter { app_id, open_id, code, since, until, ..RefusalFilter::default() };
     let found = store.refusals(&filter, None, limit).await?.items;
     let columns = [
@@ -52,6 +46,7 @@ pub(super) async fn run(context: &Context, store: &Store, command: RefusalComman
         "app_id",
         "kind",
         "code",
+        "meaning",
         "count",
         "open_id",
         "biz_no",
@@ -60,5 +55,24 @@ pub(super) async fn run(context: &Context, store: &Store, command: RefusalComman
         "free_balance",
         "charge_balance",
     ];
-    context.output.list("refusals", &found, &columns, "No refusal of the last 30 days matches.")
+    let output = span.output(context);
+    let shown: Vec<_> = found.iter().map(|row| RefusalInWords { row, meaning: meaning(row) }).collect();
+    let text = if shown.is_empty() {
+        "No refusal of the last 30 days matches.".to_owned()
+    } else {
+        output.object_table(&columns, &shown)?
+    };
+    output.print(&json!({ "refusals": found }), text)
+}
+
+/// A refusal for people.
+#[derive(Serialize)]
+struct RefusalInWords<'a> {
+    #[serde(flatten)]
+    row: &'a RefusalRow,
+    meaning: String,
+}
+
+fn meaning(row: &RefusalRow) -> String {
+    Code::meanings(row.refusal.code).collect::<Vec<_>>().join(" or ")
 }

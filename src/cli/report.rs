@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Subcommand;
-use domain::period::{Period, TimeZone};
+use domain::period::Period;
 use store::Store;
 
 pub(super) use self::bill::give;
@@ -38,10 +38,6 @@ pub(super) fn parse_day(text: &str) -> Result<Period, String> {
 
 pub(super) fn parse_month(text: &str) -> Result<Period, String> {
     Period::month(text).map_err(|expected| expected.to_string())
-}
-
-pub(super) fn parse_zone(text: &str) -> Result<TimeZone, String> {
-    TimeZone::parse(text).map_err(|expected| expected.to_string())
 }
 
 pub(super) async fn run(context: &Context, store: &Store, command: ReportCommand) -> Result<ExitCode> {

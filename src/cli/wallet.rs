@@ -10,9 +10,10 @@ use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand};
 use domain::ids::{AppId, BizNo, CreditRef, OpenId, Reason};
 use domain::moment;
-use domain::moment::rfc3339;
+use domain::moment::{plain, rfc3339};
 use domain::operation::freeze::FreezeCommand;
 use domain::operation::wallet::{Credit, Debit, GiveBack, WalletCommand, unknown_player};
+use domain::period::TimeZone;
 use domain::wallet::{Amount, check_credit};
 use futures_util::{Stream, TryStreamExt as _};
 use store::{
@@ -21,8 +22,9 @@ use store::{
 use time::OffsetDateTime;
 
 use super::new_file::NewFile;
-use super::output::{complain, ignore_gone_reader, tab_separated, terminal_width};
+use super::output::{complain, ignore_gone_reader, terminal_width};
 use super::report::{FormatArguments, PeriodArguments, ReportFormat, give, to_out, told};
+use super::table::tab_separated;
 use super::{Context, not_done, refused};
 
 #[derive(Debug, Subcommand)]
@@ -245,7 +247,8 @@ async fn statement(
     let entries = store.statement(app_id, open_id, filter);
     let file = format.out.as_deref().map(NewFile::create).transpose()?;
     let out = io::BufWriter::new(to_out(file.as_ref())?);
-    let written = write_statement(Box::pin(entries), (app_id, open_id), asked, out).await?;
+    let written =
+        write_statement(Box::pin(entries), (app_id, open_id), (asked, &period.time_zone), out).await?;
     let Some(file) = file else { return ignore_gone_reader(written.map(|_| ())) };
     let sums = written.map_err(|error| file.failed(&error))?;
     file.finish()?;
@@ -258,11 +261,18 @@ async fn statement(
 async fn write_statement(
     mut entries: impl Stream<Item = Result<LedgerRow, StoreError>> + Unpin,
     (app_id, open_id): (&AppId, &OpenId),
-    format: ReportFormat,
+    (format, zone): (ReportFormat, &TimeZone),
     mut out: impl Write,
 ) -> Result<io::Result<BillSums>> {
-    let shown = if terminal_width().is_some() { table_row } else { tab_row };
+    let is_terminal = terminal_width().is_some();
+    let shown = if is_terminal { table_row } else { tab_row };
     let (heading, end) = match format {
+        ReportFormat::Table if is_terminal => {
+            let at = format!("AT ({})", zone.as_str());
+            let [names @ .., _] = TABLE_HEADING.map(|name| name.replace('_', " ").to_uppercase());
+            let [seq, kind, number, free_change, charge_change, free, charge] = &names;
+            (shown([seq, kind, number, free_change, charge_change, free, charge, &at]), "")
+        }
         ReportFormat::Table => (shown(TABLE_HEADING.each_ref().map(|name| name as &dyn Display)), ""),
         ReportFormat::Csv => (STATEMENT_HEADING.to_owned(), ""),
         ReportFormat::Json => (format!(r#"{{"app_id":"{app_id}","open_id":"{open_id}","entries":["#), "]}\n"),
@@ -283,7 +293,7 @@ async fn write_statement(
                 &entry.charge_change,
                 &entry.free_balance,
                 &entry.charge_balance,
-                &rfc3339(entry.at),
+                &if is_terminal { plain(zone.clock(entry.at).assume_utc()) } else { rfc3339(entry.at) },
             ]),
             ReportFormat::Csv => statement_line(&row)?,
             ReportFormat::Json => format!("{separator}{}", serde_json::to_string(entry)?),

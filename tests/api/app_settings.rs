@@ -4,16 +4,19 @@
 use std::time::Duration;
 
 use domain::app::{AppChange, AppLimits, AppLimitsChange, AppSettings, Category, Scope, ScopeSteps};
-use domain::ids::{AppId, AppName, OrderNo, PackageVersion, PagePath, PoiId, Reason};
+use domain::ids::{AppId, AppName, BizNo, CreditRef, OrderNo, PackageVersion, PagePath, PoiId, Reason};
 use domain::operation::app::{AppCommand, keys_changed, no_longer_sandbox};
 use domain::operation::unknown_app;
+use domain::operation::wallet::GiveBack;
 use domain::per_second::PerSecond;
 use domain::quota::Quota;
 use domain::text::Language;
+use domain::wallet::Amount;
 use serde_json::json;
 use store::{OperationError, OperatorLogFilter, OperatorLogLine};
 
 use crate::game::Game;
+use crate::sales::ARCHIVE;
 use crate::support::program::Program;
 use crate::support::{AppKind, TestTill, fresh_database, operator};
 
@@ -174,7 +177,7 @@ async fn an_app_that_has_an_exchange_does_not_become_a_sandbox() {
         till.store.carry_out(&operator(), &app.id, command).await
     };
     is(true).await.unwrap();
-    assert_eq!(Game::new(&app, "o1", "b1", 7).send(&till).await.code(), 1);
+    assert_eq!(Game::new(&app, "o1", "B1", 7).send(&till).await.code(), 1);
     // A sandbox with exchanges may stay one, and goes live once.
     let change = AppChange { name: Some(AppName::parse("Game").unwrap()), ..AppChange::default() };
     till.command(&app, AppCommand::Change(change, ScopeSteps::default())).await;
@@ -187,8 +190,20 @@ async fn an_app_that_has_an_exchange_does_not_become_a_sandbox() {
     let faults = "SELECT string_agg(app_id, ',') FROM sandbox_faults";
     let left: Option<String> = sqlx::query_scalar(faults).fetch_one(&till.sql).await.unwrap();
     assert_eq!(left.as_deref(), Some("a2"), "faults end at a change, and those of others go on");
-    let refused = is(true).await.unwrap_err();
-    assert_eq!(refused, OperationError::Refused(no_longer_sandbox("a1")));
+    let give_back = GiveBack {
+        biz_no: BizNo::parse("B1").unwrap(),
+        amount: Amount::parse("7").unwrap(),
+        reference: CreditRef::parse("r1").unwrap(),
+        note: String::new(),
+    };
+    till.store.change_wallet(&operator(), &app.id, give_back).await.unwrap();
+    for archived in [false, true] {
+        if archived {
+            till.execute(ARCHIVE).await;
+        }
+        let refused = is(true).await.unwrap_err();
+        assert_eq!(refused, OperationError::Refused(no_longer_sandbox("a1")), "archived: {archived}");
+    }
     let program = Program::on(&till.database_url);
     let told = "the app a1 has exchanges, so it cannot become a sandbox; make another app for tests";
     assert!(program.complaint(&["app", "change", "a1", "--sandbox", "true"]).contains(told));

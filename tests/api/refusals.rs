@@ -170,6 +170,19 @@ async fn refusals_are_listed_by_app_player_code_and_time() {
         let printed = program.json(&[&["refusal", "list"][..], &flags].concat());
         assert_eq!(printed["refusals"], listed["items"], "{flags:?}");
     }
+    // People read what a code means. A moment without an offset is in the zone that was named.
+    let there = since.trim_end_matches('Z');
+    let there = domain::moment::parse(there).unwrap() + Duration::from_hours(14);
+    let there = domain::moment::plain(there).replace(' ', "T");
+    let flags = ["refusal", "list", "--since", &there, "--time-zone", "Pacific/Kiritimati", "--limit", "1"];
+    let printed = String::from_utf8(program.run(&flags).stdout).unwrap();
+    let (heading, row) = printed.trim_end().split_once('\n').unwrap();
+    assert!(heading.starts_with("last_at\tapp_id\tkind\tcode\tmeaning\tcount"), "{heading}");
+    assert!(
+        row.contains("\ta2\texchange\t10000602\tbiz_no already used with other content\t1\to1\tN1\t1"),
+        "{row}"
+    );
+    assert_eq!(program.json(&flags[..6])["refusals"].as_array().unwrap().len(), 9);
     let (mut seen, mut after) = (Vec::new(), String::new());
     loop {
         let page = caller.get(&format!("/refusals?limit=5{after}")).await.json();

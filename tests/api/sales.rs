@@ -12,8 +12,8 @@ use crate::game::Game;
 use crate::support::program::Program;
 use crate::support::{AppKind, TestApp, TestTill, encoded, operator};
 
-/// What is in an archive has left the ledger.
-const ARCHIVE: &str = "
+/// What is in an archive has left the ledger. It moves the numbers `B1` and `P1`.
+pub(crate) const ARCHIVE: &str = "
     WITH moved AS (DELETE FROM ledger_entries WHERE reference IN ('B1', 'P1') RETURNING *)
     INSERT INTO archived_entries (app_no, reference, wallet_no, seq, kind, at, free_change, charge_change, free_balance,
         charge_balance, remaining, of_biz_no, pay_priority, item_id, zone_id, remark)

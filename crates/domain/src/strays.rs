@@ -46,18 +46,31 @@ impl Stray {
     }
 }
 
-/// A soft hyphen, joiners, marks of direction, and the byte-order mark.
+/// A character without a shape of its own: what Unicode lets programs ignore (the property Default Ignorable Code Point), the marks of
+/// an interlinear note, and the empty pattern of Braille.
 pub(crate) const fn is_zero_width(character: char) -> bool {
     matches!(
         character,
         '\u{ad}'
             | '\u{34f}'
             | '\u{61c}'
-            | '\u{180e}'
+            | '\u{115f}'
+            | '\u{1160}'
+            | '\u{17b4}'
+            | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
             | '\u{200b}'..='\u{200f}'
             | '\u{202a}'..='\u{202e}'
             | '\u{2060}'..='\u{206f}'
+            | '\u{2800}'
+            | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}'
             | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}'
+            | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}'
     )
 }
 
@@ -129,6 +142,9 @@ mod tests {
             ("Bearer abc", Some("\"Bearer\"")),
             ("\u{feff}abc", Some("a zero-width character")),
             ("abc\u{200b}", Some("a zero-width character")),
+            ("\u{3164}abc\u{ffa0}\u{115f}", Some("a zero-width character")),
+            ("\u{2800}abc\u{fe0f}\u{e0041}", Some("a zero-width character")),
+            ("\u{fff9}abc\u{fffb}\u{180c}", Some("a zero-width character")),
             ("abc,", Some("a separator")),
             ("{{abc}}", Some("brackets")),
             ("\"abc\" \n", Some("quotes and a line end and a blank")),

@@ -5,7 +5,7 @@ use domain::moment::rfc3339;
 use serde_json::{Value, json};
 use store::{BillColumn, BillLine, BillSums, BillText, StoreError};
 
-use crate::cli::output::tab_separated;
+use crate::cli::table::tab_separated;
 
 /// Cells with tabs between them.
 pub(super) struct BillTable;

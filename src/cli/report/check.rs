@@ -7,7 +7,7 @@ use clap::Args;
 use domain::ids::AppId;
 use store::Store;
 
-use crate::cli::output::{lines, members, object_table};
+use crate::cli::output::{lines, members};
 use crate::cli::{Context, not_done};
 
 #[derive(Debug, Args)]
@@ -25,7 +25,10 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: CheckArgume
     let mut text = lines(&shown);
     if !check.ties {
         let columns = ["hour", "product_name", "zone", "count", "net"];
-        text = format!("{text}\n\nToo much in the sums:\n{}", object_table(&columns, &check.differs)?);
+        text = format!(
+            "{text}\n\nToo much in the sums:\n{}",
+            context.output.object_table(&columns, &check.differs)?
+        );
     }
     context.output.print(&check, text)?;
     Ok(if check.ties { ExitCode::SUCCESS } else { ExitCode::FAILURE })

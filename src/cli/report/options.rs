@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
-use domain::moment::{GivenMoment, parse_given};
+use domain::moment::GivenMoment;
 use domain::period::{Period, TimeSpan, TimeZone};
 use domain::text::Text;
 use serde_json::json;
@@ -13,10 +13,11 @@ use store::SheetStyle;
 use time::OffsetDateTime;
 use time::macros::datetime;
 
-use super::{parse_day, parse_month, parse_zone};
+use super::{parse_day, parse_month};
 use crate::cli::Context;
 use crate::cli::new_file::NewFile;
 use crate::cli::output::write_out;
+use crate::cli::span::{parse_moment, parse_zone};
 
 /// What a report is of.
 #[derive(Debug, Args)]
@@ -27,7 +28,7 @@ pub(in crate::cli) struct PeriodArguments {
     /// Of this month, such as 2026-10
     #[arg(long, value_name = "MONTH", value_parser = parse_month, conflicts_with_all = ["since", "until"])]
     month: Option<Period>,
-    /// From this moment on, such as 2026-10-01 or 2026-10-01T08:00; without an offset, in the time zone of the report
+    /// From this moment on: 2026-10-01, 2026-10-01T08:00, a time with an offset, or 36h for 36 hours ago
     #[arg(long, value_name = "TIME", value_parser = parse_moment)]
     since: Option<GivenMoment>,
     /// Before this moment, in the same formats
@@ -36,10 +37,6 @@ pub(in crate::cli) struct PeriodArguments {
     /// Time zone of days, months and moments, and of a workbook's times: an IANA name, such as Asia/Shanghai
     #[arg(long, value_name = "ZONE", default_value = "UTC", value_parser = parse_zone)]
     pub(in crate::cli) time_zone: TimeZone,
-}
-
-fn parse_moment(text: &str) -> Result<GivenMoment, String> {
-    parse_given(text).map_err(|expected| expected.to_string())
 }
 
 impl PeriodArguments {

@@ -7,7 +7,7 @@ use domain::moment::GivenMoment;
 use store::{RevenueGroup, RevenueQuery, RevenueReport, Store};
 
 use super::{FormatArguments, PeriodArguments, ReportFormat};
-use crate::cli::output::{table, visible_document};
+use crate::cli::output::visible_document;
 use crate::cli::{Context, not_done};
 use crate::operator::workbook;
 
@@ -42,7 +42,7 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: RevenueArgu
     let report = match asked {
         ReportFormat::Table => {
             let columns: Vec<&str> = RevenueReport::columns(&group).collect();
-            visible_document(&table(&columns, report.lines(&group))).into_bytes()
+            visible_document(&context.output.table(&columns, report.lines(&group))).into_bytes()
         }
         ReportFormat::Csv => report.csv(&group)?,
         ReportFormat::Json | ReportFormat::Jsonl => (serde_json::to_string(&report)? + "\n").into_bytes(),

@@ -14,7 +14,6 @@ use ipnet::IpNet;
 use private_postgres::ThrowAwayFolder;
 use store::Store;
 
-use super::super::output::Output;
 use super::super::serve::{self, Sandbox};
 use super::super::{Context, database};
 use super::seed::Seed;
@@ -49,7 +48,7 @@ pub(in super::super) async fn run(context: &Context, arguments: &ServeArguments)
     let context = Arc::new(Context {
         config: settings(&context.config, arguments.port, &seed, folder.path().to_owned())?,
         clock: clock as Arc<dyn Clock>,
-        output: Output { is_json: context.output.is_json },
+        output: context.output.clone(),
         operator: context.operator.clone(),
         operator_given: None,
     });

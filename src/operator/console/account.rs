@@ -35,12 +35,17 @@ const NOTICES: [(&str, &str); 2] = [
 struct AccountPage<'a> {
     page: Page<'a>,
     user: &'a SignedIn,
+    /// Whether so many codes were wrong that a recovery code alone counts.
+    needs_recovery_code: bool,
     sessions: &'a [ConsoleSession],
     /// The session of this request.
     own: &'a str,
 }
 
 async fn page(request: ConsoleRequest) -> Answer {
+    let name = request.user.name.as_str();
+    let users = request.state.store.console_users().await?;
+    let needs_recovery_code = users.iter().any(|user| user.name == name && user.needs_recovery_code);
     let sessions = request.state.store.console_sessions(&request.user.name).await?;
     let page = Page {
         notice: request.notice(NOTICES),
@@ -48,7 +53,7 @@ async fn page(request: ConsoleRequest) -> Answer {
         ..Page::of_nobody("Your account")
     };
     let own = ConsoleSession::id_of(&request.user.token_hash);
-    render(&AccountPage { page, user: &request.user, sessions: &sessions, own: &own })
+    render(&AccountPage { page, user: &request.user, needs_recovery_code, sessions: &sessions, own: &own })
 }
 
 async fn change_password(request: ConsoleRequest) -> Answer {

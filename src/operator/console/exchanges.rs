@@ -8,7 +8,7 @@ use csv::{IntoInnerError, WriterBuilder};
 use domain::csv::csv_text;
 use domain::fields::{Expected, Fields};
 use domain::ids::{AppId, OpenId, ProductText};
-use domain::moment::GivenMoment;
+use domain::moment::{GivenMoment, rfc3339};
 use domain::text;
 use spreadsheet::SheetCell;
 use store::{
@@ -19,7 +19,7 @@ use store::{
 use super::super::workbook::{self, FileFormat};
 use super::error::ConsoleError;
 use super::exchange::{exchange_path, parse_number, path_of};
-use super::i18n::{Moment as _, local, sheet_style, zone};
+use super::i18n::{Moment as _, sheet_style, zone};
 use super::page::{Page, Section, Shown as _, render_search, report_file};
 use super::player::{player_path, signed};
 use super::refused::{RefusedList, RefusedQuery, asked_in_words, code_in_words, purses_in_words};
@@ -275,7 +275,7 @@ fn asked_file(request: &ConsoleRequest) -> Result<(SalesQuery, Option<RefusedQue
     }
 }
 
-/// The page of the list as CSV, with times in the zone of the page.
+/// The page of the list as CSV for programs, with times in UTC.
 async fn list_csv(request: ConsoleRequest) -> Answer {
     let (asked, refused) = asked_file(&request)?;
     if let Some(refused) = refused {
@@ -344,9 +344,8 @@ pub(super) fn text_cell(text: Option<&str>) -> SheetCell<'_> {
 
 fn in_csv(rows: &[SaleRow]) -> std::io::Result<Vec<u8>> {
     let mut csv = WriterBuilder::new().from_writer(Vec::new());
-    let time = format!("time ({})", zone());
     csv.write_record([
-        &time,
+        "time",
         "app_id",
         "kind",
         "biz_no",
@@ -361,7 +360,7 @@ fn in_csv(rows: &[SaleRow]) -> std::io::Result<Vec<u8>> {
     let text = |text: Option<&str>| csv_text(text.unwrap_or_default()).into_owned();
     for row in rows {
         csv.serialize((
-            (local(row.created_at), &row.app_id, &row.kind, text(row.biz_no.as_deref())),
+            (rfc3339(row.created_at), &row.app_id, &row.kind, text(row.biz_no.as_deref())),
             (text(row.reference.as_deref()), text(row.pay_biz_no.as_deref()), text(Some(&row.open_id))),
             (text(Some(&row.zone_id)), text(row.product_name.as_deref()), row.free_change, row.charge_change),
         ))?;

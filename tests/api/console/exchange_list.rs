@@ -37,9 +37,9 @@ async fn the_list_has_sums_and_is_a_file() {
         assert!(page.body.contains(&format!("href=\"{link}\"")), "{link}");
     }
     let file = viewer.get("/console/exchanges.csv?app_id=a1&kind=cancel").await;
-    let expected = "time (UTC),app_id,kind,biz_no,ref,pay_biz_no,open_id,zone_id,product_name,free_change,charge_change\n\
-                    2026-10-21 16:00:00,a1,cancel,,back-1,B3,o2,z2_r1,Sword,0,10\n\
-                    2026-10-21 15:59:59,a1,cancel,C1,,B1,o1,z1_r1,Sword,80,30\n";
+    let expected = "time,app_id,kind,biz_no,ref,pay_biz_no,open_id,zone_id,product_name,free_change,charge_change\n\
+                    2026-10-21T16:00:00Z,a1,cancel,,back-1,B3,o2,z2_r1,Sword,0,10\n\
+                    2026-10-21T15:59:59Z,a1,cancel,C1,,B1,o1,z1_r1,Sword,80,30\n";
     assert_eq!((file.status, file.body.as_str()), (200, expected));
     assert_eq!(file.header("content-disposition"), Some("attachment; filename=\"exchanges.csv\""));
     assert_eq!(link_called(&page, "CSV"), None, "the link downloads");

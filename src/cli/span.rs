@@ -1,0 +1,76 @@
+//! The options that all lists with times share (contract 8.1.8).
+
+use clap::Args;
+use domain::clock::{Clock as _, SystemClock};
+use domain::moment::{self, GivenMoment};
+use domain::period::TimeZone;
+use time::OffsetDateTime;
+
+use super::Context;
+use super::output::Output;
+
+/// What a list is of, and the zone in which it shows times.
+#[derive(Debug, Args)]
+pub(super) struct SpanArguments {
+    /// From this moment on: 2026-11-21, 2026-11-21T08:00, a time with an offset, or 36h for 36 hours ago
+    #[arg(long, value_name = "TIME", value_parser = parse_moment)]
+    since: Option<GivenMoment>,
+    /// Before this moment, in the same formats
+    #[arg(long, value_name = "TIME", value_parser = parse_moment)]
+    until: Option<GivenMoment>,
+    /// Time zone of moments without an offset, and of the times in a table: an IANA name [default: the setting `console.time_zone`]
+    #[arg(long, value_name = "ZONE", value_parser = parse_zone)]
+    time_zone: Option<TimeZone>,
+}
+
+impl SpanArguments {
+    /// The ends of the span, each where one was given.
+    pub(super) fn ends(&self, context: &Context) -> [Option<OffsetDateTime>; 2] {
+        let zone = self.time_zone.as_ref().unwrap_or(&context.config.console.time_zone);
+        [self.since, self.until].map(|end| end.map(|end| zone.moment(end)))
+    }
+
+    /// The output with times in the zone of these options.
+    pub(super) fn output(&self, context: &Context) -> Output {
+        context.output.in_zone(self.time_zone.clone())
+    }
+}
+
+/// Reads a moment, or a duration before now.
+pub(super) fn parse_moment(text: &str) -> Result<GivenMoment, String> {
+    moment_at(text, SystemClock::new().unix_millis())
+        .ok_or_else(|| "expected 2026-11-21, 2026-11-21T08:00, 2026-11-21T08:00:00Z or 36h".to_owned())
+}
+
+fn moment_at(text: &str, now_millis: i64) -> Option<GivenMoment> {
+    match humantime::parse_duration(text) {
+        Ok(duration) => {
+            let moment = moment::of_millis(now_millis)?.checked_sub(duration.try_into().ok()?);
+            moment.map(GivenMoment::Fixed)
+        }
+        Err(_) => moment::parse_given(text).ok(),
+    }
+}
+
+/// Reads the name of a time zone.
+pub(super) fn parse_zone(text: &str) -> Result<TimeZone, String> {
+    TimeZone::parse(text).map_err(|expected| expected.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_a_date_a_time_or_a_while_ago() {
+        let now_millis = 1_800_000_000_000;
+        let zone = TimeZone::parse("Asia/Shanghai").unwrap();
+        let at = |text: &str| zone.moment(moment_at(text, now_millis).unwrap()).unix_timestamp();
+        assert_eq!(at("2027-01-15"), 1_799_971_200 - 8 * 3600);
+        assert_eq!(at("2027-01-15T08:00:00Z"), 1_800_000_000);
+        assert_eq!(at("2027-01-15T16:00:00"), 1_800_000_000);
+        assert_eq!(at("2027-01-15T10:00:00+02:00"), 1_800_000_000);
+        assert_eq!(at("1h"), 1_800_000_000 - 3600);
+        assert!(parse_moment("yesterday").is_err() && parse_moment("2027-13-01").is_err());
+    }
+}
