@@ -294,13 +294,17 @@ async fn a_reset_makes_everything_as_after_the_start() {
         server.call("faults", &json!({"target": "login", "fault": "lost"})).await;
         server.call("wallets", &json!({"open_id": "new", "free": 1, "charge": 2})).await;
         let token = server.token().await;
+        let with_token = format!("/sandbox/v1/requests?app_id=g1&access_token={token}");
+        assert_eq!(server.send(Request::get(&with_token)).await.code(), 1);
         receiver.until_received(round).await;
         assert!(!differing(&mut sql).await.is_empty());
         server.reset().await;
         assert_eq!(differing(&mut sql).await, Vec::<String>::new());
         // The process had it in its cache.
-        let path = format!("/sandbox/v1/reset?app_id=g1&access_token={token}");
-        assert_eq!(server.send(Request::post(&path)).await.code(), 100_200_102);
+        assert_eq!(server.send(Request::get(&with_token)).await.code(), 100_200_102);
+        let calls = server.send(Request::get("/sandbox/v1/requests?app_id=g1&access_token=the-token")).await;
+        // The reset alone is there.
+        assert_eq!(calls.json()["requests"].as_array().unwrap().len(), 1, "{}", calls.body);
     }
     // A stranger's token resets nothing; that of another app of the seed does.
     server.exchange("b2", Duration::ZERO).await;
