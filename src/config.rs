@@ -229,7 +229,7 @@ fn list_item(text: &str) -> toml::Value {
 }
 
 /// Where a file is at fault and why. Not the line itself, as the parser would show it: it may hold a secret.
-fn file_fault(path: &Path, text: &str, error: &toml::de::Error) -> Error {
+pub(crate) fn file_fault(path: &Path, text: &str, error: &toml::de::Error) -> Error {
     let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
     let line = before.matches('\n').count() + 1;
     anyhow!("{}, line {line}: {}", path.display(), error.message())

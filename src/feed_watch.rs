@@ -100,6 +100,12 @@ impl FeedWatch {
         Duration::from_secs(1).saturating_mul(polls) / WOKEN_PER_SECOND
     }
 
+    /// Forgets what was read: the feed begins anew.
+    pub fn forget(&self) {
+        *self.recent() = Recent::default();
+        self.moved.send_replace(());
+    }
+
     fn recent(&self) -> MutexGuard<'_, Recent> {
         self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }

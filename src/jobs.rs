@@ -26,7 +26,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
-use self::job::{Job, Rest, done};
+use self::job::{Begins, Job, Rest, done};
 use crate::state::AppState;
 use crate::{metrics, notify, operator};
 
@@ -89,7 +89,26 @@ impl Jobs {
     /// Starts all jobs. Notifications under way are finished once `stopped` is true.
     #[must_use]
     pub fn start(state: &AppState, stopped: watch::Receiver<bool>) -> Self {
-        let mut tasks = job::start(&JOBS, state, &state.clock, state.metrics.jobs());
+        Self::begin(state, stopped, Begins::Now)
+    }
+
+    /// Ends all jobs at once, and notifications under way too. Once `work` is done they begin again.
+    pub async fn interrupted_by<T>(
+        self,
+        state: &AppState,
+        stopped: watch::Receiver<bool>,
+        work: impl Future<Output = T>,
+    ) -> (Self, T) {
+        let Self { mut tasks, notifying } = self;
+        notifying.abort();
+        tasks.shutdown().await;
+        let _ = notifying.await;
+        let done = work.await;
+        (Self::begin(state, stopped, Begins::AtItsTime), done)
+    }
+
+    fn begin(state: &AppState, stopped: watch::Receiver<bool>, begins: Begins) -> Self {
+        let mut tasks = job::start(&JOBS, state, &state.clock, state.metrics.jobs(), begins);
         tasks.spawn(service_manager::keep_alive());
         let (store, sender) = (state.store.clone(), state.notifier.clone());
         let places = Arc::clone(&state.receiver_places);

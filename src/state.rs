@@ -23,12 +23,14 @@ use crate::http::operator_places::Places;
 use crate::http::outgoing::{USER_AGENT, start_tracer};
 use crate::http::rate_limit::RateLimits;
 use crate::http::refusal_log::RefusalLog;
+use crate::http::request_log::RequestLog;
 use crate::http::wrong_signatures::WrongSignatures;
 use crate::images::disk_space::DiskSpace;
 use crate::images::judge::JudgeClient;
 use crate::images::small_copies::PictureWork;
 use crate::metrics::{APPS_MAX, Metrics};
 use crate::notify::NotificationSender;
+use crate::sandbox_server::SandboxServer;
 
 /// The unit of [`Shared::upload_memory`].
 pub const KIB: u32 = 1024;
@@ -110,12 +112,16 @@ pub struct Shared {
     pub feed: FeedWatch,
     /// The log of refused and failed requests.
     pub refusal_log: RefusalLog,
+    /// The last calls of sandbox apps.
+    pub request_log: RequestLog,
     /// Connections of the public listener.
     pub connections: OpenConnections,
     /// What is counted and measured.
     pub metrics: Metrics,
     /// Health over time, of this instance and all others.
     pub health: Health,
+    /// What a sandbox server has besides.
+    pub sandbox_server: Option<SandboxServer>,
     /// Where traces of requests go, where the settings name a collector.
     pub tracer: Option<Tracer>,
 }
@@ -140,6 +146,16 @@ impl AppState {
     /// Builds the state on this store. Call it within a runtime if the settings name a collector of traces.
     #[must_use]
     pub fn new(config: Config, clock: Arc<dyn Clock>, store: Store) -> Self {
+        Self::with(config, clock, store, None)
+    }
+
+    /// Builds the state of a sandbox server (contract 18).
+    #[must_use]
+    pub fn of_sandbox_server(config: Config, store: Store, sandbox: SandboxServer) -> Self {
+        Self::with(config, Arc::clone(&sandbox.clock) as Arc<dyn Clock>, store, Some(sandbox))
+    }
+
+    fn with(config: Config, clock: Arc<dyn Clock>, store: Store, sandbox: Option<SandboxServer>) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         // One core stays free for exchanges.
         let decodes = if config.image.decodes_max == 0 { cores - 1 } else { config.image.decodes_max };
@@ -171,6 +187,7 @@ impl AppState {
             operator_places: Places::new(store.operator_connections(), &config.database),
             feed: FeedWatch::default(),
             refusal_log: RefusalLog::default(),
+            request_log: RequestLog::default(),
             image_judge: JudgeClient::new(&config.image_judge, services.clone()),
             connections: OpenConnections::default(),
             tracer: start_tracer(&config.tracing, services, metrics.traces().clone()),
@@ -178,6 +195,7 @@ impl AppState {
             health: Health::new(config.public.listen.port(), config.console.time_zone.clone()),
             fetcher,
             notifier,
+            sandbox_server: sandbox,
             event_heads: watch::Sender::new(0),
             config,
             clock,
@@ -201,6 +219,22 @@ impl AppState {
         if let Err(error) = self.share_rate_limits().await {
             tracing::warn!(%error, "the share of the rate limits is not known yet");
         }
+        Ok(())
+    }
+
+    /// Makes everything on a sandbox server as it was after the start. No call and no job may be under way.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn begin_anew(&self) -> store::Result<()> {
+        self.store.restore_seed().await?;
+        if let Some(sandbox) = &self.sandbox_server {
+            sandbox.clock.set_ahead(Duration::ZERO);
+        }
+        self.rate_limits.forget();
+        self.wrong_signatures.forget();
+        self.feed.forget();
+        self.request_log.forget();
         Ok(())
     }
 

@@ -85,6 +85,32 @@ pub(super) async fn open_for_server(context: &Context) -> Result<Opened> {
     Ok(opened)
 }
 
+/// Opens the store of a sandbox server in its new folder: nothing waits for a disk, and its clock can be moved (contract 18).
+pub(super) async fn open_for_sandbox(context: &Context) -> Result<Opened> {
+    let options = ClusterOptions {
+        fallback_dir: None,
+        is_durable: false,
+        ..cluster_options(context.config.database.data_dir.clone(), ProcessRole::Server)
+    };
+    let cluster = open_cluster(options).await?;
+    let address = DatabaseAddress::from_socket_dir(cluster.socket_dir());
+    let opening = async {
+        store::prepare_sandbox_database(&address).await?;
+        let settings = context.config.store_settings();
+        let schema = SchemaSetup::Migrates(None);
+        connect(context, &address, &settings, cluster.folder(), schema, CONNECT_PATIENCE).await
+    };
+    match opening.await {
+        Ok((store, distributed)) => {
+            Ok(Opened { store, distributed, folder: cluster.folder().to_owned(), cluster: Some(cluster) })
+        }
+        Err(error) => {
+            let _ = tokio::task::spawn_blocking(move || drop(cluster)).await;
+            Err(error)
+        }
+    }
+}
+
 /// Checks the picture stores. The server refuses to start with a store of another installation. It starts
 /// without a store that does not answer: only pictures need it, and it can come back.
 async fn open_picture_stores(context: &Context, store: &Store) -> Result<()> {
@@ -118,7 +144,7 @@ async fn open(
         let address = DatabaseAddress::from_url(url).map_err(Error::msg)?;
         (address, std::path::absolute(&database.data_dir)?, None)
     } else {
-        let cluster = open_cluster(database.data_dir.clone(), role).await?;
+        let cluster = open_cluster(cluster_options(database.data_dir.clone(), role)).await?;
         let address = DatabaseAddress::from_socket_dir(cluster.socket_dir());
         (address, cluster.folder().to_owned(), Some(cluster))
     };
@@ -202,8 +228,12 @@ async fn close(store: &Store) {
     let _ = tokio::time::timeout(CLOSE_PATIENCE, store.close()).await;
 }
 
-async fn open_cluster(data_dir: PathBuf, role: ProcessRole) -> Result<PrivateCluster> {
-    let options = cluster_options(data_dir, role);
+async fn open_cluster(options: ClusterOptions) -> Result<PrivateCluster> {
+    let role = options.role;
+    // A first start takes seconds, and says why. A sandbox server does so each time.
+    if options.is_durable && is_first_start(&options) {
+        tell(role, "this is the first start here: it makes a private PostgreSQL, which takes some seconds");
+    }
     let opening = tokio::task::spawn_blocking(move || PrivateCluster::open(&options));
     let opened = opening.await.map_err(|fault| anyhow!("starting the private PostgreSQL: {fault}"))?;
     let cluster = opened.map_err(|error| explain(&error))?;
@@ -216,10 +246,22 @@ async fn open_cluster(data_dir: PathBuf, role: ProcessRole) -> Result<PrivateClu
     Ok(cluster)
 }
 
+fn is_first_start(options: &ClusterOptions) -> bool {
+    let folder = private_postgres::data_folder(&options.data_dir, options.fallback_dir.as_deref());
+    folder.is_ok_and(|folder| !folder.path.join("pgdata").exists())
+}
+
+fn tell(role: ProcessRole, remark: &str) {
+    match role {
+        ProcessRole::Server => tracing::info!("{remark}"),
+        ProcessRole::Command => super::output::complain(remark),
+    }
+}
+
 /// The private PostgreSQL of a data folder.
 pub(super) fn cluster_options(data_dir: PathBuf, role: ProcessRole) -> ClusterOptions {
     let (name, fallback_dir) = (DatabaseAddress::PRIVATE_USER, Some(FALLBACK_DIR.into()));
-    ClusterOptions { name, data_dir, fallback_dir, role }
+    ClusterOptions { name, data_dir, fallback_dir, role, is_durable: true }
 }
 
 /// The error for the operator.

@@ -3,7 +3,7 @@
 use clap::Command;
 
 /// The words of a command, and its examples. After two blanks and `#` stands a comment.
-const EXAMPLES: [(&str, &[&str]); 93] = [
+const EXAMPLES: [(&str, &[&str]); 96] = [
     ("serve", &["minitill serve", "minitill serve --config /etc/minitill.toml"]),
     ("status", &["minitill status", "minitill status --json"]),
     ("health", &["minitill health", "minitill health --ready"]),
@@ -83,6 +83,13 @@ const EXAMPLES: [(&str, &[&str]); 93] = [
             "minitill receiver add mygame https://game.example.com/notify --event exchange.succeeded --event cancel.succeeded",
         ],
     ),
+    (
+        "receiver listen",
+        &[
+            "minitill receiver listen mytest --forward-to http://127.0.0.1:9000/till",
+            "minitill receiver listen mytest --forward-to http://localhost:9000/ --event wallet.credited",
+        ],
+    ),
     ("receiver list", &["minitill receiver list mygame"]),
     ("receiver show", &["minitill receiver show mygame rcv_5f0c1a2b3c4d5e6f"]),
     ("receiver pause", &["minitill receiver pause mygame rcv_5f0c1a2b3c4d5e6f"]),
@@ -106,11 +113,14 @@ const EXAMPLES: [(&str, &[&str]); 93] = [
         ],
     ),
     ("report check", &["minitill report check mygame"]),
+    ("sandbox serve", &["minitill sandbox serve", "minitill sandbox serve --seed seed.toml --port 0 --json"]),
+    ("sandbox seed", &["minitill sandbox seed > seed.toml"]),
     (
         "sandbox fault",
         &[
             "minitill sandbox fault mytest exchange lost --times 3",
             "minitill sandbox fault mytest wallet.credited late --delay-ms 5000",
+            "minitill sandbox fault mytest exchange refuse --code 10000601",
         ],
     ),
     ("sandbox faults", &["minitill sandbox faults mytest"]),

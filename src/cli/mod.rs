@@ -27,6 +27,7 @@ mod output;
 mod player;
 mod postgres;
 mod receiver;
+mod receiver_listen;
 mod reconcile;
 mod refusal;
 mod refusal_list;
@@ -61,6 +62,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use self::database::SchemaSetup;
+use self::sandbox::SandboxCommand;
 use self::table::TableStyle;
 use self::visible::visible;
 use crate::config::{Config, LogFormat};
@@ -106,6 +108,9 @@ enum Command {
     Health(health::HealthArguments),
     #[command(flatten)]
     OnStore(StoreCommand),
+    /// Run the platform on a laptop, and try how a game takes faults
+    #[command(subcommand)]
+    Sandbox(sandbox::SandboxCommand),
     /// Upgrade the private PostgreSQL
     #[command(subcommand)]
     Postgres(postgres::PostgresCommand),
@@ -158,9 +163,6 @@ enum StoreCommand {
     /// Tell servers of an app what happens
     #[command(subcommand)]
     Receiver(receiver::ReceiverArguments),
-    /// Try how a game takes faults, with a sandbox app
-    #[command(subcommand)]
-    Sandbox(sandbox::SandboxCommand),
     /// Check every wallet against its ledger; exit code 1 if anything differs
     Audit(audit::AuditArguments),
     /// Make reports of an app: the statement of a period, and the bill
@@ -196,6 +198,23 @@ struct Context {
     operator: Operator,
     /// The operator of `--operator`, if it is given.
     operator_given: Option<Operator>,
+}
+
+impl Context {
+    /// The same on this database: at a sandbox server, commands reach the machine that it runs on.
+    fn at(&self, opened: &database::Opened) -> Self {
+        let mut config = self.config.clone();
+        if running::Addresses::left_in(&opened.folder).is_some_and(|left| left.sandbox) {
+            sandbox::serve::reach_this_machine(&mut config);
+        }
+        Self {
+            config,
+            clock: Arc::clone(&self.clock),
+            output: self.output.clone(),
+            operator: self.operator.clone(),
+            operator_given: self.operator_given.clone(),
+        }
+    }
 }
 
 /// Parses the arguments and runs the command. The exit code is 0, 1 for a failure, or 2 for wrong usage.
@@ -265,6 +284,19 @@ async fn dispatch(context: &Context, command: Command) -> Result<ExitCode> {
             start_log(&context.config.log.filter, context.config.log.format)?;
             serve::run(context).await
         }
+        Command::Sandbox(SandboxCommand::Serve(arguments)) => {
+            start_log("warn", context.config.log.format)?;
+            sandbox::serve::run(context, &arguments).await
+        }
+        Command::Sandbox(SandboxCommand::Seed) => sandbox::print_seed(context),
+        Command::Sandbox(SandboxCommand::OnStore(command)) => {
+            start_log("warn", LogFormat::Text)?;
+            let opened =
+                database::open_for_command(context, SchemaSetup::IsThere, database::CONNECT_PATIENCE).await?;
+            let outcome = sandbox::run(&context.at(&opened), &opened.store, command).await;
+            opened.close(private_postgres::STOP_WITHIN).await;
+            return outcome;
+        }
         Command::Status => {
             start_log("warn", LogFormat::Text)?;
             return status::run(context).await;
@@ -286,7 +318,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<ExitCode> {
                 _ => SchemaSetup::IsThere,
             };
             let opened = database::open_for_command(context, schema, database::CONNECT_PATIENCE).await?;
-            let outcome = on_store(context, &opened, command).await;
+            let outcome = on_store(&context.at(&opened), &opened, command).await;
             opened.close(private_postgres::STOP_WITHIN).await;
             return outcome;
         }
@@ -308,7 +340,6 @@ async fn on_store(context: &Context, opened: &database::Opened, command: StoreCo
         StoreCommand::Order(command) => order::run(context, store, command).await,
         StoreCommand::Image(command) => return image::run(context, store, command).await,
         StoreCommand::Receiver(command) => receiver::run(context, store, command).await,
-        StoreCommand::Sandbox(command) => return sandbox::run(context, store, command).await,
         StoreCommand::Audit(arguments) => return audit::run(context, store, arguments).await,
         StoreCommand::Report(command) => return report::run(context, store, command).await,
         StoreCommand::Reconcile(arguments) => return reconcile::run(context, store, arguments).await,

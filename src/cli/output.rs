@@ -42,6 +42,7 @@ pub(super) fn fail(is_json: bool, text: &str) {
 }
 
 /// Prints the result of a command.
+#[derive(Clone)]
 pub(super) struct Output {
     /// Whether the result is one JSON object.
     pub(super) is_json: bool,

@@ -34,6 +34,10 @@ pub(super) enum ReceiverArguments {
         #[arg(long, value_name = "standard|platform", default_value = "standard")]
         format: ReceiverFormat,
     },
+    /// Take the events of a sandbox app to a port of this machine, until Ctrl-C
+    ///
+    /// It adds no receiver. Start the server before it.
+    Listen(super::receiver_listen::ListenArguments),
     /// List the receivers of an app
     List {
         /// Id of the app
@@ -89,6 +93,9 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: ReceiverArg
             let url = sender(context).read_url(&url).map_err(|expected| anyhow!("url: {expected}"))?;
             let change = ReceiverCommand::Add(NewReceiver { url, events, format });
             return carry_out(context, store, &app_id, change).await;
+        }
+        ReceiverArguments::Listen(arguments) => {
+            return super::receiver_listen::run(context, store, arguments).await;
         }
         ReceiverArguments::List { app_id } => {
             require_app(store, &app_id).await?;

@@ -32,23 +32,35 @@ pub(super) struct Addresses {
     pub(super) public: String,
     /// URL of the operator's listener.
     pub(super) operator: String,
+    /// Whether it is a sandbox server, whose commands reach this machine too.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) sandbox: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 impl Addresses {
     /// Those of these settings.
     pub(super) fn of(config: &Config) -> Self {
-        Self { public: config.public.base_url(), operator: config.ops.base_url() }
+        Self { public: config.public.base_url(), operator: config.ops.base_url(), sandbox: false }
     }
 
     /// Those of the server that runs on this data folder; else those of the settings.
     pub(super) async fn find(folder: &Path, config: &Config) -> Self {
-        let left = fs::read(folder.join(FILE)).ok();
-        let left = left.and_then(|bytes| serde_json::from_slice::<Self>(&bytes).ok());
-        match left {
+        match Self::left_in(folder) {
             // A server that was killed leaves its file behind.
             Some(left) if left.is_answering().await => left,
             Some(_) | None => Self::of(config),
         }
+    }
+
+    /// Those that a server has left in its data folder. It may have been killed.
+    pub(super) fn left_in(folder: &Path) -> Option<Self> {
+        let left = fs::read(folder.join(FILE)).ok()?;
+        serde_json::from_slice(&left).ok()
     }
 
     async fn is_answering(&self) -> bool {

@@ -11,4 +11,5 @@ pub mod rate_limit;
 pub mod refusal;
 pub mod refusal_log;
 pub mod request_id;
+pub mod request_log;
 pub mod wrong_signatures;

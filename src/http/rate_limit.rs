@@ -107,6 +107,11 @@ impl RateLimits {
         self.shares.store(before.max(counted), Ordering::Relaxed);
     }
 
+    /// Forgets what was admitted.
+    pub fn forget(&self) {
+        self.states.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// How many instances share the limits.
     #[must_use]
     pub fn shares(&self) -> u32 {

@@ -21,6 +21,11 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub struct WrongSignatures(Mutex<HashMap<AppId, Gcra>>);
 
 impl WrongSignatures {
+    /// Forgets what was counted.
+    pub fn forget(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// Counts a wrong signature at `now` (monotonic). The pause before its answer, if there is one.
     #[must_use]
     pub fn pause(&self, app_id: &AppId, now: Duration) -> Option<Duration> {

@@ -7,7 +7,7 @@ use domain::clock::Clock;
 use futures_util::future::BoxFuture;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+use tokio::time::{Instant, MissedTickBehavior, interval, interval_at, sleep};
 
 use crate::metrics::{JobCounters, JobMetrics};
 
@@ -28,6 +28,13 @@ pub(super) struct Job<C: 'static> {
     run: Run<C>,
 }
 
+/// When a job runs first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Begins {
+    Now,
+    AtItsTime,
+}
+
 /// What a run has left to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rest {
@@ -45,9 +52,18 @@ impl<C: Send + Sync> Job<C> {
         Self { name, every: Duration::from_hours(1), takes_turns: true, run }
     }
 
-    /// Runs the job at once, and then as often as its row says. It never ends by itself.
-    async fn keep(&self, context: &C, clock: &dyn Clock, counters: &JobCounters, turns: &Mutex<()>) {
-        let mut times = interval(self.every);
+    /// Runs the job as often as its row says. It never ends by itself.
+    async fn keep(
+        &self,
+        context: &C,
+        clock: &dyn Clock,
+        counters: &JobCounters,
+        (turns, begins): (&Mutex<()>, Begins),
+    ) {
+        let mut times = match begins {
+            Begins::Now => interval(self.every),
+            Begins::AtItsTime => interval_at(Instant::now() + self.every, self.every),
+        };
         times.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             times.tick().await;
@@ -89,13 +105,14 @@ pub(super) fn start<C: Clone + Send + Sync>(
     context: &C,
     clock: &Arc<dyn Clock>,
     metrics: &JobMetrics,
+    begins: Begins,
 ) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     let turns = Arc::new(Mutex::new(()));
     for job in jobs {
         let (context, clock, turns) = (context.clone(), Arc::clone(clock), Arc::clone(&turns));
         let counters = metrics.of(job.name);
-        tasks.spawn(async move { job.keep(&context, &*clock, &counters, &turns).await });
+        tasks.spawn(async move { job.keep(&context, &*clock, &counters, (&turns, begins)).await });
     }
     tasks
 }
@@ -197,7 +214,7 @@ mod tests {
             tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
         let _logging = tracing::subscriber::set_default(subscriber);
         let clock: Arc<dyn Clock> = Arc::new(Noon);
-        let _tasks = start(&FAILING, &probe, &clock, metrics.jobs());
+        let _tasks = start(&FAILING, &probe, &clock, metrics.jobs(), Begins::Now);
         // The fourth run has no permit: the three before it were counted.
         probe.until(|runs| runs[0] == 4).await;
         let counted = metrics.jobs().of("fails_twice");
@@ -221,7 +238,7 @@ mod tests {
     async fn a_slow_job_delays_no_other_and_hourly_ones_take_turns() {
         let (metrics, probe) = (metrics(), Probe::with_permits([0, usize::MAX >> 3, 0, 1]));
         let clock: Arc<dyn Clock> = Arc::new(Noon);
-        let _tasks = start(&BESIDE, &probe, &clock, metrics.jobs());
+        let _tasks = start(&BESIDE, &probe, &clock, metrics.jobs(), Begins::Now);
         probe.until(|runs| runs[1] >= 3).await;
         assert_eq!(probe.runs()[0], 1, "it never ended");
         assert_eq!(probe.runs()[2..], [1, 0], "the second waits for the first");
@@ -241,7 +258,7 @@ mod tests {
         })];
         let (metrics, probe) = (metrics(), Probe::with_permits([9, 0, 0, 0]));
         let clock: Arc<dyn Clock> = Arc::new(Noon);
-        let _tasks = start(&HOURLY, &probe, &clock, metrics.jobs());
+        let _tasks = start(&HOURLY, &probe, &clock, metrics.jobs(), Begins::Now);
         probe.until(|runs| runs[0] == 3).await;
     }
 }

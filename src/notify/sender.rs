@@ -12,7 +12,7 @@ use domain::text::Text;
 use guarded_fetch::{FetchError, FetchSettings, GuardedClient, GuardedUrl};
 use hyper::header::{self, HeaderMap};
 use hyper::http::StatusCode;
-use store::{LeasedReceiver, ReceiverTry};
+use store::{Event, LeasedReceiver, ReceiverTry};
 use time::OffsetDateTime;
 
 use super::message::{Message, Signer, random_id};
@@ -93,6 +93,11 @@ impl NotificationSender {
         let now = self.now();
         let headers = recipient.signer.as_ref().map(|signer| signer.headers(message, now.unix_timestamp()));
         self.send_with(recipient, message, headers, now).await
+    }
+
+    /// Sends an event once, to a receiver that need not be one of its app.
+    pub async fn send_event(&self, receiver: &LeasedReceiver, event: &Event) -> Tried {
+        self.send(&self.recipient(receiver.clone()), &Message::of(event, receiver.format)).await
     }
 
     /// Sends a notification that tries a receiver of the standard format, once.

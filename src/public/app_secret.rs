@@ -10,7 +10,7 @@ use domain::fields::{Expected, FieldError};
 use domain::ids::AppId;
 use serde_json::json;
 
-use super::auth::authenticate_secret;
+use super::auth::{authenticate_secret, note_fields};
 use super::describe::{ANY_KIND, SomeText};
 use super::extract::{query_fields, query_or_body, query_with};
 use crate::http::rate_limit::Limited;
@@ -52,11 +52,19 @@ pub(super) async fn admit<T>(
         }
         _ => query_or_body(names, limits, &parts, body).await,
     };
-    let parameters = fields.and_then(|fields| read(&mut Input::of(&fields)).map_err(Refusal::from));
+    let fields = fields.map_err(of_parameters)?;
+    // Where the secret is in the body, the app is known later than its fields.
+    if proven.is_some() {
+        note_fields(&fields);
+    }
+    let parameters = read(&mut Input::of(&fields)).map_err(Refusal::from);
     let (Credentials { app_id, app_secret }, parameters) = parameters.map_err(of_parameters)?;
-    let app = match proven {
-        Some(app) => app,
-        None => authenticate_secret(state, &app_id, &app_secret, limited).await?,
+    let app = if let Some(app) = proven {
+        app
+    } else {
+        let admitted = authenticate_secret(state, &app_id, &app_secret, limited).await;
+        note_fields(&fields);
+        admitted?
     };
     Ok((app, parameters))
 }

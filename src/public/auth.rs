@@ -2,13 +2,14 @@
 //! token, and turns each failed check into its refusal. The proofs themselves are types of
 //! [`domain::caller`].
 
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
 
 use domain::app::{App, Scope};
 use domain::caller::{
     Caller, NotSigned, Signed, TokenRefused, is_signed_by, proves_secret, verify_for_nobody,
 };
+use domain::endpoint::Endpoint;
 use domain::fields::{FieldError, Fields, shown};
 use domain::ids::AppId;
 use domain::signature::Mistake;
@@ -18,9 +19,11 @@ use domain::text::Language;
 use domain::wallet::{WalletCall, WalletForm};
 use store::secrets::token_hash;
 
+use super::fault;
 use crate::diagnosis::{FORM_BYTES_MAX, KeysTried, NoDiagnosis};
 use crate::http::rate_limit::Limited;
 use crate::http::refusal::{Advice, Code, Refusal, SignatureAdvice};
+use crate::http::request_log::masked_fields;
 use crate::openapi::refusals;
 use crate::state::AppState;
 
@@ -68,6 +71,14 @@ fn absent(code: Code, error: &FieldError) -> Refusal {
 /// What is known of the app of the request under way.
 #[derive(Default)]
 struct KnownApp {
+    /// What it calls.
+    endpoint: Option<Endpoint>,
+    /// The app that was named, if it is a sandbox app.
+    sandbox: OnceCell<Arc<App>>,
+    /// What was read, for the log of a sandbox app.
+    fields: RefCell<Vec<(String, String)>>,
+    /// Whether a fault has refused the call.
+    is_refused_by_fault: Cell<bool>,
     /// The app, once its token or secret was right.
     proven: OnceCell<Arc<App>>,
     /// The language of its refusals, once it is named with a token or proven.
@@ -78,13 +89,59 @@ tokio::task_local! {
     static KNOWN: KnownApp;
 }
 
-/// Answers a request, and gives its app if its token or secret was right.
-pub async fn with_proven_app<F: Future>(answering: F) -> (F::Output, Option<Arc<App>>) {
+/// The app of a request that was answered.
+#[derive(Default)]
+pub struct Called {
+    /// The app, if its token or secret was right.
+    pub app: Option<Arc<App>>,
+    /// What is logged of the call of a sandbox app.
+    pub logged: Option<SandboxCall>,
+}
+
+/// A call that named a sandbox app, with a right token or not.
+pub struct SandboxCall {
+    /// The app.
+    pub app_id: AppId,
+    /// The fields, without secrets.
+    pub fields: Vec<(String, String)>,
+    /// Whether a fault has refused it.
+    pub is_refused_by_fault: bool,
+}
+
+/// Answers a request, and gives its app.
+pub async fn with_called_app<F: Future>(endpoint: Option<Endpoint>, answering: F) -> (F::Output, Called) {
     let both = async {
         let answer = answering.await;
-        (answer, KNOWN.with(|known| known.proven.get().cloned()))
+        (answer, KNOWN.with(KnownApp::called))
     };
-    KNOWN.scope(KnownApp::default(), both).await
+    KNOWN.scope(KnownApp { endpoint, ..KnownApp::default() }, both).await
+}
+
+impl KnownApp {
+    fn called(&self) -> Called {
+        let logged = self.sandbox.get().map(|app| SandboxCall {
+            app_id: app.id.clone(),
+            fields: self.fields.take(),
+            is_refused_by_fault: self.is_refused_by_fault.get(),
+        });
+        Called { app: self.proven.get().cloned(), logged }
+    }
+}
+
+/// Notes what was read, if the request has named a sandbox app.
+pub(super) fn note_fields(fields: &Fields) {
+    let _ = KNOWN.try_with(|known| {
+        if known.sandbox.get().is_some() {
+            known.fields.borrow_mut().extend(masked_fields(fields));
+        }
+    });
+}
+
+/// Notes that a sandbox app was named.
+fn note_sandbox(app: &Arc<App>) {
+    if app.settings.sandbox {
+        let _ = KNOWN.try_with(|known| known.sandbox.set(Arc::clone(app)));
+    }
 }
 
 /// Notes the app for log and metrics.
@@ -125,12 +182,17 @@ pub async fn authenticate(
         tokio::try_join!(state.store.find_app(&app_id), state.store.token_state(&app_id, hash))?;
     let app = app.ok_or_else(|| unknown_app(app_id.as_str()))?;
     note_language(&app);
+    if app.settings.sandbox {
+        note_sandbox(&app);
+        note_fields(credentials);
+    }
     let caller = Caller::new(Arc::clone(&app), token_state).map_err(|refused| match refused {
         TokenRefused::Unknown => with_strays(access_token_unknown(), token),
         TokenRefused::Expired => access_token_expired(),
     })?;
     note_proven(&app);
     admit(state, caller.app(), limited)?;
+    refuse_if_asked(state, &app).await?;
     Ok(caller)
 }
 
@@ -141,6 +203,22 @@ fn admit(state: &AppState, app: &App, limited: Limited) -> Result<(), Refusal> {
     }
     let admitted = state.rate_limits.admit(app, limited, state.clock.monotonic());
     admitted.map_err(|exceeded| Refusal::rate_limited(exceeded.text(), exceeded.wait))
+}
+
+/// The refusal that a sandbox app has asked for (contract 15.2.8). Any other app costs it nothing.
+async fn refuse_if_asked(state: &AppState, app: &App) -> Result<(), Refusal> {
+    if !app.settings.sandbox {
+        return Ok(());
+    }
+    let endpoint = KNOWN.try_with(|known| known.endpoint).ok().flatten();
+    match endpoint {
+        Some(endpoint) => {
+            let refused = Box::pin(fault::refuse(state, app, endpoint)).await;
+            let _ = KNOWN.try_with(|known| known.is_refused_by_fault.set(refused.is_err()));
+            refused
+        }
+        None => Ok(()),
+    }
 }
 
 /// Checks that the caller holds a permission scope (contract 4.1.2, 10.3.2 and 10.4.2).
@@ -285,9 +363,13 @@ pub async fn authenticate_secret(
     };
     let app_id = AppId::parse(app_id).map_err(|_| wrong())?;
     let app = state.store.find_app(&app_id).await?;
+    if let Some(app) = &app {
+        note_sandbox(app);
+    }
     let is_proven = proves_secret(app.as_deref(), app_secret);
     let app = app.filter(|_| is_proven).ok_or_else(wrong)?;
     note_proven(&app);
     admit(state, &app, limited)?;
+    refuse_if_asked(state, &app).await?;
     Ok(app)
 }

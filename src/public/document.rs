@@ -47,13 +47,14 @@ pub fn document(config: &Config) -> Document {
     api.document()
 }
 
-const TAGS: [(&str, &str); 7] = [
+const TAGS: [(&str, &str); 8] = [
     ("Exchange", "A game server deducts currency from a player's wallet."),
     ("Orders", "A developer server reports orders."),
     ("Images", "Cover images of orders: uploads, and the pictures themselves."),
     ("Tokens", "Access tokens of an app."),
     ("Login", "A developer server learns who a player is."),
     ("Sandbox", "The test world of a sandbox app: faults, and what a game under test says."),
+    ("Sandbox server", "What a sandbox server can do for tests: begin anew, set purses, move the clock."),
     ("Notifications", "What is sent to the servers of an app."),
 ];
 

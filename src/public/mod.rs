@@ -6,6 +6,7 @@ mod describe;
 pub mod docs;
 mod document;
 pub mod extract;
+mod fault;
 pub mod image;
 pub mod image_upload;
 pub mod login;

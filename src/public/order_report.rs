@@ -38,6 +38,7 @@ pub async fn report(State(state): State<AppState>, request: Request) -> Result<R
     let caller = auth::authenticate(&state, &query, Limited::Reports).await?;
     auth::require_scope(&caller, Scope::Epay)?;
     let fields = Fields::from_json(&read_body(&state.config.http, body).await?)?;
+    auth::note_fields(&fields);
     let app = caller.app();
     let report = read(&mut Input::of(&fields), state.clock.unix_millis())?;
     if app.settings.category == Category::LocalLife {

@@ -3,6 +3,7 @@
 use axum::routing::{MethodFilter, MethodRouter, on};
 use domain::endpoint::Endpoint;
 
+use super::sandbox::{requests, server};
 use super::wallet::{balance, cancel, exchange, present, query};
 use super::{image, image_upload, login, order_report, sandbox, token};
 use crate::config::Config;
@@ -42,10 +43,23 @@ pub struct Route {
     pub endpoint: Endpoint,
     /// Names of the answer's fields.
     pub envelope: Envelope,
+    /// Whether only a sandbox server has it (contract 18). It stops all other calls while it works.
+    pub is_of_sandbox_server: bool,
     /// Makes what answers it.
     pub handler: fn() -> MethodRouter<AppState>,
     /// What the API's document says of it.
     pub describe: fn(&Config) -> Operation<Refusal>,
+}
+
+impl Route {
+    /// Whether it shows the log of requests, and so leaves no line there.
+    pub(super) fn is_request_log(&self) -> bool {
+        self.id == "listRequests"
+    }
+
+    const fn of_sandbox_server(self) -> Self {
+        Self { is_of_sandbox_server: true, ..self }
+    }
 }
 
 /// A row of the table, written as it reads.
@@ -60,16 +74,17 @@ macro_rules! route {
             authentication: Authentication::$authentication,
             endpoint: Endpoint::$endpoint,
             envelope: Envelope::$envelope,
+            is_of_sandbox_server: false,
             handler: || on(MethodFilter::$method, $handler),
             describe: $describe,
         }
     };
 }
 
-/// Every route of the public listener (contract 1.2.1: sections 3 to 6, 10, 11 and 15, and nothing else), those of a
+/// Every route of the public listener (contract 1.2.1: sections 3 to 6, 10, 11, 15 and 18, and nothing else), those of a
 /// path together.
 #[rustfmt::skip]
-pub static ROUTES: [Route; 18] = [
+pub static ROUTES: [Route; 22] = [
     route!(POST "/api/{payment_segment}/minigame/pay", "exchange" in "Exchange",
         SignedForm, Exchange, Exchange, exchange::exchange, exchange::describe),
     route!(POST "/api/{payment_segment}/minigame/balance", "getBalance" in "Exchange",
@@ -102,6 +117,14 @@ pub static ROUTES: [Route; 18] = [
         QueryToken, Sandbox, Open, sandbox::faults, sandbox::describe_faults),
     route!(POST "/sandbox/v1/shipments", "tellOfShipment" in "Sandbox",
         QueryToken, Sandbox, Open, sandbox::shipments, sandbox::describe_shipments),
+    route!(GET "/sandbox/v1/requests", "listRequests" in "Sandbox",
+        QueryToken, Sandbox, Open, requests::requests, requests::describe_requests),
+    route!(POST "/sandbox/v1/reset", "reset" in "Sandbox server",
+        QueryToken, Sandbox, Open, server::reset, server::describe_reset).of_sandbox_server(),
+    route!(POST "/sandbox/v1/wallets", "setWallet" in "Sandbox server",
+        QueryToken, Sandbox, Open, server::wallets, server::describe_wallets).of_sandbox_server(),
+    route!(POST "/sandbox/v1/clock", "moveClock" in "Sandbox server",
+        QueryToken, Sandbox, Open, server::clock, server::describe_clock).of_sandbox_server(),
     route!(GET "/img/{img_id}", "getImage" in "Images", Path, Image, Open, image::image, image::describe_get),
     route!(HEAD "/img/{img_id}", "headImage" in "Images", Path, Image, Open, image::image, image::describe_head),
 ];

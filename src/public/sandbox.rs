@@ -1,9 +1,8 @@
 //! `/sandbox/v1/...`: the test world of a sandbox app (contract 15). A game asks for faults, and says what it shipped.
-//! Here too is what a fault does to an answer.
 
-use std::time::Duration;
+pub(super) mod requests;
+pub(super) mod server;
 
-use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::response::Response;
 use domain::endpoint::Endpoint;
@@ -11,17 +10,13 @@ use domain::examples::BIZ_NO;
 use domain::fields::{FieldError, Fields};
 use domain::ids::BizNo;
 use domain::sandbox::{DELAY_MAX, Fault, FaultKind, FaultState, FaultTarget, SandboxApp, TIMES_MAX};
-use domain::text;
-use guarded_fetch::bulkhead::Permit;
-use http_server::Peer;
 use schemars::JsonSchema;
 use serde::Serialize;
-use store::StoreError;
-use tokio::time::{sleep, timeout};
 
 use super::auth;
 use super::describe::{credentials, wrong_value};
 use super::extract::{query_with, succeeded, success};
+use super::fault;
 use crate::config::Config;
 use crate::http::body::read_body;
 use crate::http::rate_limit::Limited;
@@ -29,8 +24,8 @@ use crate::http::refusal::{Code, Refusal};
 use crate::openapi::{Input, Operation, Place, Success, refusals};
 use crate::state::AppState;
 
-/// How long an answer waits to learn whether a fault happens to it.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// No code has more digits.
+const CODE_MAX: i64 = 999_999_999;
 
 refusals! { Refusal:
     /// The app takes real money.
@@ -46,7 +41,7 @@ refusals! { Refusal:
 pub async fn faults(State(state): State<AppState>, request: Request) -> Result<Response, Refusal> {
     let (app, fields) = read(&state, request).await?;
     let fault = read_fault(&mut Input::of(&fields))?;
-    let _turn = turn(&state, &app).await?;
+    let _turn = fault::turn(&state, &app).await?;
     Ok(success(Faults { faults: state.store.ask_for_fault(&app, fault, None).await? }))
 }
 
@@ -57,7 +52,7 @@ pub async fn faults(State(state): State<AppState>, request: Request) -> Result<R
 pub async fn shipments(State(state): State<AppState>, request: Request) -> Result<Response, Refusal> {
     let (app, fields) = read(&state, request).await?;
     let biz_no = read_shipment(&mut Input::of(&fields))?;
-    let _turn = turn(&state, &app).await?;
+    let _turn = fault::turn(&state, &app).await?;
     let shipments = state.store.note_shipment(&app, &biz_no).await?;
     let shipments = shipments.ok_or_else(|| {
         Refusal::new(Code::IllegalParameter, "biz_no: too many numbers of this app were noted this week")
@@ -71,19 +66,15 @@ async fn read(state: &AppState, request: Request) -> Result<(SandboxApp, Fields)
     let (query, body) = query_with(&auth::CREDENTIALS, &state.config.http, &parts, body).await?;
     let caller = auth::authenticate(state, &query, Limited::Reports).await?;
     let app = SandboxApp::of(caller.app()).ok_or_else(no_sandbox_app)?;
-    Ok((app, Fields::from_json(&read_body(&state.config.http, body).await?)?))
-}
-
-/// The turn of a sandbox app, in which it uses a session of payments.
-async fn turn(state: &AppState, app: &SandboxApp) -> Result<Permit, Refusal> {
-    let turn = timeout(PATIENCE, state.sandbox_turns.acquire(app.id().as_str(), 1)).await;
-    turn.map_err(|_| StoreError::Overloaded.into())
+    let fields = Fields::from_json(&read_body(&state.config.http, body).await?)?;
+    auth::note_fields(&fields);
+    Ok((app, fields))
 }
 
 fn read_fault(body: &mut Input<'_>) -> Result<Fault, Refusal> {
     let target = "What the fault happens to: answers of an endpoint, notifications of a type, or `numbers`.";
-    let kinds = "`lost`: the connection closes without an answer. `unavailable`: 503. `late`: after `delay_ms`. Of \
-        notifications: `twice`, `late` or `never`. Of `numbers`: `old`, 49 hours older than they are.";
+    let kinds = "`lost`: the connection closes without an answer. `unavailable`: 503. `late`: after `delay_ms`. \
+        `refuse`: `code` is answered, and nothing is carried out. Of notifications: `twice`, `late` or `never`. Of `numbers`: `old`, 49 hours older than they are.";
     let times_max = TIMES_MAX;
     let delay_max = i64::try_from(DELAY_MAX.as_millis()).unwrap_or(i64::MAX);
     let target = body.field("target", target).required("exchange", FaultTarget::parse)?;
@@ -93,9 +84,14 @@ fn read_fault(body: &mut Input<'_>) -> Result<Fault, Refusal> {
         .example(2)
         .integer(1, times_max)?;
     let delay = body.field("delay_ms", "Delay in milliseconds. Only of `late`.").integer(0, delay_max)?;
+    let code = body.field("code", "The code that is answered. Only of `refuse`.").integer(1, CODE_MAX)?;
     let times = i32::try_from(times.unwrap_or(1)).unwrap_or(i32::MAX);
-    Fault::new(target, kind, times, delay).map_err(|(field, expected)| {
-        let got = if field == "fault" { kind.to_string() } else { delay.unwrap_or_default().to_string() };
+    Fault::new(target, kind, times, delay, code).map_err(|(field, expected)| {
+        let got = match field {
+            "fault" => kind.to_string(),
+            "code" => code.map(|code| code.to_string()).unwrap_or_default(),
+            _ => delay.unwrap_or_default().to_string(),
+        };
         FieldError::malformed(field, expected.0, &got).into()
     })
 }
@@ -121,88 +117,10 @@ struct Shipped {
     shipments: i32,
 }
 
-/// What a fault makes of an answer. The call was carried out.
-pub(super) enum Spoilt {
-    /// Nothing comes.
-    Lost,
-    /// This comes in its place.
-    Refused(Refusal),
-    /// It comes, now or after a while.
-    Whole,
-}
-
-/// Waits as the fault says that happens to the next answer of this endpoint to a sandbox app. Tells what becomes of the
-/// answer.
-pub(super) async fn spoil(
-    state: &AppState,
-    app: &SandboxApp,
-    endpoint: Endpoint,
-    peer: Option<&Peer>,
-) -> Spoilt {
-    let fault = due_fault(state, app, FaultTarget::Answers(endpoint)).await;
-    match fault {
-        Some((FaultKind::Lost, _)) => Spoilt::Lost,
-        Some((FaultKind::Unavailable, _)) => {
-            let text = text!("system error: a fault that this sandbox app asked for");
-            Spoilt::Refused(Refusal::unavailable(text, "a fault of the sandbox"))
-        }
-        Some((_, delay)) => {
-            let late = be_late(state, app, delay);
-            match peer {
-                None => late.await,
-                Some(peer) => tokio::select! {
-                    () = late => {}
-                    () = peer.closed() => {}
-                },
-            }
-            Spoilt::Whole
-        }
-        None => Spoilt::Whole,
-    }
-}
-
-/// Waits for the delay of a late answer in a place of the app. It ends early where no place becomes free within a second, and
-/// where others wait for the place (contract 15.2.7).
-async fn be_late(state: &AppState, app: &SandboxApp, delay: Duration) {
-    let late = sleep(delay);
-    tokio::pin!(late);
-    let place = tokio::select! {
-        place = timeout(PATIENCE, state.late_answers.acquire(app.id().as_str(), 1)) => place,
-        () = &mut late => return,
-    };
-    if let Ok(mut place) = place {
-        // Asked back or not: then the answer comes.
-        let _ = place.wait_for(late).await;
-    }
-}
-
-/// Whether a repeat is answered as if its number were old.
-pub(super) async fn makes_numbers_old(state: &AppState, app: Option<&SandboxApp>) -> bool {
-    let Some(app) = app else { return false };
-    due_fault(state, app, FaultTarget::Numbers).await.is_some()
-}
-
-/// A database that is away spoils nothing more.
-async fn due_fault(state: &AppState, app: &SandboxApp, target: FaultTarget) -> Option<(FaultKind, Duration)> {
-    let asking = async {
-        let _turn = state.sandbox_turns.acquire(app.id().as_str(), 1).await;
-        state.store.due_fault(app, target).await
-    };
-    let due = timeout(PATIENCE, asking).await;
-    due.ok()?.ok()?.map(|fault| (fault.kind, fault.delay))
-}
-
-/// The answer that never comes: the server closes the connection before the first byte of it.
-pub(super) fn lost() -> Response {
-    let cut =
-        futures_util::stream::once(async { Err::<Bytes, _>(std::io::Error::other("the answer is lost")) });
-    Response::new(Body::from_stream(cut))
-}
-
 const FAULTS: &str = "\
     Makes the calls of a sandbox app fail as they fail in the wild, so that a game can be tried. A fault takes the place of \
     the one before of the same target. The answer has every fault with how often it has happened.\n\n\
-    A call whose answer is `lost` or `unavailable` was carried out. `minitill sandbox check` tries a whole game.";
+    A call whose answer is `lost` or `unavailable` was carried out; one that is refused by `refuse` was not. `minitill sandbox check` tries a whole game.";
 
 /// What the API's document says of faults.
 pub(super) fn describe_faults(_: &Config) -> Operation<Refusal> {
@@ -210,6 +128,7 @@ pub(super) fn describe_faults(_: &Config) -> Operation<Refusal> {
         target: FaultTarget::Answers(Endpoint::Exchange),
         fault: FaultKind::Lost,
         delay_ms: 0,
+        code: None,
         times: 2,
         happened: 0,
         first_at: None,

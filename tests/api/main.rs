@@ -65,6 +65,8 @@ mod roles;
 mod routes;
 mod sales;
 mod sandbox;
+mod sandbox_fidelity;
+mod sandbox_server;
 mod service_manager;
 mod signature_help;
 mod snippets;

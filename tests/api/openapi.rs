@@ -221,7 +221,10 @@ fn every_type_of_events_is_a_webhook() {
 
 #[test]
 fn the_tests_above_try_every_call() {
-    let ids: Vec<&str> = calls(&defaults()).iter().map(|call| call.route.id).collect();
+    // Tests of a sandbox server try those that it alone has, and `sandbox.rs` the list of calls, which asks no database.
+    let calls = calls(&defaults());
+    let of_all = calls.iter().filter(|call| !call.route.is_of_sandbox_server);
+    let ids: Vec<&str> = of_all.map(|call| call.route.id).filter(|id| *id != "listRequests").collect();
     let tried = [
         "exchange",
         "getBalance",

@@ -19,10 +19,11 @@ const NO_OPERATIONS: [&str; 5] =
 const ADMIN_ALONE: [&str; 3] = ["checkSignature", "testReceiver", "reconcile"];
 /// Forms of the console that are no operation, by the end of their paths: they preview, try, look, sign in and out, or are
 /// a second form of one.
-const CONSOLE_ALONE: [&str; 11] = [
+const CONSOLE_ALONE: [&str; 12] = [
     "/account-requests/confirm",
     "/account-requests/refuse",
     "/account/sessions/end",
+    "/calls",
     "/check",
     "/console/language",
     "/console/sign-in",

@@ -18,7 +18,7 @@ async fn every_route_refuses_a_stranger() {
     let till = TestTill::start().await;
     let app = till.app("a1").await;
     till.player(&app, "o1", 0, 100).await;
-    for route in &ROUTES {
+    for route in ROUTES.iter().filter(|route| !route.is_of_sandbox_server) {
         let path = path(route);
         let (without, wrong, code) = match route.authentication {
             Authentication::SignedForm => {
@@ -27,8 +27,8 @@ async fn every_route_refuses_a_stranger() {
                 (game.without("access_token").request(), wrong, 100_200_102)
             }
             Authentication::QueryToken | Authentication::QueryOrBodyToken => {
-                let wrong = Request::post(&format!("{path}?app_id=a1&access_token=wrong"));
-                (Request::post(&path), wrong, 100_200_102)
+                let wrong = Request::new(route.method, &format!("{path}?app_id=a1&access_token=wrong"));
+                (Request::new(route.method, &path), wrong, 100_200_102)
             }
             Authentication::AppSecret => {
                 let more = match route.endpoint {
@@ -64,6 +64,10 @@ async fn every_route_answers_a_wrong_method_with_405_and_allow() {
     let till = TestTill::start().await;
     for of_path in ROUTES.chunk_by(|one, other| one.path == other.path) {
         let route = &of_path[0];
+        // Tests of a sandbox server ask those.
+        if route.is_of_sandbox_server {
+            continue;
+        }
         let methods: Vec<&str> = of_path.iter().map(|route| route.method).collect();
         for method in ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"] {
             if methods.contains(&method) {

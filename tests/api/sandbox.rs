@@ -76,7 +76,7 @@ async fn a_wrong_fault_is_refused() {
         (json!({"target": "exchange"}), "fault is missing"),
         (
             json!({"target": "exchange", "fault": "twice"}),
-            "fault: expected lost, unavailable or late for exchange, got \"twice\"",
+            "fault: expected lost, unavailable, late or refuse for exchange, got \"twice\"",
         ),
         (
             json!({"target": "wallet.credited", "fault": "lost"}),
@@ -304,8 +304,13 @@ async fn a_naive_game_passes_nine_cases() {
         Reply::taken()
     });
     let _sending = Sending::of(&till);
-    let output =
-        tokio::task::spawn_blocking(move || program.run(&[&check[..], &["--json"]].concat())).await.unwrap();
+    let junit = std::env::temp_dir().join(format!("minitill-junit-{}.xml", std::process::id()));
+    let file = junit.to_str().unwrap().to_owned();
+    let output = tokio::task::spawn_blocking(move || {
+        program.run(&[&check[..], &["--json", "--junit", &file]].concat())
+    })
+    .await
+    .unwrap();
     assert_eq!(output.status.code(), Some(1));
     let score: Value = serde_json::from_slice(&output.stdout).unwrap();
     let results = score["results"].as_array().unwrap();
@@ -323,6 +328,18 @@ async fn a_naive_game_passes_nine_cases() {
     assert_eq!(passed, [1, 5, 6, 8, 9, 15, 16, 18, 19], "{score:#}");
     assert_eq!((&score["passed"], &score["cases"]), (&json!(9), &json!(20)));
     assert_eq!(till.number("SELECT count(*) FROM sandbox_faults").await, 0);
+    // Rule 15.3.7: what a build server reads.
+    let written = std::fs::read_to_string(&junit).unwrap();
+    std::fs::remove_file(&junit).unwrap();
+    assert!(
+        written.contains(r#"<testsuite name="minitill sandbox check" tests="20" failures="11">"#),
+        "{written}"
+    );
+    assert!(
+        written.contains(r#"<testcase classname="a1" name="takes a signed notification"/>"#),
+        "{written}"
+    );
+    assert_eq!(written.matches("<failure message=").count(), 11);
 }
 
 /// Rule 15.3.3: the commands, and their line in the operator's log.
@@ -361,4 +378,208 @@ async fn faults_are_commands_too() {
         program.complaint(&["sandbox", "fault", "a1", "exchange", "late"]),
         "minitill: delay_ms: expected an integer from 1 to 60000\n"
     );
+}
+
+/// Rule 15.2.8: the code is answered before anything is carried out, as often as it was asked for, by every endpoint that
+/// has it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_is_refused_with_the_code_that_was_asked_for() {
+    let till = TestTill::start().await;
+    let app = sandbox_app(&till).await;
+    let answer = call(
+        &till,
+        &app,
+        "faults",
+        &json!({"target": "exchange", "fault": "refuse", "code": 10_000_601, "times": 2}),
+    )
+    .await;
+    answer.assert_body(
+        r#"{"result":1,"error_msg":"success","faults":[{"target":"exchange","fault":"refuse","delay_ms":0,"code":10000601,"times":2,"happened":0,"first_at":null,"last_at":null}]}"#,
+    );
+    let exchange = Game::new(&app, "o1", "b1", 60);
+    for _ in 0..2 {
+        exchange.send(&till).await.assert_refused(10_000_601, "a fault that this sandbox app asked for");
+    }
+    assert_eq!(till.purses(&app, "o1").await, (40, 100, 1));
+    assert_eq!(exchange.send(&till).await.code(), 1);
+    // A wrong token has no fault.
+    ask(&till, &app, &json!({"target": "login", "fault": "refuse", "code": 10_000_305})).await;
+    let login = |secret: &str| {
+        Request::get(&format!(
+            "/game/minigame/jscode2session?app_id=a1&app_secret={secret}&js_code=sandbox-alice"
+        ))
+    };
+    assert_eq!(till.send(login("wrong")).await.code(), 100_200_101);
+    let limited = till.send(login(&app.secret)).await;
+    assert_eq!((limited.status, limited.code(), limited.header("retry-after")), (200, 10_000_305, Some("1")));
+    assert_eq!(till.send(login(&app.secret)).await.code(), 1);
+    ask(&till, &app, &json!({"target": "order_report", "fault": "refuse", "code": 10_000_500})).await;
+    let path = format!("/openapi/mp/developer/order/v1/report?app_id=a1&access_token={}", app.token);
+    let unavailable = till.send(Request::post(&path).body("{}")).await;
+    assert_eq!(
+        (unavailable.status, unavailable.code(), unavailable.header("retry-after")),
+        (503, 10_000_500, Some("1"))
+    );
+    for (fault, message) in [
+        (
+            json!({"target": "login", "fault": "refuse", "code": 10_000_601}),
+            "code: expected a code that login answers, such as 10000500, got \"10000601\"",
+        ),
+        (
+            json!({"target": "exchange", "fault": "refuse"}),
+            "code: expected a code that exchange answers, such as 10000500, got \"\"",
+        ),
+        (
+            json!({"target": "exchange", "fault": "lost", "code": 10_000_601}),
+            "code: expected no code, but for refuse, got \"10000601\"",
+        ),
+    ] {
+        call(&till, &app, "faults", &fault).await.assert_refused(10_000_200, message);
+    }
+}
+
+async fn logged(till: &TestTill, app: &TestApp, more: &str) -> Value {
+    let path = format!("/sandbox/v1/requests?app_id={}&access_token={}{more}", app.id, app.token);
+    let answer = till.send(Request::get(&path)).await;
+    assert_eq!(answer.code(), 1, "{}", answer.body);
+    answer.json()["requests"].clone()
+}
+
+/// Rules 18.3.1 to 18.3.4: a sandbox app sees its calls, without secrets, the newest first, and no other app's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sandbox_app_sees_its_last_calls() {
+    let till = TestTill::start().await;
+    let app = sandbox_app(&till).await;
+    let other = till.app_like("a2", AppKind { sandbox: true, ..AppKind::default() }).await;
+    let live = till.app("a3").await;
+    till.player(&live, "o1", 0, 100).await;
+    assert_eq!(Game::new(&live, "o1", "b1", 1).send(&till).await.code(), 1);
+    assert_eq!(logged(&till, &app, "").await, json!([]));
+    let bought =
+        Game::new(&app, "o1", "b1", 60).request().header("x-request-id", "first").send(till.address).await;
+    let wrong = Game::new(&app, "o1", "b2", 60).with("access_token", "stolen").send(&till).await;
+    ask(&till, &app, &json!({"target": "order_report", "fault": "refuse", "code": 10_000_500})).await;
+    let path = format!("/openapi/mp/developer/order/v1/report?app_id=a1&access_token={}", app.token);
+    let refused = till.send(Request::post(&path).body(r#"{"open_id":"o1","order_status":2}"#)).await;
+    let unreadable = till.send(Request::post(&path).body(r#"{"open_id":"o1","order_status":2}"#)).await;
+    let token =
+        format!("/oauth2/access_token?grant_type=client_credentials&app_id=a1&app_secret={}", app.secret);
+    let issued = till.send(Request::get(&token)).await;
+    let calls = logged(&till, &app, "").await;
+    let of = |no: usize| {
+        (
+            calls[no]["endpoint"].as_str().unwrap(),
+            calls[no]["code"].as_u64().unwrap(),
+            calls[no]["fault"].clone(),
+        )
+    };
+    assert_eq!(calls.as_array().unwrap().len(), 6);
+    assert_eq!(of(0), ("access_token", 1, json!(false)));
+    assert_eq!(of(1), ("order_report", unreadable.code(), json!(false)));
+    assert_eq!(of(2), ("order_report", 10_000_500, json!(true)));
+    assert_eq!(of(3), ("sandbox", 1, json!(false)));
+    assert_eq!(of(4), ("exchange", 100_200_102, json!(false)));
+    assert_eq!(of(5), ("exchange", 1, json!(false)));
+    assert_eq!((&calls[2]["status"], &calls[2]["answer"]), (&json!(503), &refused.json()));
+    assert_eq!((&calls[4]["answer"], &calls[5]["answer"]), (&wrong.json(), &bought.json()));
+    assert_eq!(calls[1]["fields"]["order_status"], json!("2"));
+    let fields = &calls[5]["fields"];
+    for name in ["access_token", "sign", "user_ip"] {
+        assert_eq!(fields[name], json!("***"), "{name}");
+    }
+    assert_eq!((&fields["biz_no"], &fields["product_name"]), (&json!("b1"), &json!("Sword & shield = 100%")));
+    assert_eq!(calls[5]["request_id"], json!("first"));
+    let text = calls.to_string();
+    for secret in [
+        &app.token,
+        &app.secret,
+        &app.pay_key,
+        "stolen",
+        "203.0.113.9",
+        issued.json()["access_token"].as_str().unwrap(),
+    ] {
+        assert!(!text.contains(secret), "{secret} stands in {text}");
+    }
+    let refused = logged(&till, &app, "&code=100200102").await;
+    assert_eq!((refused.as_array().unwrap().len(), &refused[0]), (1, &calls[4]));
+    assert_eq!(logged(&till, &app, "&request_id=first").await, json!([calls[5]]));
+    assert_eq!(logged(&till, &app, "&since=2999-01-01T00:00:00Z").await, json!([]));
+    assert_eq!(logged(&till, &other, "").await, json!([]));
+    let path = |app: &TestApp, more: &str| {
+        format!("/sandbox/v1/requests?app_id={}&access_token={}{more}", app.id, app.token)
+    };
+    let of_live = till.send(Request::get(&path(&live, ""))).await;
+    of_live.assert_refused(100_200_102, "app_id: expected a sandbox app");
+    let wrong = till.send(Request::get(&path(&app, "&code=2"))).await;
+    wrong.assert_refused(10_000_200, "code: expected a code of a refusal, such as 10000601, got \"2\"");
+}
+
+/// Rule 18.3.1: an answer that a fault took away is told as it would have come.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_answer_is_in_the_list_of_calls() {
+    let till = TestTill::start().await;
+    let app = sandbox_app(&till).await;
+    ask(&till, &app, &json!({"target": "exchange", "fault": "lost"})).await;
+    assert_eq!(bytes_of(till.address, &Game::new(&app, "o1", "b1", 60).request()).await, b"");
+    let calls = logged(&till, &app, "").await;
+    assert_eq!((&calls[0]["code"], &calls[0]["fault"]), (&json!(1), &json!(true)));
+    assert_eq!(calls[0]["answer"]["data"]["bizNo"], json!("b1"));
+}
+
+/// Rules 12.7.1 to 12.7.3: events of a sandbox app come to a port of this machine, signed, with no network opened.
+#[tokio::test(flavor = "multi_thread")]
+async fn events_are_forwarded_to_this_machine() {
+    let till = TestTill::start().await;
+    let app = sandbox_app(&till).await;
+    till.app("a2").await;
+    let _sending = Sending::of(&till);
+    let game =
+        Receiver::answering(|_, earlier| if earlier == 0 { Reply::status(500) } else { Reply::taken() })
+            .await;
+    let program = Program::on(&till.database_url);
+    let listen =
+        |app: &'static str, url: &str| program.complaint(&["receiver", "listen", app, "--forward-to", url]);
+    assert_eq!(
+        listen("a2", &game.url("/")),
+        "minitill: a2 is no sandbox app: add a receiver with `minitill receiver add`\n"
+    );
+    assert_eq!(
+        listen("a1", "http://198.51.100.7/"),
+        "minitill: --forward-to: expected an http URL of localhost or 127.0.0.1\n"
+    );
+    let secret = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
+    let url = game.url("/till");
+    let arguments = [
+        "receiver",
+        "listen",
+        "a1",
+        "--forward-to",
+        &url,
+        "--event",
+        "exchange.succeeded",
+        "--secret",
+        secret,
+    ];
+    let mut listening = program.command(&[&arguments[..], &["--json"]].concat());
+    let mut listening = listening.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut told = std::io::BufRead::lines(std::io::BufReader::new(listening.stdout.take().unwrap()));
+    let mut next = || serde_json::from_str::<Value>(&told.next().unwrap().unwrap()).unwrap();
+    assert_eq!(next()["secret"], json!(secret));
+    // It looks where the feed ends before it sends anything, a moment after it has told that it began.
+    let mut bought = 0;
+    until("an event comes", async || {
+        bought += 1;
+        Game::new(&app, "o1", &format!("b{bought}"), 1).send(&till).await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        game.received().len() >= 2
+    })
+    .await;
+    let came = game.received();
+    assert_eq!(came[0].id(), came[1].id(), "what was not taken comes again");
+    assert_eq!(came[1].json()["type"], json!("exchange.succeeded"));
+    assert!(came[1].header("webhook-signature").starts_with("v1,"));
+    assert_eq!((&next()["status"], &next()["status"]), (&json!(500), &json!(204)));
+    assert_eq!(till.number("SELECT count(*) FROM receivers").await, 0);
+    listening.kill().unwrap();
+    listening.wait().unwrap();
 }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use time::OffsetDateTime;
 
 use super::app::App;
+use super::code::Code;
 use super::endpoint::Endpoint;
 use super::event::EventType;
 use super::fields::Expected;
@@ -89,7 +90,9 @@ impl FaultTarget {
     #[must_use]
     pub const fn faults(self) -> &'static [FaultKind] {
         match self {
-            Self::Answers(_) => &[FaultKind::Lost, FaultKind::Unavailable, FaultKind::Late],
+            Self::Answers(_) => {
+                &[FaultKind::Lost, FaultKind::Unavailable, FaultKind::Late, FaultKind::Refuse]
+            }
             Self::Notifications(_) => &[FaultKind::Twice, FaultKind::Late, FaultKind::Never],
             Self::Numbers => &[FaultKind::Old],
         }
@@ -113,7 +116,17 @@ crate::word_enum! {
         Never = "never",
         /// A repeat is answered as if its number had been used 49 hours ago.
         Old = "old",
+        /// A code is answered, and the call is not carried out.
+        Refuse = "refuse",
     }
+}
+
+/// The code with this number, if answers to this target can have it.
+fn code_of(target: FaultTarget, number: i64) -> Option<Code> {
+    let FaultTarget::Answers(endpoint) = target else { return None };
+    let can_have =
+        |code: &Code| i64::from(code.number()) == number && code.row().endpoints.contains(&endpoint);
+    Code::ALL.into_iter().find(can_have)
 }
 
 /// A fault that is asked for.
@@ -127,10 +140,13 @@ pub struct Fault {
     pub times: i32,
     /// How late the answer or the notification is. Zero for other kinds.
     pub delay: Duration,
+    /// The code that is answered. Only [`FaultKind::Refuse`] has one.
+    pub code: Option<Code>,
 }
 
 impl Fault {
-    /// The fault, if it can happen to its target, and has a delay exactly when it is late.
+    /// The fault, if it can happen to its target, and has a delay exactly when it is late, and a code that answers to the
+    /// target can have exactly when it refuses.
     ///
     /// # Errors
     /// The field at fault, and what is expected there.
@@ -139,6 +155,7 @@ impl Fault {
         kind: FaultKind,
         times: i32,
         delay_ms: Option<i64>,
+        code: Option<i64>,
     ) -> Result<Self, (&'static str, Expected)> {
         if !target.faults().contains(&kind) {
             let words: Vec<_> = target.faults().iter().map(|kind| kind.as_str()).collect();
@@ -155,7 +172,16 @@ impl Fault {
             (_, None | Some(0)) => 0,
             (_, Some(_)) => return Err(("delay_ms", Expected::new("no delay, but for late"))),
         };
-        Ok(Self { target, kind, times, delay: Duration::from_millis(delay.unsigned_abs()) })
+        let code = match (kind, code) {
+            (FaultKind::Refuse, number) => {
+                let code = number.and_then(|number| code_of(target, number));
+                let expected = text!("a code that {target} answers, such as 10000500", target);
+                Some(code.ok_or(("code", Expected(expected)))?)
+            }
+            (_, None) => None,
+            (_, Some(_)) => return Err(("code", Expected::new("no code, but for refuse"))),
+        };
+        Ok(Self { target, kind, times, code, delay: Duration::from_millis(delay.unsigned_abs()) })
     }
 }
 
@@ -170,6 +196,9 @@ pub struct FaultState {
     /// Delay in milliseconds of what is late. 0 for other faults.
     #[schemars(range(min = 0, max = 60_000))]
     pub delay_ms: i32,
+    /// The code that is answered, of `refuse`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<i32>,
     /// How often it was asked for.
     #[schemars(range(min = 1, max = 1000))]
     pub times: i32,
@@ -204,15 +233,16 @@ mod tests {
             assert_eq!(FaultTarget::parse(target.as_str()), Ok(target));
             for kind in FaultKind::ALL {
                 let delay = (kind == FaultKind::Late).then_some(5);
-                let fault = Fault::new(target, kind, 1, delay);
+                let code = (kind == FaultKind::Refuse).then_some(10_000_500);
+                let fault = Fault::new(target, kind, 1, delay, code);
                 assert_eq!(fault.is_ok(), target.faults().contains(&kind), "{target} {kind}");
             }
         }
         let (field, expected) =
-            Fault::new(FaultTarget::Answers(Endpoint::Exchange), FaultKind::Old, 1, None).unwrap_err();
+            Fault::new(FaultTarget::Answers(Endpoint::Exchange), FaultKind::Old, 1, None, None).unwrap_err();
         assert_eq!(
             (field, expected.to_string()),
-            ("fault", "expected lost, unavailable or late for exchange".to_owned())
+            ("fault", "expected lost, unavailable, late or refuse for exchange".to_owned())
         );
         assert!(FaultTarget::parse("sandbox").is_err() && FaultTarget::parse("image").is_err());
     }
@@ -220,7 +250,7 @@ mod tests {
     #[test]
     fn what_is_late_has_a_delay_and_nothing_else_has() {
         let late = |delay| {
-            Fault::new(FaultTarget::Answers(Endpoint::Exchange), FaultKind::Late, 1, delay)
+            Fault::new(FaultTarget::Answers(Endpoint::Exchange), FaultKind::Late, 1, delay, None)
                 .map(|fault| fault.delay.as_millis())
         };
         assert_eq!((late(Some(1)), late(Some(60_000))), (Ok(1), Ok(60_000)));
@@ -231,7 +261,25 @@ mod tests {
                 ("delay_ms", "expected an integer from 1 to 60000")
             );
         }
-        let lost = |delay| Fault::new(FaultTarget::Answers(Endpoint::Exchange), FaultKind::Lost, 1, delay);
+        let lost =
+            |delay| Fault::new(FaultTarget::Answers(Endpoint::Exchange), FaultKind::Lost, 1, delay, None);
         assert!(lost(Some(0)).is_ok() && lost(Some(5)).unwrap_err().0 == "delay_ms");
+    }
+
+    #[test]
+    fn what_refuses_has_a_code_that_its_target_answers_and_nothing_else_has() {
+        let refuse = |target, code| {
+            Fault::new(target, FaultKind::Refuse, 1, None, code).map(|fault| fault.code.map(Code::number))
+        };
+        let (exchange, login) =
+            (FaultTarget::Answers(Endpoint::Exchange), FaultTarget::Answers(Endpoint::Login));
+        assert_eq!(refuse(exchange, Some(10_000_601)), Ok(Some(10_000_601)));
+        for (target, code) in [(exchange, None), (exchange, Some(1)), (login, Some(10_000_601))] {
+            let (field, expected) = refuse(target, code).unwrap_err();
+            let words = format!("expected a code that {target} answers, such as 10000500");
+            assert_eq!((field, expected.to_string()), ("code", words));
+        }
+        let (field, _) = Fault::new(exchange, FaultKind::Lost, 1, None, Some(10_000_601)).unwrap_err();
+        assert_eq!(field, "code");
     }
 }

@@ -16,7 +16,7 @@ use crate::folder::{PGDATA, require_enterable};
 use crate::log_file::LogFile;
 use crate::pid_file::PidFile;
 use crate::programs::Programs;
-use crate::settings::{SETTINGS, shared_buffers};
+use crate::settings::{FLEETING, SETTINGS, shared_buffers};
 use crate::stop_request::StopRequest;
 use crate::user::{PostgresUser, postgres_user};
 use crate::{initdb, leftovers, shim, socket_dir};
@@ -36,11 +36,12 @@ pub(super) struct Cluster {
     socket_dir: PathBuf,
     programs: Programs,
     user: Option<PostgresUser>,
+    is_durable: bool,
 }
 
 impl Cluster {
     /// Finds the cluster of a data folder, or makes it for the program of this name.
-    pub(super) fn prepare(folder: PathBuf, name: &str) -> Result<Self, ClusterError> {
+    pub(super) fn prepare(folder: PathBuf, name: &str, is_durable: bool) -> Result<Self, ClusterError> {
         let pgdata = folder.join(PGDATA);
         let user = postgres_user(&pgdata)?;
         require_enterable(&folder, user.as_ref())?;
@@ -49,10 +50,10 @@ impl Cluster {
             Programs::find_for(&pgdata, major)?
         } else {
             let programs = Programs::find(None)?;
-            initdb::make(&folder, name, &programs, user.as_ref())?;
+            initdb::make(&folder, name, &programs, user.as_ref(), is_durable)?;
             programs
         };
-        Self::at(folder, pgdata, name, programs, user)
+        Ok(Self { is_durable, ..Self::at(folder, pgdata, name, programs, user)? })
     }
 
     /// The cluster in `pgdata`, which need not be that of the data folder.
@@ -64,7 +65,7 @@ impl Cluster {
         user: Option<PostgresUser>,
     ) -> Result<Self, ClusterError> {
         let socket_dir = socket_dir::prepare(&folder, name, user.as_ref())?;
-        Ok(Self { folder, pgdata, socket_dir, programs, user })
+        Ok(Self { folder, pgdata, socket_dir, programs, user, is_durable: true })
     }
 
     pub(super) fn socket_dir(&self) -> &Path {
@@ -121,7 +122,10 @@ impl Cluster {
         let mut command = shim::command(&program, self.user.as_ref(), Signal::INT);
         command.arg("-D").arg(&self.pgdata).arg("-k").arg(quoted(&self.socket_dir));
         let shared_buffers = shared_buffers();
-        for (name, value) in SETTINGS.into_iter().chain([("shared_buffers", &*shared_buffers)]) {
+        let fleeting: &[_] = if self.is_durable { &[] } else { &FLEETING };
+        let settings = SETTINGS.into_iter().chain([("shared_buffers", &*shared_buffers)]);
+        // Of a setting that is named twice, the last value holds.
+        for (name, value) in settings.chain(fleeting.iter().copied()) {
             command.arg("-c").arg(format!("{name}={value}"));
         }
         let clone = || log.file.try_clone().doing("use", &log.path);

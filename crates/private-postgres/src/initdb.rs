@@ -48,12 +48,15 @@ pub(super) fn make(
     superuser: &str,
     programs: &Programs,
     user: Option<&PostgresUser>,
+    is_durable: bool,
 ) -> Result<(), ClusterError> {
     let side = create_side_folder(folder, user)?;
     run(&side, superuser, programs, user)?;
-    sync_all_in(&side)?;
+    if is_durable {
+        sync_all_in(&side)?;
+    }
     fs::rename(&side, folder.join(PGDATA)).doing("rename", &side)?;
-    sync_folder(folder)
+    if is_durable { sync_folder(folder) } else { Ok(()) }
 }
 
 /// Runs `initdb` for the cluster `pgdata`, which is missing or an empty folder. Its files may not be

@@ -28,6 +28,7 @@
 //! | `upgrade` | brings the cluster to a newer major version |
 //! | `cluster`, `settings`, `log_file` | starts PostgreSQL with its settings and its log |
 //! | `programs`, `shim` | finds PostgreSQL's programs, and runs them so that they end with this one |
+//! | `throw_away` | a data folder that goes with the program |
 //! | `files`, `user`, `socket_dir`, `pid_file` | safe writes, PostgreSQL's user, its socket and state |
 
 use std::path::{Path, PathBuf};
@@ -52,6 +53,7 @@ mod supervisor;
 #[cfg(test)]
 #[path = "tests/test_folder.rs"]
 mod test_folder;
+mod throw_away;
 mod upgrade;
 mod user;
 
@@ -61,6 +63,7 @@ pub use options::{ClusterOptions, ProcessRole};
 pub use programs::Programs;
 pub use shim::become_postgres_if_asked;
 pub use stop_request::STOP_WITHIN;
+pub use throw_away::ThrowAwayFolder;
 pub use upgrade::{Upgraded, upgrade};
 
 use owner::{Patience, Turn};
@@ -98,8 +101,7 @@ impl PrivateCluster {
         let patience = Patience::of(options.role);
         let (supervisor, socket_dir) = match owner::take_turn(&folder.path, options.role, patience)? {
             Turn::Owned(ownership) => {
-                let (supervisor, socket_dir) =
-                    Supervisor::start(ownership, folder.path.clone(), options.name)?;
+                let (supervisor, socket_dir) = Supervisor::start(ownership, folder.path.clone(), options)?;
                 (Some(supervisor), socket_dir)
             }
             Turn::Attached { socket_dir, .. } => (None, socket_dir),

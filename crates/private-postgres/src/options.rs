@@ -33,4 +33,7 @@ pub struct ClusterOptions {
     pub fallback_dir: Option<PathBuf>,
     /// How this program uses the cluster.
     pub role: ProcessRole,
+    /// Whether what was committed is there after the machine lost its power. Without it the cluster starts and writes
+    /// faster, and is for data that is thrown away.
+    pub is_durable: bool,
 }

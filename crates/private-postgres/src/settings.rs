@@ -31,6 +31,18 @@ pub(super) const SETTINGS: [(&str, &str); 18] = [
     ("log_min_error_statement", "panic"),
 ];
 
+/// Settings of a PostgreSQL whose data is thrown away, in place of those above: nothing waits for a disk.
+pub(super) const FLEETING: [(&str, &str); 8] = [
+    ("shared_buffers", "128MB"),
+    ("fsync", "off"),
+    ("full_page_writes", "off"),
+    ("synchronous_commit", "off"),
+    ("wal_level", "minimal"),
+    ("max_wal_senders", "0"),
+    ("max_wal_size", "256MB"),
+    ("min_wal_size", "64MB"),
+];
+
 /// The value of `shared_buffers`: a quarter of the memory, at least 128 MiB and at most 16 GiB.
 /// PostgreSQL uses that memory only as its cache fills.
 pub(super) fn shared_buffers() -> String {

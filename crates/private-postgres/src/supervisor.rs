@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::cluster::{Cluster, RunningPostgres};
 use crate::error::{ClusterError, IoContext};
+use crate::options::ClusterOptions;
 use crate::owner::Ownership;
 use crate::stop_request::{STOP_WITHIN, StopRequest};
 
@@ -36,13 +37,14 @@ impl Supervisor {
     pub(super) fn start(
         ownership: Ownership,
         folder: PathBuf,
-        name: &'static str,
+        options: &ClusterOptions,
     ) -> Result<(Self, PathBuf), ClusterError> {
         let (stop, stop_receiver) = mpsc::channel();
         let (report, reported) = mpsc::sync_channel(1);
+        let (name, is_durable) = (options.name, options.is_durable);
         let run = move || {
             let mut stop = StopRequest::new(stop_receiver);
-            match start_first(folder, name, &ownership, &mut stop) {
+            match start_first(folder, (name, is_durable), &ownership, &mut stop) {
                 Ok((cluster, running)) => {
                     if report.send(Ok(cluster.socket_dir().to_owned())).is_ok() {
                         watch(&cluster, running, &ownership, &mut stop);
@@ -79,11 +81,11 @@ impl Drop for Supervisor {
 
 fn start_first(
     folder: PathBuf,
-    name: &str,
+    (name, is_durable): (&str, bool),
     ownership: &Ownership,
     stop: &mut StopRequest,
 ) -> Result<(Cluster, RunningPostgres), ClusterError> {
-    let cluster = Cluster::prepare(folder, name)?;
+    let cluster = Cluster::prepare(folder, name, is_durable)?;
     let running = cluster.start(stop)?.ok_or(ClusterError::SupervisorEnded)?;
     ownership.publish(Some(running.pid()))?;
     Ok((cluster, running))

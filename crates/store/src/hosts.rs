@@ -71,6 +71,11 @@ impl DatabaseAddress {
             .ssl_mode(sqlx::postgres::PgSslMode::Disable);
         Self { hosts: vec![options], url_around: None }
     }
+
+    /// The first host: the only one of a private PostgreSQL.
+    pub(crate) fn first(&self) -> &PgConnectOptions {
+        &self.hosts[0]
+    }
 }
 
 /// The hosts, and the one that is used. All clones share it.

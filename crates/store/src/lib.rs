@@ -51,6 +51,7 @@ mod readiness_session;
 mod receiver;
 mod sales;
 mod sandbox;
+mod sandbox_server;
 mod search_period;
 pub mod secrets;
 mod session;
@@ -107,6 +108,7 @@ pub use sales::{
     RollUpCheck, RollUpDifference, SaleCursor, SaleFilter, SaleKey, SaleRow, SalesOfHours, SalesPage, Zone,
 };
 pub use sandbox::{DueFault, SandboxPurchase};
+pub use sandbox_server::{FixedSecrets, prepare_sandbox_database};
 pub use search_period::SEARCH_PERIOD_DAYS_MAX;
 pub use session::is_between_transactions;
 pub use settings::StoreSettings;

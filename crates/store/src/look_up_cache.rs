@@ -140,6 +140,11 @@ where
         }
     }
 
+    /// Forgets all entries.
+    pub(super) fn forget(&self) {
+        self.lock().known.clear();
+    }
+
     fn lock(&self) -> MutexGuard<'_, CacheState<K, V>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

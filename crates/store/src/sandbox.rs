@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use domain::code::Code;
+use domain::endpoint::Endpoint;
 use domain::ids::{AppId, BizNo, OpenId};
 use domain::operator::Operator;
 use domain::sandbox::{Fault, FaultKind, FaultState, FaultTarget, SandboxApp};
@@ -52,19 +54,25 @@ impl Store {
             Box::pin(async move {
                 let delay_ms = i32::try_from(fault.delay.as_millis()).unwrap_or(i32::MAX);
                 sqlx::query!(
-                    "INSERT INTO sandbox_faults (app_id, target, fault, delay_ms, times) VALUES ($1, $2, $3, $4, $5)
+                    "INSERT INTO sandbox_faults (app_id, target, fault, delay_ms, times, code) VALUES ($1, $2, $3, $4, $5, $6)
                      ON CONFLICT (app_id, target) DO UPDATE SET fault = excluded.fault, delay_ms = excluded.delay_ms,
-                         times = excluded.times, happened = 0, asked_at = now(), first_at = NULL, last_at = NULL",
+                         code = excluded.code, times = excluded.times, happened = 0, asked_at = now(), first_at = NULL, last_at = NULL",
                     app.id().as_str(),
                     fault.target.as_str(),
                     fault.kind.as_str(),
                     delay_ms,
-                    fault.times
+                    fault.times,
+                    fault.code.and_then(|code| i32::try_from(code.number()).ok())
                 )
                 .execute(&mut *connection)
                 .await?;
                 if let Some(operator) = operator {
-                    let after = json!({ "fault": fault.kind, "times": fault.times, "delay_ms": delay_ms });
+                    let after = match fault.code {
+                        None => json!({ "fault": fault.kind, "times": fault.times, "delay_ms": delay_ms }),
+                        Some(code) => {
+                            json!({ "fault": fault.kind, "times": fault.times, "code": code.number() })
+                        }
+                    };
                     let line = LogLine::new(operator, OperatorAction::SandboxFault, fault.target.as_str());
                     line.of_app(app.id()).after(after).record(&mut *connection).await?;
                 }
@@ -88,12 +96,26 @@ impl Store {
         read_faults(&mut connection, app.id()).await
     }
 
-    /// The fault that happens to this target now, if one does. It counts as happened.
+    /// The code that a call is refused with now, before it is carried out, if a fault says so. It counts as happened.
+    pub async fn due_refusal(&self, app: &SandboxApp, endpoint: Endpoint) -> Result<Option<Code>> {
+        let due = sqlx::query_scalar!(
+            r#"UPDATE sandbox_faults SET happened = happened + 1, first_at = coalesce(first_at, clock_timestamp()),
+                 last_at = clock_timestamp()
+             WHERE app_id = $1 AND target = $2 AND happened < times AND fault = 'refuse' RETURNING code AS "code!""#,
+            app.id().as_str(),
+            endpoint.as_str()
+        );
+        let due = due.fetch_optional(&self.pool).await?;
+        let is_due = |code: &Code| i64::from(code.number()) == due.map_or(0, i64::from);
+        Ok(Code::ALL.into_iter().find(is_due))
+    }
+
+    /// The fault that happens to this target now, if one does, but for a refusal. It counts as happened.
     pub async fn due_fault(&self, app: &SandboxApp, target: FaultTarget) -> Result<Option<DueFault>> {
         let due = sqlx::query!(
             "UPDATE sandbox_faults SET happened = happened + 1, first_at = coalesce(first_at, clock_timestamp()),
                  last_at = clock_timestamp()
-             WHERE app_id = $1 AND target = $2 AND happened < times RETURNING fault, delay_ms",
+             WHERE app_id = $1 AND target = $2 AND happened < times AND fault <> 'refuse' RETURNING fault, delay_ms",
             app.id().as_str(),
             target.as_str()
         );
@@ -180,7 +202,7 @@ impl Store {
 
 async fn read_faults(connection: &mut PgConnection, app_id: &AppId) -> Result<Vec<FaultState>> {
     let rows = sqlx::query!(
-        "SELECT target, fault, delay_ms, times, happened, first_at, last_at FROM sandbox_faults
+        "SELECT target, fault, delay_ms, code, times, happened, first_at, last_at FROM sandbox_faults
          WHERE app_id = $1 ORDER BY target",
         app_id.as_str()
     );
@@ -192,6 +214,7 @@ async fn read_faults(connection: &mut PgConnection, app_id: &AppId) -> Result<Ve
                 target: FaultTarget::parse(&row.target).map_err(|_| damaged())?,
                 fault: FaultKind::parse(&row.fault).map_err(|_| damaged())?,
                 delay_ms: row.delay_ms,
+                code: row.code,
                 times: row.times,
                 happened: row.happened,
                 first_at: row.first_at,

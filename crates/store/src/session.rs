@@ -31,7 +31,8 @@ pub(crate) async fn prepare_session(
 /// session, too.
 pub async fn is_between_transactions(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
     // Inside a transaction, the transaction's time is older than the statement's. It must be a simple
-    // query: in the extended protocol the two times always differ.
-    let row = connection.fetch_one(sqlx::raw_sql("SELECT now() = statement_timestamp()")).await?;
+    // query: in the extended protocol the two times always differ. Both are the machine's, on a sandbox server too.
+    let times = "SELECT pg_catalog.now() = pg_catalog.statement_timestamp()";
+    let row = connection.fetch_one(sqlx::raw_sql(times)).await?;
     row.try_get(0)
 }

@@ -2,6 +2,8 @@
 //! fail, and looks at what the game bought and shipped.
 
 use std::collections::HashMap;
+use std::io::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -22,7 +24,7 @@ use super::super::not_done;
 use super::super::output::{complain, progress_bar};
 use super::super::receiver::sender;
 use super::super::visible::visible;
-use super::Context;
+use super::{Context, junit};
 use crate::notify::{NotificationSender, Trial};
 
 /// How often it looks at what the game did.
@@ -182,8 +184,11 @@ pub(super) async fn run(
     store: &Store,
     app: SandboxApp,
     receiver: Option<ReceiverId>,
-    patience: Duration,
+    (patience, junit): (Duration, Option<&Path>),
 ) -> Result<ExitCode> {
+    // A file that cannot be written is told before the check, which takes minutes.
+    let junit = junit.map(junit::create).transpose()?;
+    let app_id = app.id().clone();
     let receiver = find_receiver(store, &app, receiver).await?;
     let trials = SandboxCheck {
         context,
@@ -202,6 +207,14 @@ pub(super) async fn run(
     let results = results?;
     let passed = results.iter().filter(|result| result.passed).count();
     let report = Score { passed, cases: results.len(), results };
+    if let Some(mut file) = junit {
+        let results = report.results.iter();
+        let cases = results.map(|result| junit::Case {
+            name: result.case,
+            failure: (!result.passed).then_some(result.seen.as_str()),
+        });
+        file.write_all(junit::document(app_id.as_str(), &cases.collect::<Vec<_>>()).as_bytes())?;
+    }
     let lines = report.results.iter().enumerate().map(|(index, CaseResult { case, passed, seen })| {
         let verdict = if *passed { "passed" } else { "FAILED" };
         let seen = if *passed { String::new() } else { format!("\n            {}", visible(seen)) };
@@ -300,7 +313,7 @@ impl SandboxCheck<'_> {
             };
             until += delay.unwrap_or_default();
             let delay = delay.and_then(|delay| i64::try_from(delay.as_millis()).ok());
-            let fault = Fault::new(target, kind, times, delay)
+            let fault = Fault::new(target, kind, times, delay, None)
                 .map_err(|(field, expected)| anyhow!("{field}: {expected}"))?;
             self.store.ask_for_fault(&self.app, fault, None).await?;
         }

@@ -9,6 +9,7 @@
 mod account;
 mod account_change;
 mod api_keys;
+mod app_calls;
 mod apps;
 mod asset;
 mod change_notice;
@@ -65,7 +66,7 @@ use crate::operator::oidc::SignInProvider;
 use crate::state::AppState;
 
 /// The tables of all parts. A part that is not listed here has no pages.
-const PARTS: [&[ConsoleRoute]; 28] = [
+const PARTS: [&[ConsoleRoute]; 29] = [
     asset::ROUTES,
     sign_in::ROUTES,
     oidc::ROUTES,
@@ -84,6 +85,7 @@ const PARTS: [&[ConsoleRoute]; 28] = [
     reports::RECONCILE_ROUTES,
     signature_check::ROUTES,
     apps::ROUTES,
+    app_calls::ROUTES,
     receivers::ROUTES,
     orders::ROUTES,
     order_center::ROUTES,

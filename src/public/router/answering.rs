@@ -7,15 +7,19 @@ use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use axum::body::{Body, HttpBody as _};
 use axum::extract::{ConnectInfo, Request};
 use axum::http::header::ALLOW;
 use axum::http::{HeaderName, HeaderValue, Method};
 use axum::response::{IntoResponse as _, Response};
 use domain::app::App;
+use domain::moment;
 use domain::sandbox::SandboxApp;
 use futures_util::FutureExt as _;
 use http_server::Peer;
 use telemetry::traces::{Answered, Trace, TraceParent};
+use time::OffsetDateTime;
+use tokio::sync::OwnedRwLockReadGuard;
 use tokio::time::Instant;
 use tower::{Layer, Service};
 use tracing::{Instrument as _, Span};
@@ -26,8 +30,10 @@ use crate::http::client_address::client_address;
 use crate::http::refusal::{Code, Envelope, Refusal, panic_text};
 use crate::http::refusal_log::Unsuccessful;
 use crate::http::request_id::{REQUEST_ID, RequestId, request_id};
+use crate::http::request_log::{ANSWER_BYTES_MAX, LoggedRequest, masked_answer};
+use crate::public::auth::{Called, SandboxCall};
+use crate::public::fault::{self, Spoilt};
 use crate::public::routes::{Authentication, Route};
-use crate::public::sandbox::{self, Spoilt};
 use crate::public::{auth, image};
 use crate::state::AppState;
 
@@ -83,18 +89,20 @@ where
         let answering = self.answering.clone();
         Box::pin(async move {
             let handled = async {
+                let _under_way = answering.begin_call().await;
                 if let Err(refusal) = readable {
                     return answering.enveloped(refusal.into_response());
                 }
                 let response = handling.await.unwrap_or_else(|panic| Ok(caught(&*panic)));
                 answering.enveloped(response.unwrap_or_else(|never| match never {}))
             };
-            let handled = auth::with_proven_app(handled).instrument(begun.span.clone());
-            let (response, app) = match &begun.trace {
+            let endpoint = answering.route.map(|route| route.endpoint);
+            let handled = auth::with_called_app(endpoint, handled).instrument(begun.span.clone());
+            let (response, called) = match &begun.trace {
                 Some(trace) => trace.scope(handled).await,
                 None => handled.await,
             };
-            let mut response = answering.told(&begun, response, app.as_deref()).await;
+            let mut response = answering.told(&begun, response, called).await;
             if answering.route.is_some_and(|route| route.authentication == Authentication::Path) {
                 response.headers_mut().extend([image::OF_ANY_ORIGIN]);
             }
@@ -146,6 +154,13 @@ impl Answering {
         BegunRequest { request_id, method, unknown_path, started, trace, span, peer }
     }
 
+    /// On a sandbox server a call is under way until the result is dropped, unless it stops the others itself.
+    async fn begin_call(&self) -> Option<OwnedRwLockReadGuard<()>> {
+        let sandbox = self.state.sandbox_server.as_ref()?;
+        let stops_others = self.route.is_some_and(|route| route.is_of_sandbox_server);
+        if stops_others { None } else { Some(sandbox.begin_call().await) }
+    }
+
     /// Puts a refusal into the envelope of its endpoint; what is no refusal passes.
     fn enveloped(&self, mut response: Response) -> Response {
         let Some(refusal) = response.extensions_mut().remove::<Refusal>() else { return response };
@@ -158,12 +173,12 @@ impl Answering {
 
     /// Tells metrics, log (contract 9.7) and trace of the answer. Never a query, a header or a body (contract 2.8). Then
     /// comes the fault that a sandbox app asked for.
-    async fn told(&self, begun: &BegunRequest, response: Response, app: Option<&App>) -> Response {
+    async fn told(&self, begun: &BegunRequest, response: Response, called: Called) -> Response {
         let Self { state, route, .. } = self;
         let elapsed = begun.started.elapsed();
         let code = response.extensions().get::<LoggedRefusal>().map(|refused| refused.code);
         state.metrics.answered(route.map(|route| route.endpoint), code, response.status(), elapsed);
-        let app = app.zip(*route);
+        let app = called.app.as_deref().zip(*route);
         if let Some((app, route)) = app {
             state.metrics.answered_app(&app.id, route.endpoint, code);
         }
@@ -182,10 +197,56 @@ impl Answering {
             };
             tracer.end(trace, answered);
         }
-        match app {
+        let logged = called.logged.zip(*route).filter(|(_, route)| !route.is_request_log());
+        // Only a sandbox app has one: the answer of any other goes on as it is.
+        let (response, logged) = match logged {
+            Some((call, route)) => {
+                let (response, logged) = Box::pin(self.logged(begun, response, (&call, route), code)).await;
+                (response, Some((call.app_id, logged)))
+            }
+            None => (response, None),
+        };
+        let (response, is_spoilt) = match app {
             Some((app, route)) => spoilt(state, app, route, (response, begun.peer.as_ref())).await,
-            None => response,
+            None => (response, false),
+        };
+        if let Some((app_id, logged)) = logged {
+            let fault = logged.fault || is_spoilt;
+            state.request_log.add(&app_id, LoggedRequest { fault, ..logged });
         }
+        response
+    }
+
+    /// The line of a sandbox app's call in its log (contract 18.3), and the answer, of which the line has a copy.
+    async fn logged(
+        &self,
+        begun: &BegunRequest,
+        response: Response,
+        (call, route): (&SandboxCall, &Route),
+        code: Option<Code>,
+    ) -> (Response, LoggedRequest) {
+        let (head, body) = response.into_parts();
+        let is_short = body.size_hint().upper().is_some_and(|bytes| bytes <= ANSWER_BYTES_MAX as u64);
+        let (body, answer) = if is_short {
+            let bytes = axum::body::to_bytes(body, ANSWER_BYTES_MAX).await.unwrap_or_default();
+            let answer = masked_answer(&bytes);
+            (Body::from(bytes), answer)
+        } else {
+            (body, serde_json::Value::Null)
+        };
+        let response = Response::from_parts(head, body);
+        let logged = LoggedRequest {
+            at: moment::of_millis(self.state.clock.unix_millis()).unwrap_or(OffsetDateTime::UNIX_EPOCH),
+            endpoint: route.endpoint.as_str(),
+            fields: call.fields.iter().cloned().collect(),
+            status: response.status().as_u16(),
+            answer,
+            code: code.map_or(1, Code::number),
+            request_id: begun.request_id.to_str().unwrap_or_default().to_owned(),
+            milliseconds: u64::try_from(begun.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            fault: call.is_refused_by_fault,
+        };
+        (response, logged)
     }
 
     fn log(&self, begun: &BegunRequest, response: &Response, elapsed: std::time::Duration) {
@@ -223,12 +284,15 @@ async fn spoilt(
     app: &App,
     route: &Route,
     (response, peer): (Response, Option<&Peer>),
-) -> Response {
-    let Some(app) = SandboxApp::of(app).filter(|_| route.endpoint.has_faults()) else { return response };
-    match sandbox::spoil(state, &app, route.endpoint, peer).await {
-        Spoilt::Whole => response,
-        Spoilt::Lost => sandbox::lost(),
-        Spoilt::Refused(refusal) => rendered(refusal, route.envelope),
+) -> (Response, bool) {
+    let Some(app) = SandboxApp::of(app).filter(|_| route.endpoint.has_faults()) else {
+        return (response, false);
+    };
+    match fault::spoil(state, &app, route.endpoint, peer).await {
+        Spoilt::Not => (response, false),
+        Spoilt::Late => (response, true),
+        Spoilt::Lost => (fault::lost(), true),
+        Spoilt::Refused(refusal) => (rendered(refusal, route.envelope), true),
     }
 }
 

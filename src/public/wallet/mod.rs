@@ -31,7 +31,7 @@ use tokio::time::Instant;
 use super::auth::{self, CallRefused};
 use super::describe::wrong_value;
 use super::extract::{header_credentials, query_fields};
-use super::sandbox;
+use super::fault;
 use crate::http::body::read_body;
 use crate::http::refusal::{Advice, Code, Refusal, json_response};
 use crate::http::request_id::RequestId;
@@ -106,7 +106,7 @@ async fn answer_signed(
     match state.store.submit(request, deadline).await? {
         WalletOutcome::Done(receipt) => Ok(receipt_answered(receipt)),
         WalletOutcome::Replayed(receipt) => {
-            if sandbox::makes_numbers_old(state, sandbox.as_ref()).await {
+            if fault::makes_numbers_old(state, sandbox.as_ref()).await {
                 return Err(biz_no_expired(receipt.reference).into());
             }
             let mut response = receipt_answered(receipt);

@@ -3,6 +3,7 @@
 
 mod accessible;
 mod account;
+mod app_calls;
 mod apps;
 mod exchange_list;
 mod exchanges;

@@ -35,6 +35,8 @@ POST /console/api-keys Administer AllApps
 POST /console/api-keys/revoke Administer AllApps
 GET /console/apps Read OwnApps
 GET /console/apps/{app_id} Read OneApp
+GET /console/apps/{app_id}/calls Read OneApp
+POST /console/apps/{app_id}/calls Develop OneApp
 POST /console/apps/{app_id}/closed-periods Reports OneApp
 GET /console/apps/{app_id}/exchanges/{biz_no} Read OneApp
 GET /console/apps/{app_id}/exchanges/{biz_no}/give-back GiveBack OneApp

@@ -14,17 +14,16 @@ use super::keys::insert_pay_key;
 use super::select_apps;
 use crate::error::{OperationError, Result, StoreError};
 use crate::operator_log::OperatorAction;
-use crate::secrets::random_key_text;
 
 impl AppUpdate {
     /// Creates the app with new secrets.
-    pub(super) async fn create(
+    pub(crate) async fn create(
         &self,
         connection: &mut PgConnection,
         settings: &AppSettings,
+        (app_secret, pay_key): (String, String),
     ) -> Result<AppReport, OperationError> {
         let app_id = &self.app_id;
-        let (app_secret, pay_key) = (random_key_text(), random_key_text());
         let key = self.store.encrypting_key(connection).await?;
         let made = sqlx::query!(
             "INSERT INTO apps (app_id, app_no, app_secret)

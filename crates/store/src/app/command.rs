@@ -11,6 +11,7 @@ use sqlx::types::Json;
 use super::columns::AppRow;
 use crate::error::{OperationError, Result};
 use crate::operator_log::{LogLine, OperatorAction};
+use crate::secrets::random_key_text;
 use crate::store::Store;
 
 /// The transaction of a command: who changes which app.
@@ -47,7 +48,9 @@ impl AppUpdate {
         command: &AppCommand,
     ) -> Result<AppReport, OperationError> {
         match command {
-            AppCommand::Create(settings) => self.create(connection, settings).await,
+            AppCommand::Create(settings) => {
+                self.create(connection, settings, (random_key_text(), random_key_text())).await
+            }
             AppCommand::Change(change, scopes) => self.change_settings(connection, change, scopes).await,
             AppCommand::Limit(change) => self.set_limits(connection, change).await,
             AppCommand::Suspend(suspended) => self.set_suspended(connection, *suspended).await,

@@ -30,6 +30,23 @@ pub(super) struct ReceiverUpdate {
 }
 
 impl Store {
+    /// Adds a receiver of the seed of a sandbox server, with a secret that its game knows.
+    pub async fn add_seed_receiver(
+        &self,
+        operator: &Operator,
+        app_id: &AppId,
+        new: NewReceiver,
+        secret: Option<String>,
+    ) -> Result<ReceiverReport, OperationError> {
+        let update =
+            ReceiverUpdate { store: self.clone(), operator: operator.clone(), app_id: app_id.clone() };
+        let context = (update, new, secret.unwrap_or_else(new_secret));
+        self.transaction(context, |connection, (update, new, secret)| {
+            Box::pin(update.add(connection, new, secret.clone()))
+        })
+        .await
+    }
+
     /// Carries out a command to receivers and reports what was done. The report is also the answer that is kept for the
     /// operator's idempotent request, if it is one. A form has the mark that its page showed, in `seen`: it does nothing
     /// when the receivers have another one now. So a form that is sent twice neither adds a second receiver nor retires a
@@ -66,7 +83,7 @@ impl ReceiverUpdate {
         command: &ReceiverCommand,
     ) -> Result<ReceiverReport, OperationError> {
         match command {
-            ReceiverCommand::Add(new) => self.add(connection, new).await,
+            ReceiverCommand::Add(new) => self.add(connection, new, new_secret()).await,
             ReceiverCommand::Pause(id) => self.pause(connection, id).await,
             ReceiverCommand::Resume(id) => self.resume(connection, id).await,
             ReceiverCommand::Remove(id) => self.remove(connection, id).await,
@@ -85,6 +102,7 @@ impl ReceiverUpdate {
         &self,
         connection: &mut PgConnection,
         new: &NewReceiver,
+        secret: String,
     ) -> Result<ReceiverReport, OperationError> {
         // The lock makes two additions take turns.
         self.lock_app(connection).await?;
@@ -98,7 +116,6 @@ impl ReceiverUpdate {
         while number_some(&mut *connection, true, None).await? == ROWS_AT_ONCE {}
         let receiver_id = ReceiverId::new(random_bytes());
         // Each row has one. In the platform format nothing is signed with it, and nobody is told.
-        let secret = new_secret();
         let sealed = self.store.encrypting_key(&mut *connection).await?.seal(&self.app_id, &secret);
         let secret = (new.format == ReceiverFormat::Standard).then_some(secret);
         sqlx::query!(

@@ -28,6 +28,7 @@ impl Stage {
         let folder = Folder::create(under)?;
         let data_dir = folder.path().join("postgresql");
         let cluster = PrivateCluster::open(&ClusterOptions {
+            is_durable: true,
             name: USER,
             data_dir,
             fallback_dir: None,

@@ -1,0 +1,183 @@
+//! The last calls of a sandbox app, and a form that sends one (contract 18.4).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use askama::Template;
+use axum::body::Body;
+use axum::extract::Path;
+use axum::http::Request;
+use axum::routing::{get, post};
+use domain::app::App;
+use domain::fields::{Expected, Fields};
+use domain::ids::{AppId, BizNo, OpenId};
+use domain::rights::Need;
+use domain::text;
+use domain::wallet::{AMOUNT_MAX, WalletCall, canonical_string};
+use tower::ServiceExt as _;
+
+use super::error::ConsoleError;
+use super::i18n::Moment as _;
+use super::page::{Page, Section, render};
+use super::request::{Answer, ConsoleRequest};
+use super::route::ConsoleRoute;
+use crate::http::request_log::{LoggedRequest, RequestFilter};
+use crate::public::router;
+
+const PATH: &str = "/console/apps/{app_id}/calls";
+
+pub(super) const ROUTES: &[ConsoleRoute] =
+    &[ConsoleRoute::page(PATH, || get(show)), ConsoleRoute::change(Need::Develop, PATH, || post(send))];
+
+const NO_SANDBOX: &str = "Only a sandbox app has a list of its calls.";
+/// Calls on the page.
+const SHOWN_MAX: usize = 100;
+/// An address that belongs to nobody.
+const USER_IP: &str = "203.0.113.7";
+/// How long the token of a call lives.
+const TOKEN_LIFETIME: Duration = Duration::from_mins(10);
+/// Bytes of an answer that the page shows.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+
+/// What runs a program that signs, and the program.
+type SigningProgram = (&'static str, &'static str);
+
+/// The programs of docs/api.md, as they are.
+const SIGNING: [SigningProgram; 5] = [
+    ("python3 sign.py", include_str!("../../../examples/sign/sign.py")),
+    ("node sign.js", include_str!("../../../examples/sign/sign.js")),
+    ("java Sign.java", include_str!("../../../examples/sign/Sign.java")),
+    ("go run sign.go", include_str!("../../../examples/sign/sign.go")),
+    ("php sign.php", include_str!("../../../examples/sign/sign.php")),
+];
+
+#[derive(Template)]
+#[template(path = "app_calls.html")]
+struct AppCallsPage<'a> {
+    page: Page<'a>,
+    app_id: &'a AppId,
+    is_sandbox: bool,
+    calls: &'a [Arc<LoggedRequest>],
+    sent: Option<SentCall>,
+}
+
+/// A call that was sent, and what came back.
+struct SentCall {
+    status: u16,
+    answer: String,
+    curl: String,
+    /// The form without its signature, for a program that signs.
+    form: String,
+    programs: [SigningProgram; 5],
+}
+
+async fn show(Path(name): Path<String>, request: ConsoleRequest) -> Answer {
+    let app = find_app(&request, &name).await?;
+    page(&request, &app, None)
+}
+
+async fn send(Path(name): Path<String>, request: ConsoleRequest) -> Answer {
+    let app = find_app(&request, &name).await?;
+    if !app.settings.sandbox {
+        return Err(ConsoleError::not_found(NO_SANDBOX));
+    }
+    let sent = send_call(&request, &app).await?;
+    page(&request, &app, Some(sent))
+}
+
+fn page(request: &ConsoleRequest, app: &App, sent: Option<SentCall>) -> Answer {
+    let app_id = &app.id;
+    let mut calls = request.state.request_log.of(app_id, &RequestFilter::default());
+    calls.truncate(SHOWN_MAX);
+    let page = request.page(Section::APPS, text!("Requests of {app_id}", app_id));
+    render(&AppCallsPage { page, app_id, calls: &calls, is_sandbox: app.settings.sandbox, sent })
+}
+
+/// The app of an address.
+async fn find_app(request: &ConsoleRequest, name: &str) -> Result<Arc<App>, ConsoleError> {
+    let none = || ConsoleError::no_such_app(name);
+    let app_id = AppId::parse(name).map_err(|_| none())?;
+    request.state.store.find_app(&app_id).await?.ok_or_else(none)
+}
+
+/// Fills in what is not given, signs, and sends through all the layers of the public listener, without a network.
+async fn send_call(request: &ConsoleRequest, app: &App) -> Result<SentCall, ConsoleError> {
+    let (state, fields) = (&request.state, &request.fields);
+    let call = fields.required("call", parse_call)?;
+    let token = state.store.issue_token(&app.id, TOKEN_LIFETIME).await?;
+    let (token, _) = token.ok_or_else(|| ConsoleError::no_such_app(app.id.as_str()))?;
+    let filled = filled_in(call, fields, app, &token, state.clock.unix_millis())?;
+    let signed = filled.texts().filter(|(name, _)| *name != "access_token");
+    let key = app.live_pay_keys.first().ok_or_else(|| ConsoleError::no_such_app(app.id.as_str()))?;
+    let sign = key.sign(&canonical_string(signed));
+    let encoded = |more: Option<&str>| {
+        let mut form = form_urlencoded::Serializer::new(String::new());
+        form.extend_pairs(filled.texts());
+        if let Some(sign) = more {
+            form.append_pair("sign", sign);
+        }
+        form.finish()
+    };
+    let (form, body) = (encoded(None), encoded(Some(&sign)));
+    let path = format!("/api/kpay/minigame/{}", call.segment());
+    let posted = Request::post(&path)
+        .header("content-type", "application/x-www-form-urlencoded")
+        .body(Body::from(body.clone()))
+        .expect("the path and the header are well-formed");
+    let Ok(response) = router::public(state.clone()).oneshot(posted).await;
+    let status = response.status().as_u16();
+    // A fault may take the answer away.
+    let bytes = axum::body::to_bytes(response.into_body(), ANSWER_BYTES_MAX).await.unwrap_or_default();
+    let curl = format!("curl -sS -i '{}{path}' \\\n  --data '{body}'", state.config.public.base_url());
+    let answer = String::from_utf8_lossy(&bytes).into_owned();
+    Ok(SentCall { status, answer, curl, form, programs: SIGNING })
+}
+
+/// The fields of the call: those of the form, and the rest.
+fn filled_in(
+    call: WalletCall,
+    given: &Fields,
+    app: &App,
+    token: &str,
+    now_millis: i64,
+) -> Result<Fields, ConsoleError> {
+    let open_id = given.required("open_id", OpenId::parse)?;
+    let amount = given.integer("amount", 1, AMOUNT_MAX)?.unwrap_or(1).to_string();
+    let biz_no = given.optional("biz_no", BizNo::parse)?;
+    let biz_no = biz_no.map_or_else(|| format!("console{now_millis}"), |biz_no| biz_no.to_string());
+    let pay_biz_no = given.optional("pay_biz_no", BizNo::parse)?.map(|number| number.to_string());
+    let ts = now_millis.to_string();
+    let fields = [
+        ("access_token", token),
+        ("app_id", app.id.as_str()),
+        ("open_id", open_id.as_str()),
+        ("zone_id", "zone1_role1"),
+        ("os", "android"),
+        ("ts", &ts),
+        ("user_ip", USER_IP),
+        ("amount", &amount),
+        ("biz_no", &biz_no),
+        ("pay_biz_no", pay_biz_no.as_deref().unwrap_or_default()),
+        ("product_name", "test item"),
+        ("product_info", r#"[{"product_id":1,"product_num":1,"product_type":0}]"#),
+        ("product_desc", "from the console"),
+    ];
+    let mut filled = Fields::default();
+    for (name, value) in fields {
+        if (name == "access_token" || call.signs(name)) && !value.is_empty() {
+            filled.add_text(name.to_owned(), value.to_owned()).expect("each name comes once");
+        }
+    }
+    Ok(filled)
+}
+
+fn parse_call(text: &str) -> Result<WalletCall, Expected> {
+    let words = WalletCall::ALL.map(WalletCall::segment);
+    let found = WalletCall::ALL.into_iter().find(|call| call.segment() == text);
+    found.ok_or_else(|| Expected::one_of(&words))
+}
+
+/// The fields of a call in one line each.
+fn field_lines(call: &LoggedRequest) -> String {
+    call.fields.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("\n")
+}
