@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use domain::health::{FORGOTTEN_AFTER, HealthMinute, HealthSpan, Verdict};
@@ -37,6 +37,8 @@ pub struct Health {
     zone: TimeZone,
     /// Samples since the start.
     samples: AtomicU64,
+    /// The first minute since the start.
+    first: OnceLock<OffsetDateTime>,
     waiting: Mutex<VecDeque<HealthMinute>>,
     known: Mutex<HealthHistory>,
 }
@@ -73,6 +75,7 @@ impl Health {
             instance: format!("{host}:{port}"),
             zone,
             samples: AtomicU64::new(0),
+            first: OnceLock::new(),
             waiting: Mutex::default(),
             known: Mutex::default(),
         }
@@ -190,8 +193,9 @@ impl Health {
         let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
         let round_trips = within().map(|sample| sample.reading.database_probe.as_secs_f64() * 1000.0);
         let (queue, queue_max) = last.reading.queue;
+        let at = OffsetDateTime::from_unix_timestamp(begins.div_euclid(60_000) * 60).ok()?;
         Some(HealthMinute {
-            at: OffsetDateTime::from_unix_timestamp(begins.div_euclid(60_000) * 60).ok()?,
+            at,
             instance: self.instance.clone(),
             succeeded: count(answers.succeeded),
             refused: answers.by_number().map(|(code, refused)| (code, count(refused))).collect(),
@@ -204,6 +208,9 @@ impl Health {
             takes_uploads: within().all(|sample| sample.reading.takes_uploads),
             receivers_failing: count(last.reading.receivers.failing),
             stopped,
+            started: *self.first.get_or_init(|| at) == at,
+            connections: i64::try_from(last.reading.connections).ok(),
+            database_connections: Some(last.reading.pool.in_use().into()),
         })
     }
 

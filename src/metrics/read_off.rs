@@ -104,7 +104,7 @@ impl Gauges {
         let by_state =
             labelled("minitill_database_pool_connections", "Connections of the pool, by state.", "state");
         set(&by_state.with_label_values(&["idle"]), pool.idle.into());
-        set(&by_state.with_label_values(&["used"]), pool.size.saturating_sub(pool.idle).into());
+        set(&by_state.with_label_values(&["used"]), pool.in_use().into());
         self.count_waiting(&registry);
         let build = labelled("minitill_build_info", "1, with the version of the program.", "version");
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);

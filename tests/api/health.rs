@@ -49,6 +49,8 @@ async fn an_instance_tells_each_minute_what_it_saw() {
     );
     assert!(minute.p50_ms.unwrap() > 0.0 && minute.p99_ms >= minute.p50_ms, "{minute:?}");
     assert_eq!(minute.problems().len(), 0);
+    assert!(minute.started && minute.connections.unwrap() >= 0, "{minute:?}");
+    assert!(minute.database_connections.unwrap() >= 0, "{minute:?}");
     // The next minute counts from this one on. What stops says so in its own row.
     pass_a_minute(&till).await;
     for stopped in [false, true] {
@@ -57,7 +59,7 @@ async fn an_instance_tells_each_minute_what_it_saw() {
     let told = minutes(&till).await;
     let [_, minute] = told.as_slice() else { panic!("{told:?}") };
     assert_eq!((minute.succeeded, minute.refused.len(), minute.p50_ms), (0, 0, None));
-    assert!(minute.stopped);
+    assert!(minute.stopped && !minute.started);
     assert_eq!(till.till.health.verdict(now() + Duration::from_mins(3)).instances, 0);
 }
 

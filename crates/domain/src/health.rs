@@ -1,11 +1,15 @@
 //! Health of the till over time (contract 16.1 and 16.2): what each instance saw in a minute, and the verdict in words.
 
+mod points;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
+
+pub use points::{ChartSpan, HealthPoint, HealthPoints};
 
 /// An instance that has told nothing for so long is silent.
 pub const SILENT_AFTER: Duration = Duration::from_mins(3);
@@ -17,6 +21,7 @@ const ANSWERS_MIN: i64 = 20;
 const SLOW_MS: f64 = 1000.0;
 
 /// What one instance saw in one minute.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, stored by its name")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HealthMinute {
     /// Beginning of the minute.
@@ -47,6 +52,15 @@ pub struct HealthMinute {
     pub receivers_failing: i64,
     /// Whether the instance said that it stops.
     pub stopped: bool,
+    /// Whether it is the first minute since the start of the instance.
+    #[serde(default)]
+    pub started: bool,
+    /// Open connections of the public listener. `None` in minutes of versions that did not tell.
+    #[serde(default)]
+    pub connections: Option<i64>,
+    /// Connections to the database that were in use. `None` in minutes of versions that did not tell.
+    #[serde(default)]
+    pub database_connections: Option<i64>,
 }
 
 crate::word_enum! {
@@ -70,10 +84,16 @@ crate::word_enum! {
 }
 
 impl HealthMinute {
+    /// Exchanges that were answered.
+    #[must_use]
+    pub fn answers(&self) -> i64 {
+        self.succeeded + self.refused.values().sum::<i64>()
+    }
+
     /// What was wrong in this minute.
     #[must_use]
     pub fn problems(&self) -> BTreeSet<HealthProblem> {
-        let answers = self.succeeded + self.refused.values().sum::<i64>();
+        let answers = self.answers();
         let failed = self.refused.get(&10_000_500).copied().unwrap_or_default();
         let mut problems = BTreeSet::new();
         let mut note = |problem, is_there| {
@@ -190,6 +210,9 @@ mod tests {
             takes_uploads: true,
             receivers_failing: 0,
             stopped: false,
+            started: false,
+            connections: Some(12),
+            database_connections: Some(3),
         }
     }
 

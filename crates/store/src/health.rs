@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use domain::health::{HealthMinute, HealthProblem, HealthSpan};
+use futures_util::TryStreamExt as _;
 use sqlx::types::Json;
 use time::OffsetDateTime;
 
@@ -39,13 +40,29 @@ impl Store {
 
     /// The minutes of all instances that began in a span of time, oldest first.
     pub async fn health(&self, since: OffsetDateTime, until: OffsetDateTime) -> Result<Vec<HealthMinute>> {
-        let rows = sqlx::query_scalar!(
+        let mut minutes = Vec::new();
+        self.each_health_minute(since, until, |minute| minutes.push(minute)).await?;
+        Ok(minutes)
+    }
+
+    /// Gives each minute of all instances that began in a span of time, oldest first. A month of them is never in memory.
+    pub async fn each_health_minute(
+        &self,
+        since: OffsetDateTime,
+        until: OffsetDateTime,
+        mut take: impl FnMut(HealthMinute),
+    ) -> Result<()> {
+        let mut rows = sqlx::query_scalar!(
             r#"SELECT seen AS "seen: Json<HealthMinute>" FROM health_minutes WHERE at >= $1 AND at < $2
                ORDER BY at, instance"#,
             since,
             until
-        );
-        Ok(rows.fetch_all(&self.pool).await?.into_iter().map(|Json(minute)| minute).collect())
+        )
+        .fetch(&self.pool);
+        while let Some(Json(minute)) = rows.try_next().await? {
+            take(minute);
+        }
+        Ok(())
     }
 
     /// What was wrong in each span of this length from `since` on, oldest first. A span that nobody told of is left out.

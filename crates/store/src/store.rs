@@ -94,6 +94,14 @@ pub struct PoolState {
     pub size_max: u32,
 }
 
+impl PoolState {
+    /// Connections that are in use.
+    #[must_use]
+    pub fn in_use(&self) -> u32 {
+        self.size.saturating_sub(self.idle)
+    }
+}
+
 /// Half as many sessions for operators as for the public listener. Four are enough for a console and a program beside a
 /// bill and a statement, which take one each for as long as their reader takes.
 fn operator_connections(connections: u32) -> u32 {

@@ -1,4 +1,4 @@
-//! The style sheet of the console, its script, and the icon of the browser tab.
+//! The style sheet of the console, its scripts, and the icon of the browser tab.
 
 use std::sync::LazyLock;
 
@@ -9,13 +9,18 @@ use sha2::{Digest as _, Sha256};
 
 use super::route::ConsoleRoute;
 
-const STYLE: &str = include_str!("style.css");
+const STYLE: &str =
+    concat!(include_str!("../../../assets/uplot/uPlot.min.css"), "\n", include_str!("style.css"));
 const SCRIPT: &str = include_str!("keys.js");
+/// The charts: uPlot, a file of `assets/`, and what draws with it.
+const PLOTS: &str =
+    concat!(include_str!("../../../assets/uplot/uPlot.iife.min.js"), "\n", include_str!("plots.js"));
 const ICON: &str = include_str!("icon.svg");
 
 pub(super) const ROUTES: &[ConsoleRoute] = &[
     ConsoleRoute::anyone("GET", "/console/style.css", || get(style)),
     ConsoleRoute::anyone("GET", "/console/keys.js", || get(script)),
+    ConsoleRoute::anyone("GET", "/console/plots.js", || get(plots)),
     ConsoleRoute::anyone("GET", "/console/icon.svg", || get(icon)),
 ];
 
@@ -27,6 +32,10 @@ async fn script(headers: HeaderMap) -> Response {
     asset(&headers, SCRIPT, "text/javascript; charset=utf-8")
 }
 
+async fn plots(headers: HeaderMap) -> Response {
+    asset(&headers, PLOTS, "text/javascript; charset=utf-8")
+}
+
 async fn icon(headers: HeaderMap) -> Response {
     asset(&headers, ICON, "image/svg+xml")
 }
@@ -34,7 +43,7 @@ async fn icon(headers: HeaderMap) -> Response {
 /// The query of the addresses, a hash of the content: new content gets a new address.
 pub(super) fn version() -> &'static str {
     static VERSION: LazyLock<String> =
-        LazyLock::new(|| hex::encode(&Sha256::digest([STYLE, SCRIPT, ICON].concat())[..8]));
+        LazyLock::new(|| hex::encode(&Sha256::digest([STYLE, SCRIPT, PLOTS, ICON].concat())[..8]));
     &VERSION
 }
 

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use askama::Template;
 use axum::routing::get;
-use domain::health::{HealthMinute, HealthProblem, HealthSpan, PresentProblem, Verdict};
+use domain::health::{ChartSpan, HealthMinute, HealthProblem, HealthSpan, PresentProblem, Verdict};
 use domain::text;
 use domain::text::Text;
 use time::OffsetDateTime;
 
+use super::health_charts::{HealthCharts, charts, newest_end, read_span};
 use super::i18n::{Moment as _, local, parse_moment, said};
 use super::page::{Page, Section, Shown as _, render_search};
 use super::refusal_link::address_of_code;
@@ -130,7 +131,7 @@ pub(super) fn strip(known: &HealthHistory, now: OffsetDateTime) -> Strip {
 }
 
 /// What was wrong in a span, with the minutes of it.
-fn in_words(problems: &BTreeMap<HealthProblem, i64>) -> String {
+pub(crate) fn in_words(problems: &BTreeMap<HealthProblem, i64>) -> String {
     let parts = problems.iter().map(|(problem, minutes)| {
         said(&text!("{problem}, {minutes} min", problem = called(*problem), minutes = minutes.to_string()))
     });
@@ -143,40 +144,42 @@ struct HealthPage<'a> {
     page: Page<'a>,
     verdict: Option<Sentences>,
     strip: Strip,
-    /// Beginning and end of the hour.
-    hour: (OffsetDateTime, OffsetDateTime),
+    charts: HealthCharts,
     earlier: String,
     later: Option<String>,
+    /// Minute by minute, of an hour alone.
     minutes: Vec<HealthMinute>,
-    /// What was wrong in the hour, with the minutes of it. Empty when all was well.
+    /// What was wrong in that time, with the minutes of it. Empty when all was well.
     wrong: String,
-    /// Whether the minutes are those that this instance remembers, because the database does not answer.
-    is_from_memory: bool,
 }
 
-/// The minutes of the hour that has the moment `at`, newest first. Without it the last hour.
+/// Charts of a length of time, and each minute of an hour, newest first. It begins with the hour of the moment `at`, or
+/// ends now.
 async fn page(request: ConsoleRequest) -> Answer {
     let state = &request.state;
     let now = request.now();
     let mut filters = request.filters();
-    let at = filters.read("at", parse_moment);
-    let begin = at.map_or(now - CELL, |at| {
-        OffsetDateTime::from_unix_timestamp(at.unix_timestamp().div_euclid(3600) * 3600).unwrap_or(at)
-    });
-    let end = begin + CELL;
-    let known = state.health.known();
-    let read = tokio::time::timeout(super::super::READY_TIMEOUT, state.store.health(begin, end)).await;
-    let is_from_memory = !matches!(read, Ok(Ok(_)));
-    let mut minutes = match read {
-        Ok(Ok(minutes)) => minutes,
-        Ok(Err(_)) | Err(_) => {
-            known.minutes.iter().filter(|minute| minute.at >= begin && minute.at < end).cloned().collect()
+    let span = read_span(&mut filters);
+    let begin = match filters.read("at", parse_moment) {
+        Some(at) => {
+            OffsetDateTime::from_unix_timestamp(at.unix_timestamp().div_euclid(3600) * 3600).unwrap_or(at)
         }
+        None => newest_end(span, now) - span.length(),
     };
-    minutes.sort_by(|one, other| (other.at, &one.instance).cmp(&(one.at, &other.instance)));
+    let end = begin + span.length();
+    let known = state.health.known();
+    let charts = charts(&request, span, begin).await;
+    let mut minutes = Vec::new();
+    if span == ChartSpan::Hour {
+        let read = tokio::time::timeout(super::super::READY_TIMEOUT, state.store.health(begin, end)).await;
+        let is_within = |minute: &&HealthMinute| minute.at >= begin && minute.at < end;
+        let remembered = || known.minutes.iter().filter(is_within).cloned().collect();
+        minutes = read.ok().and_then(Result::ok).unwrap_or_else(remembered);
+        minutes.sort_by(|one, other| (other.at, &one.instance).cmp(&(one.at, &other.instance)));
+    }
     let mut problems = BTreeMap::new();
-    for problem in minutes.iter().flat_map(HealthMinute::problems) {
-        *problems.entry(problem).or_default() += 1;
+    for (problem, minutes) in charts.points.iter().flat_map(|point| &point.problems) {
+        *problems.entry(*problem).or_default() += minutes;
     }
     let there = |at: OffsetDateTime| request.address(&[("at", &domain::moment::rfc3339(at))]);
     let wrong = filters.wrong;
@@ -184,12 +187,11 @@ async fn page(request: ConsoleRequest) -> Answer {
         &HealthPage {
             verdict: sentences(&state.health.verdict(now)),
             strip: strip(&known, now),
-            hour: (begin, end),
-            earlier: there(begin - CELL),
+            earlier: there(begin - span.length()),
             later: (end < now).then(|| there(end)),
             wrong: in_words(&problems),
             minutes,
-            is_from_memory,
+            charts,
             page: request.page(Section::OVERVIEW, "Health").marking(&wrong),
         },
         &wrong,
@@ -198,16 +200,18 @@ async fn page(request: ConsoleRequest) -> Answer {
 
 /// Exchanges a second in a minute.
 fn per_second(minute: &HealthMinute) -> String {
-    let answers = minute.succeeded + minute.refused.values().sum::<i64>();
-    format!(
-        "{:.1}",
-        f64::from(u32::try_from(answers).unwrap_or(u32::MAX)) / Duration::from_mins(1).as_secs_f64()
-    )
+    let answers = u32::try_from(minute.answers()).unwrap_or(u32::MAX);
+    figure(Some(f64::from(answers) / Duration::from_mins(1).as_secs_f64()))
 }
 
-/// Milliseconds, where there are some.
-fn millis(millis: Option<f64>) -> String {
-    millis.map_or_else(|| "\u{2013}".to_owned(), |millis| format!("{millis:.1}"))
+/// A measured value, where there is one.
+pub(crate) fn figure(value: Option<f64>) -> String {
+    value.map_or_else(|| "\u{2013}".to_owned(), |value| format!("{value:.1}"))
+}
+
+/// A count, where there is one.
+pub(crate) fn count(count: Option<i64>) -> String {
+    count.map_or_else(|| "\u{2013}".to_owned(), |count| count.shown())
 }
 
 /// Codes, each with how often it came.

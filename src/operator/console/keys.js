@@ -39,7 +39,7 @@
   const isBusy = () => {
     const active = document.activeElement;
     return document.hidden || isTyped || list?.open || (active !== main && main.contains(active))
-      || !getSelection().isCollapsed || main.querySelector("details[open]") !== null;
+      || !getSelection().isCollapsed || main.querySelector("details[open], .plot:hover") !== null;
   };
   const loadAgain = async () => {
     try {
@@ -49,7 +49,10 @@
         if (answer.type === "opaqueredirect") return location.reload();
         const page = new DOMParser().parseFromString(await answer.text(), "text/html");
         const content = page.getElementById("content");
-        if (answer.ok && content && !isBusy()) main.replaceChildren(...content.childNodes);
+        if (answer.ok && content && !isBusy()) {
+          main.replaceChildren(...content.childNodes);
+          document.dispatchEvent(new Event("loaded-again"));
+        }
       }
     } catch {
       // The server may be away. The next time may find it.

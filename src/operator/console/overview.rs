@@ -1,12 +1,11 @@
-//! The overview: exchanges, latency, queue and database of this server, now and in the last hour.
-
-mod chart;
+//! The overview: health and charts of all servers; exchanges, latency, queue and database of this one, now.
 
 use std::time::Duration;
 
 use askama::Template;
 use axum::routing::get;
 use domain::audit::{AuditScope, LastAudit};
+use domain::health::ChartSpan;
 use domain::moment;
 use domain::receiver::Receiver;
 use domain::text;
@@ -14,12 +13,12 @@ use domain::text::Text;
 use store::ClosedPeriod;
 use time::OffsetDateTime;
 
-use self::chart::{Chart, chart, minutes};
 use super::closed_link::closed_path;
 use super::health::{Sentences, Strip, sentences, strip};
+use super::health_charts::{HealthCharts, charts, newest_end, read_span};
 use super::i18n::{Moment as _, said};
 use super::orders::{millis_time, stuck_path};
-use super::page::{Page, Section, Shown as _, render};
+use super::page::{Page, Section, Shown as _, render_search};
 use super::receivers::{failure, receiver_path};
 use super::request::{Answer, ConsoleRequest};
 use super::route::ConsoleRoute;
@@ -61,7 +60,7 @@ struct OverviewPage<'a> {
     /// The answers of the last hour.
     in_hour: AnswerCounts,
     since: OffsetDateTime,
-    charts: [Chart; 5],
+    charts: HealthCharts,
     uptime: String,
     last_audit: Option<&'a LastAudit>,
 }
@@ -78,8 +77,13 @@ async fn page(request: ConsoleRequest) -> Answer {
     let counts = now.reading.receivers;
     let (known, at) = (state.health.known(), moment::of_millis(now.at_millis));
     let at = at.unwrap_or(time::OffsetDateTime::UNIX_EPOCH);
-    render(&OverviewPage {
-        page: Page { loads_again: true, ..request.page(Section::OVERVIEW, "Overview") },
+    let mut filters = request.filters();
+    let span = read_span(&mut filters);
+    let charts = charts(&request, span, newest_end(span, at) - span.length()).await;
+    let wrong = filters.wrong;
+    let page = Page { loads_again: span == ChartSpan::Hour, ..request.page(Section::OVERVIEW, "Overview") };
+    let shown = OverviewPage {
+        page: page.marking(&wrong),
         verdict: sentences(&state.health.verdict(at)),
         strip: strip(&known, at),
         business: known.business.as_ref(),
@@ -91,11 +95,12 @@ async fn page(request: ConsoleRequest) -> Answer {
         in_hour: answered(&samples, samples.len()),
         since: moment::of_millis(samples.first().unwrap_or(&now).at_millis)
             .unwrap_or(OffsetDateTime::UNIX_EPOCH),
-        charts: charts(&samples),
+        charts,
         uptime: uptime(state.metrics.uptime()),
         last_audit: now.reading.audits.iter().find(|audit| audit.scope == AuditScope::Full),
         now: &now,
-    })
+    };
+    render_search(&shown, &wrong)
 }
 
 /// What the database has of trouble. Nothing while it is away: the page tells that already.
@@ -132,32 +137,6 @@ fn rate(first: &Sample, last: &Sample, count: impl Fn(&AnswerCounts) -> u64) -> 
         u32::try_from(last.at_millis.saturating_sub(first.at_millis)).ok().filter(|millis| *millis > 0)?;
     let count = u32::try_from(count(&last.exchanges.since(&first.exchanges))).unwrap_or(u32::MAX);
     Some(f64::from(count) * 1000.0 / f64::from(millis))
-}
-
-/// Connections to the database that are in use.
-fn connections(sample: &Sample) -> u32 {
-    sample.reading.pool.size.saturating_sub(sample.reading.pool.idle)
-}
-
-fn charts(samples: &[Sample]) -> [Chart; 5] {
-    let millis = |share: f64| {
-        minutes(samples, |first, last| Some(last.exchanges.since(&first.exchanges).quantile(share)? * 1000.0))
-    };
-    let successes = minutes(samples, |first, last| rate(first, last, |answers| answers.succeeded));
-    let refusals = minutes(samples, |first, last| rate(first, last, AnswerCounts::refused));
-    let waiting = minutes(samples, |_, last| u32::try_from(last.reading.queue.0).ok().map(f64::from));
-    let round_trip = minutes(samples, |_, last| {
-        let millis = last.reading.database_probe.as_secs_f64() * 1000.0;
-        last.reading.database_up.then_some(millis)
-    });
-    let in_use = minutes(samples, |_, last| Some(connections(last).into()));
-    [
-        chart("Exchanges per second", "", vec![("successes", "", successes), ("refusals", "bad", refusals)]),
-        chart("Exchange latency", " ms", vec![("p50", "", millis(0.5)), ("p99", "second", millis(0.99))]),
-        chart("Exchange queue", "", vec![("waiting", "", waiting)]),
-        chart("Database round trip", " ms", vec![("health check", "", round_trip)]),
-        chart("Database connections", "", vec![("in use", "", in_use)]),
-    ]
 }
 
 /// The difference from one figure to another in per cent.

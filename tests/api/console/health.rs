@@ -6,6 +6,7 @@ use std::time::Duration;
 use domain::console_user::Role;
 use domain::health::HealthMinute;
 use domain::moment::rfc3339;
+use serde_json::{Value, json};
 use time::OffsetDateTime;
 
 use super::accessible::faults;
@@ -33,6 +34,9 @@ fn minute(instance: &str, ago: u64) -> HealthMinute {
         takes_uploads: true,
         receivers_failing: 0,
         stopped: false,
+        started: false,
+        connections: Some(12),
+        database_connections: Some(3),
     }
 }
 
@@ -86,7 +90,7 @@ async fn the_first_page_opens_with_the_verdict() {
         "7".to_owned(),
         "0.5".to_owned(),
     ];
-    assert_eq!(rows(&page.body), [expected]);
+    assert_eq!(rows(&page.body).pop().unwrap(), expected);
     assert!(
         page.body.contains("<span class=\"tag bad\">no room for pictures, 1 min</span>"),
         "{}",
@@ -97,6 +101,96 @@ async fn the_first_page_opens_with_the_verdict() {
     assert_eq!(faults(&page.body), Vec::<String>::new());
     let page = viewer.get("/console/health?at=soon").await;
     assert_eq!(page.status, 400);
+}
+
+/// The values of an attribute of a page, which are JSON.
+fn data(page: &str, name: &str) -> Vec<Value> {
+    let start = format!(" {name}=\"");
+    let values = page.split(&start).skip(1).map(|rest| rest.split('"').next().unwrap());
+    values
+        .map(|value| serde_json::from_str(&value.replace("&#34;", "\"").replace("&#38;", "&")).unwrap())
+        .collect()
+}
+
+/// Rules 16.3.5 to 16.3.7: charts of all instances over an hour, a day, a week and 30 days.
+#[tokio::test(flavor = "multi_thread")]
+async fn charts_show_the_minutes_of_all_instances() {
+    let till = TestTill::start().await;
+    let viewer = till.browser(Role::Viewer).await;
+    let page = viewer.get("/console").await;
+    assert_eq!(data(&page.body, "data-plot").len(), 6, "before the first minute, too");
+    let slow = HealthMinute {
+        refused: [(10_000_601, 60), (10_000_602, 30), (10_000_603, 20), (10_000_500, 10), (10_000_600, 1)]
+            .into(),
+        p50_ms: Some(4.0),
+        p99_ms: Some(2000.0),
+        queue: 13,
+        started: true,
+        ..minute("b:1", 2)
+    };
+    learn(&till, &[minute("a:1", 3), minute("a:1", 2), slow.clone(), minute("a:1", 62)]).await;
+    let page = viewer.get("/console").await;
+    assert_eq!(faults(&page.body), Vec::<String>::new());
+    let axis = &data(&page.body, "data-axis")[0];
+    let at = slow.at.unix_timestamp();
+    assert_eq!((axis["at"].as_array().unwrap().len(), &axis["at"][58]), (60, &json!(at)));
+    let end = json!(at + 120);
+    assert_eq!((&axis["end"], &axis["step"], &axis["zone"]), (&end, &json!(60), &json!("UTC")));
+    assert_eq!((&axis["started"], &axis["bad"]), (&json!([at]), &json!([at])));
+    let label = rfc3339(slow.at).replace('T', " ")[..16].to_owned();
+    let words = format!("{label}, an instance started, exchanges fail, 1 min; exchanges slow, 1 min");
+    assert_eq!(axis["labels"][58], words);
+    let plots = data(&page.body, "data-plot");
+    let values = |point: usize| -> Vec<Vec<Value>> {
+        let of = |plot: &Value| {
+            plot["series"].as_array().unwrap().iter().map(|line| line["values"][point].clone()).collect()
+        };
+        plots.iter().map(of).collect()
+    };
+    // Each of two instances had 119 successes, and one refusal or 121. The hour before has no first minute: no line of it.
+    let expected = [
+        vec![json!(3.97), json!(2.03)],
+        vec![json!(1.02), json!(0.5), json!(0.33), json!(0.18)],
+        vec![json!(3.74), json!(2000.0)],
+        vec![json!(20.0)],
+        vec![json!(24.0), json!(6.0)],
+        vec![json!(0.5)],
+    ];
+    assert_eq!(values(58), expected);
+    assert!(values(10).iter().flatten().all(Value::is_null), "a gap where nobody told");
+    let links: Vec<&Value> = plots.iter().map(|plot| &plot["link"]).collect();
+    let listed = "/console/exchanges?from={from}&to={to}";
+    let refused = "/console/exchanges?kind=refused&from={from}&to={to}";
+    assert_eq!(links[..3], [&json!(listed), &json!(refused), &Value::Null]);
+    let table = rows(&page.body);
+    let told = [
+        "exchanges fail, 1 min; exchanges slow, 1 min an instance started",
+        "4.0",
+        "2.0",
+        "3.7",
+        "2000.0",
+        "20",
+        "24",
+        "6",
+        "0.5",
+    ];
+    assert_eq!(table[0][1..], told);
+    // With the whole day before, a thin line shows it, in each chart.
+    learn(&till, &[minute("a:1", 2 * 1440 - 10)]).await;
+    let page = viewer.get("/console/health?span=day").await;
+    let plots = data(&page.body, "data-plot");
+    assert_eq!((plots.len(), plots[0]["series"][2]["class"].clone()), (6, json!("before")));
+    assert_eq!(plots[0]["series"][2]["values"][0], json!(1.98));
+    assert_eq!(plots[3]["link"], "/console/health?at={from}");
+    assert_eq!(faults(&page.body), Vec::<String>::new());
+    for (span, points) in [("week", 168), ("month", 180)] {
+        let page = viewer.get(&format!("/console/health?span={span}")).await;
+        assert_eq!(data(&page.body, "data-axis")[0]["at"].as_array().unwrap().len(), points);
+        assert!(data(&page.body, "data-plot")[0]["series"][2].is_null(), "no whole period before");
+    }
+    for path in ["/console?span=year", "/console/health?span=year"] {
+        assert_eq!(viewer.get(path).await.status, 400);
+    }
 }
 
 /// Rule 16.3.3: the figures of the business come first, in whole hours, against the day before.
@@ -165,7 +259,10 @@ async fn the_first_page_needs_no_database() {
     let page = known.get("/console/health").await;
     assert_eq!(page.status, 200, "{}", page.body);
     assert!(content(&page).contains("The database does not answer."), "{}", content(&page));
-    assert_eq!(rows(&page.body).len(), 1, "the minute that is remembered");
+    let remembered = rows(&page.body);
+    assert_eq!(remembered.len(), 3, "a point, and behind its heading the minute that is remembered");
+    assert_eq!(&remembered[0][1..4], ["healthy", "2.0", "0.0"]);
+    assert_eq!(known.get("/console?span=day").await.status, 200);
     let healthy = "<p class=\"verdict\"><span class=\"tag good\">healthy</span></p>";
     assert!(page.body.contains(healthy), "{}", page.body);
     for (browser, path) in

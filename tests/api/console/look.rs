@@ -99,6 +99,24 @@ async fn a_refresh_is_no_use_of_a_session() {
     assert_eq!((viewer.get("/console").await.status, just_used().await), (200, 1));
 }
 
+/// Rule 16.3.5: the library of the charts is the file that the readme names, and the script begins with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn charts_are_drawn_by_the_file_that_the_readme_names() {
+    use sha2::{Digest as _, Sha256};
+    let till = TestTill::start().await;
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/");
+    let readme = std::fs::read_to_string(format!("{root}README.md")).unwrap();
+    let viewer = till.browser(Role::Viewer).await;
+    for (path, name) in [("plots.js", "uPlot.iife.min.js"), ("style.css", "uPlot.min.css")] {
+        let file = std::fs::read_to_string(format!("{root}uplot/{name}")).unwrap();
+        let line = format!("| SHA-256 of `{name}` | `{}` |", hex::encode(Sha256::digest(&file)));
+        assert!(readme.contains(&line), "{line}");
+        let served = viewer.get(&format!("/console/{path}")).await;
+        assert!(served.status == 200 && served.body.starts_with(&file), "{path}");
+    }
+    assert!(viewer.get("/console").await.body.contains("<script src=\"/console/plots.js?"));
+}
+
 /// Rule 8.6.28: the script is a file of the console that a browser keeps, and the page lists its keys.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_lists_the_keys_and_names_the_script() {

@@ -61,10 +61,11 @@ async fn changes(till: &TestTill) -> (i64, i64) {
 /// Rule: nobody sees a page without a session, and what they send does nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_page_is_shown_without_a_session() {
-    const FOR_ANYONE: [&str; 7] = [
+    const FOR_ANYONE: [&str; 8] = [
         "/console/icon.svg",
         "/console/keys.js",
         "/console/language",
+        "/console/plots.js",
         "/console/sign-in",
         "/console/sign-in/callback",
         "/console/sign-in/provider",
@@ -215,9 +216,13 @@ fn assert_secured(answer: &Answer, path: &str) {
     assert_eq!((header("x-content-type-options"), header("referrer-policy")), ("nosniff", "same-origin"));
 }
 
-/// A page without the element of the console's script, whose address names its version.
-fn without_script(page: &str) -> String {
-    let Some((before, rest)) = page.split_once("<script src=\"/console/keys.js?") else {
+/// A page without the elements of the console's scripts, whose addresses name their version.
+fn without_scripts(page: &str) -> String {
+    ["keys", "plots"].into_iter().fold(page.to_owned(), |page, name| without_script(&page, name))
+}
+
+fn without_script(page: &str, name: &str) -> String {
+    let Some((before, rest)) = page.split_once(&format!("<script src=\"/console/{name}.js?")) else {
         return page.to_owned();
     };
     let (version, after) = rest.split_once("\" defer></script>").unwrap();
@@ -226,7 +231,7 @@ fn without_script(page: &str) -> String {
 }
 
 /// Rule: every page forbids scripts of its own, frames and whatever is not ours, and stays out of caches; nothing in
-/// it needs what is forbidden. The one script is a file.
+/// it needs what is forbidden. The scripts are files.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_page_is_secured_and_has_no_script_and_no_style_of_its_own() {
     let till = TestTill::start().await;
@@ -236,7 +241,7 @@ async fn every_page_is_secured_and_has_no_script_and_no_style_of_its_own() {
         let path = path(route);
         let answer = admin.get(&path).await;
         assert_secured(&answer, &path);
-        if ["/console/style.css", "/console/icon.svg", "/console/keys.js"].contains(&route.path) {
+        if route.access == Access::Anyone && route.path.contains('.') {
             assert_eq!(answer.header("cache-control"), Some("public, max-age=31536000, immutable"));
             continue;
         }
@@ -244,7 +249,7 @@ async fn every_page_is_secured_and_has_no_script_and_no_style_of_its_own() {
         if answer.header("content-type") != Some("text/html; charset=utf-8") {
             continue;
         }
-        let body = without_script(&answer.body);
+        let body = without_scripts(&answer.body);
         for forbidden in
             ["<script", " style=", "<style", " on", "javascript:", "http://", "https://", "src=\"//"]
         {

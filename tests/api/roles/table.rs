@@ -91,6 +91,7 @@ GET /console/exchanges.xlsx Read OwnApps
 GET /console/health Read AllApps
 GET /console/icon.svg Anyone AllApps
 GET /console/keys.js Anyone AllApps
+GET /console/plots.js Anyone AllApps
 GET /console/reports Reports OwnApps
 GET /console/reports/bill.csv Reports OwnApps
 GET /console/reports/bill.xlsx Reports OwnApps
