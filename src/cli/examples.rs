@@ -140,7 +140,14 @@ const EXAMPLES: [(&str, &[&str]); 96] = [
     ),
     ("wallet debit", &["minitill wallet debit mygame player-1 --free 40 --ref mistake-1 --note mistake"]),
     ("wallet cancel", &["minitill wallet cancel mygame order1001 --amount 60 --ref case-8"]),
-    ("wallet import", &["minitill wallet import mygame balances.csv"]),
+    (
+        "wallet import",
+        &[
+            "minitill wallet import mygame balances.csv --dry-run",
+            "minitill wallet import mygame balances.csv --note opening",
+            "minitill wallet import mygame players.csv --free 100 --ref-prefix festival  # a gift to a list of players",
+        ],
+    ),
     (
         "wallet freeze",
         &[

@@ -334,7 +334,7 @@ async fn on_store(context: &Context, opened: &database::Opened, command: StoreCo
         StoreCommand::LoginCode(command) => login_code::run(context, store, command).await,
         StoreCommand::User(command) => user::run(context, store, command).await,
         StoreCommand::Player(command) => player::run(context, store, command).await,
-        StoreCommand::Wallet(command) => wallet::run(context, store, command).await,
+        StoreCommand::Wallet(command) => return wallet::run(context, store, command).await,
         StoreCommand::Exchange(command) => exchange::run(context, store, command).await,
         StoreCommand::Refusal(command) => refusal_list::run(context, store, command).await,
         StoreCommand::Order(command) => order::run(context, store, command).await,

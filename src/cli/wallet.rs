@@ -4,7 +4,8 @@ mod import;
 
 use std::fmt::Display;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::process::ExitCode;
 
 use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand};
@@ -86,14 +87,7 @@ pub(super) enum WalletArguments {
         note: String,
     },
     /// Credit many wallets from a CSV file; it is safe to run the same import again
-    Import {
-        /// App of the wallet
-        app_id: AppId,
-        /// CSV file with the heading `open_id,free,charge,ref`
-        file: PathBuf,
-        #[command(flatten)]
-        unknown: UnknownPlayers,
-    },
+    Import(import::ImportArguments),
     /// Freeze a player's wallet: within a second every server refuses what a game asks of its purses
     Freeze {
         /// App of the wallet
@@ -144,7 +138,7 @@ pub(super) struct UnknownPlayers {
     create: bool,
 }
 
-pub(super) async fn run(context: &Context, store: &Store, arguments: WalletArguments) -> Result<()> {
+pub(super) async fn run(context: &Context, store: &Store, arguments: WalletArguments) -> Result<ExitCode> {
     match arguments {
         WalletArguments::Credit { app_id, open_id, free, charge, reference, note, unknown } => {
             check_coins(free, charge)?;
@@ -158,10 +152,7 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: WalletArgum
         WalletArguments::Cancel { app_id, biz_no, amount, reference, note } => {
             change(context, store, &app_id, GiveBack { biz_no, amount, reference, note }).await
         }
-        WalletArguments::Import { app_id, file, unknown } => {
-            let import = import::Import { app_id: &app_id, file: &file, create: unknown.create };
-            import::run(context, store, import).await
-        }
+        WalletArguments::Import(import) => return import::run(context, store, &import).await,
         WalletArguments::Freeze { app_id, open_id, reason, until } => {
             let command = FreezeCommand::Freeze { reason, until };
             set_freeze(context, store, (&app_id, &open_id), command).await
@@ -186,6 +177,7 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: WalletArgum
             statement(context, store, (&app_id, &open_id), (&period, &format)).await
         }
     }
+    .map(|()| ExitCode::SUCCESS)
 }
 
 /// The app does not know the player.

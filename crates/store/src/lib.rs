@@ -116,7 +116,7 @@ pub use status::DatabaseStatus;
 pub use store::{PoolState, Store};
 pub use token::TokenSummary;
 pub use wallet::{
-    ArchivedPart, CREDITS_MAX, ChangeRecord, CreditResult, CreditsSource, EntryKind, LedgerFilter,
-    LedgerLine, LedgerPage, LedgerRow, PlayerCursor, PlayerFilter, PlayersPage, STATEMENT_HEADING, Wallet,
-    WalletDetail, WalletTotals, csv_line, statement_line,
+    ArchivedPart, CREDITS_MAX, ChangeRecord, CreditForecast, CreditResult, CreditsSource, EntryKind,
+    ForeseenCredit, LedgerFilter, LedgerLine, LedgerPage, LedgerRow, PlayerCursor, PlayerFilter, PlayersPage,
+    STATEMENT_HEADING, Wallet, WalletDetail, WalletTotals, csv_line, statement_line,
 };

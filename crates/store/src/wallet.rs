@@ -1,14 +1,13 @@
 //! Wallets and their ledgers: credits by operators, and reading.
 
 mod change;
+mod credit_forecast;
 mod credits;
 mod csv_file;
 mod freeze;
 mod ledger;
 mod search;
 mod submit;
-
-use std::collections::HashSet;
 
 use domain::ids::{AppId, OpenId};
 use futures_util::{Stream, TryStreamExt as _, stream};
@@ -22,6 +21,7 @@ use crate::store::Store;
 use crate::wallet_no::random_wallet_no;
 
 pub(crate) use change::{GiveBackLimit, write_change};
+pub use credit_forecast::{CreditForecast, ForeseenCredit};
 pub use credits::{CREDITS_MAX, CreditResult, CreditsSource};
 pub(crate) use csv_file::csv_line_of;
 pub use csv_file::{STATEMENT_HEADING, csv_line, statement_line};
@@ -160,19 +160,6 @@ impl Store {
     /// True when the app knows this player.
     pub async fn is_known(&self, app_id: &AppId, open_id: &OpenId) -> Result<bool> {
         Ok(self.wallet(app_id, open_id).await?.is_some())
-    }
-
-    /// The first of these players whom the app does not know.
-    pub async fn first_unknown(&self, app_id: &AppId, open_ids: &[String]) -> Result<Option<String>> {
-        // Not a join, which has a slow plan while the database has no statistics of the table.
-        let known = sqlx::query_scalar!(
-            "SELECT open_id FROM wallets
-             WHERE app_no = (SELECT app_no FROM apps WHERE app_id = $1) AND open_id = ANY ($2)",
-            app_id.as_str(),
-            open_ids
-        );
-        let known: HashSet<String> = known.fetch_all(&self.pool).await?.into_iter().collect();
-        Ok(open_ids.iter().find(|open_id| !known.contains(*open_id)).cloned())
     }
 
     /// Streams the entries of a wallet that match `filter`, oldest first. It reads piece by piece, so a

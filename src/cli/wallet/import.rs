@@ -1,115 +1,246 @@
-//! `minitill wallet import` makes many credits from a CSV file.
+//! `minitill wallet import` makes many credits from a CSV file (contract 8.3.5, 8.3.6 and 8.3.13).
+
+mod list;
 
 use std::fs::File;
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
-use anyhow::{Result, anyhow, bail, ensure};
-use csv::Position;
-use domain::ids::{AppId, CreditRef, OpenId};
-use domain::operation::wallet::{ChangedPurses, Credit, unknown_player};
-use domain::wallet::check_credit;
+use anyhow::{Result, anyhow, bail};
+use clap::Args;
+use domain::ids::AppId;
+use domain::operation::wallet::{ChangedPurses, Credit};
 use futures_util::{StreamExt as _, TryStreamExt as _};
+use serde::Serialize;
 use serde_json::{Map, json};
 use sha2::{Digest as _, Sha256};
-use store::{CreditsSource, Store, csv_line};
+use store::{CreditForecast, CreditsSource, ForeseenCredit, Store};
 
-use super::super::output::progress_bar;
+use self::list::{CreditLine, CreditList, ForAll, parse_prefix};
+use super::super::output::{complain, progress_bar};
 use super::super::{Context, not_done, refused, unknown_app};
+use super::UnknownPlayers;
 
-/// The first line of the file.
-const HEADING: [&str; 4] = ["open_id", "free", "charge", "ref"];
 /// Calls in work at the same time.
 const CONCURRENCY: usize = 2;
 /// Credits of one call. A call locks the wallets of all its players.
 const CREDITS_AT_ONCE: usize = 5_000;
-/// Players that are looked up in one query.
-const PLAYERS_AT_ONCE: usize = 1_000;
 /// Size of the reads for the digest of the file.
 const DIGEST_CHUNK_BYTES: usize = 64 * 1024;
 
-/// What an import reads, and for which app.
-#[derive(Clone, Copy)]
-pub(super) struct Import<'a> {
-    pub(super) app_id: &'a AppId,
-    pub(super) file: &'a Path,
-    /// Whether it makes players known.
-    pub(super) create: bool,
+#[derive(Debug, Args)]
+pub(in super::super) struct ImportArguments {
+    /// App of the wallets
+    app_id: AppId,
+    /// CSV file whose first line names its columns: `open_id,free,charge,ref`
+    file: PathBuf,
+    /// Gifted currency for each player, in place of the column `free`
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..))]
+    free: Option<i64>,
+    /// Charged currency for each player, in place of the column `charge`
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..))]
+    charge: Option<i64>,
+    /// In place of the column `ref`: each ref is this, a hyphen and the `open_id`, so each player is credited once
+    #[arg(long, value_name = "PREFIX", value_parser = parse_prefix)]
+    ref_prefix: Option<String>,
+    /// Note for people, for example the reason
+    #[arg(long, default_value = "", hide_default_value = true)]
+    note: String,
+    /// Only tell what would become of each line
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    unknown: UnknownPlayers,
 }
 
-/// The credits so far.
-#[derive(Default)]
+/// What became of the lines of a file, or would.
+#[derive(Default, Serialize)]
 struct Tally {
+    rows: u64,
     credited: u64,
     replayed: u64,
+    refused: u64,
+    /// The lines that were refused, in their order.
+    lines: Vec<RefusedLine>,
 }
 
-/// Reads the whole file before the first credit, so that an invalid line prevents all credits. In the
-/// operator's log each call has a line. An import that was ended goes on when it is run again.
-pub(super) async fn run(context: &Context, store: &Store, import: Import<'_>) -> Result<()> {
-    let Import { app_id, file, create } = import;
-    let sha256 = digest(file)?;
-    let rows = read_rows(import)?.try_fold(0, |rows, row| row.map(|_| rows + 1))?;
-    if store.find_app(app_id).await?.is_none() {
-        return Err(unknown_app(app_id));
-    }
-    if !create {
-        require_known_players(store, import).await?;
-    }
-    let Tally { credited, replayed } = credit_all(context, store, import, (rows, &sha256)).await?;
-    context.output.print(
-        &json!({ "app_id": app_id, "rows": rows, "credited": credited, "replayed": replayed }),
-        format!("{app_id}: {rows} lines, {credited} credited now, {replayed} already credited before"),
-    )
+#[derive(Serialize)]
+struct RefusedLine {
+    line: u64,
+    error: String,
 }
 
-/// Credits call by call. After a refusal no new call starts.
+impl Tally {
+    fn refuse(&mut self, line: u64, error: String) {
+        self.refused += 1;
+        self.lines.push(RefusedLine { line, error });
+    }
+
+    fn add(&mut self, piece: Self) {
+        self.credited += piece.credited;
+        self.replayed += piece.replayed;
+        self.refused += piece.refused;
+        self.lines.extend(piece.lines);
+    }
+}
+
+impl ImportArguments {
+    fn list(&self) -> Result<CreditList<'_>> {
+        let (note, create) = (self.note.as_str(), self.unknown.create);
+        let for_all = ForAll {
+            free: self.free,
+            charge: self.charge,
+            ref_prefix: self.ref_prefix.as_deref(),
+            note,
+            create,
+        };
+        CreditList::open(&self.file, for_all)
+    }
+}
+
+/// Looks at each line before the first credit. A line that cannot be credited then prevents all credits. In the operator's
+/// log each call has a line. An import that was ended goes on when it is run again.
+pub(super) async fn run(context: &Context, store: &Store, import: &ImportArguments) -> Result<ExitCode> {
+    let sha256 = digest(&import.file)?;
+    if store.find_app(&import.app_id).await?.is_none() {
+        return Err(unknown_app(&import.app_id));
+    }
+    let (foreseen, wrong) = foresee(store, import).await?;
+    if wrong > 0 || (foreseen.refused > 0 && !import.dry_run) {
+        return Err(not_begun(context, &foreseen));
+    }
+    if import.dry_run {
+        return show(context, import, &foreseen, ["would be credited", "are credited already"]);
+    }
+    let done = credit_all(context, store, import, (foreseen.rows, &sha256)).await?;
+    show(context, import, &done, ["credited now", "already credited before"])
+}
+
+/// Tells what became of the lines, or would.
+fn show(context: &Context, import: &ImportArguments, tally: &Tally, words: [&str; 2]) -> Result<ExitCode> {
+    let Tally { rows, credited, replayed, refused, lines } = tally;
+    if !context.output.is_json {
+        complain_of(lines);
+    }
+    let app_id = &import.app_id;
+    let text = format!(
+        "{app_id}: {rows} lines, {credited} {}, {replayed} {}, {refused} refused",
+        words[0], words[1]
+    );
+    let mut object = json!({
+        "app_id": app_id, "rows": rows, "credited": credited, "replayed": replayed, "refused": refused,
+    });
+    if *refused > 0 {
+        object["lines"] = json!(lines);
+    }
+    context.output.print(&object, text)?;
+    Ok(if *refused == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn complain_of(lines: &[RefusedLine]) {
+    for RefusedLine { line, error } in lines {
+        complain(&format!("line {line}: {error}"));
+    }
+}
+
+/// Some lines cannot be credited, so none was.
+fn not_begun(context: &Context, found: &Tally) -> anyhow::Error {
+    let Tally { rows, refused, lines, .. } = found;
+    let words = format!("nothing was credited: {refused} of {rows} lines cannot be");
+    if context.output.is_json {
+        let each = lines.iter().map(|RefusedLine { line, error }| format!("\nline {line}: {error}"));
+        return anyhow!("{words}{}", each.collect::<String>());
+    }
+    complain_of(lines);
+    anyhow!(words)
+}
+
+/// What would become of each line now, and how many lines are wrong whatever the ledger says.
+async fn foresee(store: &Store, import: &ImportArguments) -> Result<(Tally, u64)> {
+    let (mut tally, mut wrong, mut forecast) = (Tally::default(), 0, CreditForecast::default());
+    for piece in pieces(import.list()?) {
+        let piece = piece?;
+        tally.rows += piece.len() as u64;
+        let credits: Vec<Credit> =
+            piece.iter().filter_map(|line| line.credit.as_ref().ok().cloned()).collect();
+        let foreseen = store.foresee_credits(&import.app_id, &mut forecast, &credits).await;
+        let mut foreseen = foreseen.map_err(not_done)?.into_iter();
+        for line in &piece {
+            let outcome = match &line.credit {
+                Ok(_) => foreseen.next(),
+                Err(problem) => {
+                    wrong += 1;
+                    tally.refuse(line.number(&import.file), problem.clone());
+                    continue;
+                }
+            };
+            match outcome {
+                Some(ForeseenCredit::Credited) => tally.credited += 1,
+                Some(ForeseenCredit::Replayed) => tally.replayed += 1,
+                Some(ForeseenCredit::Refused(why)) => {
+                    tally.refuse(line.number(&import.file), refused(why).to_string());
+                }
+                None => bail!("the store has told nothing of line {}", line.number(&import.file)),
+            }
+        }
+    }
+    Ok((tally, wrong))
+}
+
+/// The lines of each call.
+fn pieces(mut list: CreditList<'_>) -> impl Iterator<Item = Result<Vec<CreditLine>>> {
+    std::iter::from_fn(move || {
+        let piece: Result<Vec<_>> = list.by_ref().take(CREDITS_AT_ONCE).collect();
+        piece.map(|piece| (!piece.is_empty()).then_some(piece)).transpose()
+    })
+}
+
+/// Credits call by call. A line that is refused leaves the others alone.
 async fn credit_all(
     context: &Context,
     store: &Store,
-    import: Import<'_>,
+    import: &ImportArguments,
     (rows, sha256): (u64, &str),
 ) -> Result<Tally> {
     let bar = progress_bar(rows, "credits");
-    let mut tally = Tally::default();
-    let mut rows = read_rows(import)?;
-    let pieces = std::iter::from_fn(|| {
-        let piece: Vec<_> = rows.by_ref().take(CREDITS_AT_ONCE).collect();
-        (!piece.is_empty()).then_some(piece)
-    });
-    let mut calls = futures_util::stream::iter(pieces)
+    let mut tally = Tally { rows, ..Tally::default() };
+    let mut calls = futures_util::stream::iter(pieces(import.list()?))
         .map(|piece| credit_piece(context, store, import, sha256, piece))
         .buffered(CONCURRENCY);
     while let Some(piece) = calls.try_next().await? {
-        tally.credited += piece.credited;
-        tally.replayed += piece.replayed;
-        bar.inc(piece.credited + piece.replayed);
+        tally.add(piece);
+        bar.set_position(tally.credited + tally.replayed + tally.refused);
     }
     bar.finish_and_clear();
     Ok(tally)
 }
 
-/// Credits the lines of one call. Its error names the first line that was refused.
+/// Credits the lines of one call.
 async fn credit_piece(
     context: &Context,
     store: &Store,
-    import: Import<'_>,
+    import: &ImportArguments,
     sha256: &str,
-    piece: Vec<Result<(Position, Credit)>>,
+    piece: Result<Vec<CreditLine>>,
 ) -> Result<Tally> {
-    let Import { app_id, file, .. } = import;
-    let (positions, credits): (Vec<_>, Vec<_>) =
-        piece.into_iter().collect::<Result<Vec<_>>>()?.into_iter().unzip();
+    let file = &import.file;
+    let piece = piece?;
+    let credit = |line: &CreditLine| match &line.credit {
+        Ok(credit) => Ok(credit.clone()),
+        Err(problem) => Err(anyhow!("the file has changed; line {}: {problem}", line.number(file))),
+    };
+    let credits = piece.iter().map(credit).collect::<Result<Vec<_>>>()?;
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let facts = Map::from_iter([("file".to_owned(), json!(name))]);
-    let source = CreditsSource { subject: sha256.to_owned(), facts, note: String::new() };
-    let results = store.credit_many(&context.operator, app_id, source, credits).await.map_err(not_done)?;
+    let source = CreditsSource { subject: sha256.to_owned(), facts, note: import.note.clone() };
+    let results = store.credit_many(&context.operator, &import.app_id, source, credits).await;
     let mut tally = Tally::default();
-    for (result, position) in results.into_iter().zip(&positions) {
+    for (result, line) in results.map_err(not_done)?.into_iter().zip(&piece) {
         match result {
             Ok(ChangedPurses { replayed: true, .. }) => tally.replayed += 1,
             Ok(ChangedPurses { replayed: false, .. }) => tally.credited += 1,
-            Err(refusal) => bail!("line {}: {}", csv_line(file, position), refused(refusal)),
+            Err(refusal) => tally.refuse(line.number(file), refused(refusal).to_string()),
         }
     }
     Ok(tally)
@@ -117,61 +248,13 @@ async fn credit_piece(
 
 /// The SHA-256 of the file in hexadecimal.
 fn digest(file: &Path) -> Result<String> {
-    let (mut opened, mut digest, mut chunk) = (open(file)?, Sha256::new(), vec![0; DIGEST_CHUNK_BYTES]);
+    let named = |error: std::io::Error| anyhow!("{}: {error}", file.display());
+    let mut opened = File::open(file).map_err(named)?;
+    let (mut digest, mut chunk) = (Sha256::new(), vec![0; DIGEST_CHUNK_BYTES]);
     loop {
-        match opened.read(&mut chunk).map_err(|error| anyhow!("{}: {error}", file.display()))? {
+        match opened.read(&mut chunk).map_err(named)? {
             0 => return Ok(hex::encode(digest.finalize())),
             length => digest.update(&chunk[..length]),
         }
     }
-}
-
-fn open(file: &Path) -> Result<File> {
-    File::open(file).map_err(|error| anyhow!("{}: {error}", file.display()))
-}
-
-/// Refuses an import with a line for a player whom the app does not know.
-async fn require_known_players(store: &Store, import: Import<'_>) -> Result<()> {
-    let mut rows = read_rows(import)?.peekable();
-    while rows.peek().is_some() {
-        let rows = rows.by_ref().take(PLAYERS_AT_ONCE).collect::<Result<Vec<_>>>()?;
-        let open_ids: Vec<String> = rows.iter().map(|(_, credit)| credit.open_id.to_string()).collect();
-        let Some(unknown) = store.first_unknown(import.app_id, &open_ids).await? else { continue };
-        let row = rows.iter().find(|(_, credit)| credit.open_id.as_str() == unknown);
-        let line = row.map_or(0, |(position, _)| csv_line(import.file, position));
-        bail!("line {line}: {}", refused(unknown_player(import.app_id, unknown)));
-    }
-    Ok(())
-}
-
-/// The credits of the file, each with its position.
-fn read_rows(import: Import<'_>) -> Result<impl Iterator<Item = Result<(Position, Credit)>>> {
-    let Import { file, create, .. } = import;
-    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(open(file)?);
-    let heading = reader.headers()?;
-    ensure!(*heading == HEADING[..], "{}: expected the heading {}", file.display(), HEADING.join(","));
-    Ok(reader.into_records().map(move |record| {
-        let record = record?;
-        let position = record.position().cloned().unwrap_or_else(Position::new);
-        let credit = credit_of(&record, create)
-            .map_err(|problem| anyhow!("line {}: {problem}", csv_line(file, &position)))?;
-        Ok((position, credit))
-    }))
-}
-
-fn credit_of(record: &csv::StringRecord, create: bool) -> Result<Credit, String> {
-    type ImportedRow = (String, i64, i64, String);
-    let row: ImportedRow = record.deserialize(None).map_err(|error| match error.kind() {
-        // Without the position, which the caller adds.
-        csv::ErrorKind::Deserialize { err, .. } => err.to_string(),
-        _ => error.to_string(),
-    })?;
-    let (open_id, free, charge, reference) = row;
-    let open_id = open_id.parse::<OpenId>().map_err(|problem| format!("open_id: {problem}"))?;
-    let reference = reference.parse::<CreditRef>().map_err(|problem| format!("ref: {problem}"))?;
-    if free < 0 || charge < 0 {
-        return Err("free and charge: expected 0 or more".to_owned());
-    }
-    check_credit(free, charge).map_err(|expected| format!("free and charge: {expected}, got 0 and 0"))?;
-    Ok(Credit { open_id, free, charge, reference, note: String::new(), create })
 }

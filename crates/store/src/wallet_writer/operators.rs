@@ -6,18 +6,20 @@
     reason = "each session of a writer prepares the same statements, which checks them against the schema"
 )]
 
-use domain::ids::AppNo;
+use domain::ids::{AppNo, WalletNo};
+use domain::ledger::CHAIN_START;
 use domain::wallet::{Balances, REPLAY_HOURS, WalletOutcome, WalletRequest};
 use sqlx::postgres::PgRow;
 use sqlx::{AssertSqlSafe, PgConnection};
 use time::OffsetDateTime;
 
-use super::batch::Batch;
+use super::batch::{Batch, OpenWallet, WalletState};
 use super::columns::{Columns, Items};
 use super::known::{LockedRows, ReadRows};
 use super::{rows, statements};
 use crate::engine::Engine;
 use crate::error::{Result, StoreError};
+use crate::wallet_no::random_wallet_no;
 use crate::writer::{SessionFault, planning};
 
 /// What became of changes.
@@ -48,18 +50,13 @@ pub(crate) async fn change(
 ) -> Result<Changed> {
     plan_by_keys(connection, engine).await?;
     let batch = Batch::new(requests.iter().map(|request| (AppNo(app_no), request)).collect());
-    let (wallets, numbers) = (&batch.wallets, &batch.numbers);
+    let wallets = &batch.wallets;
     let locked =
         sqlx::query(AssertSqlSafe(statements::lock(engine))).bind(&wallets.app_nos).bind(&wallets.names);
     let locked = locked.fetch_all(&mut *connection).await?;
     let at = sqlx::query_scalar(statements::NOW).fetch_one(&mut *connection).await?;
     // A later statement than the lock: it sees the commit of the transaction that held the lock before.
-    let recorded = sqlx::query(AssertSqlSafe(statements::records(engine)))
-        .bind(REPLAY_HOURS)
-        .bind(&numbers.app_nos)
-        .bind(&numbers.names)
-        .fetch_all(&mut *connection)
-        .await?;
+    let recorded = recorded(connection, engine, &batch).await?;
     let mut existing = Vec::new();
     if locked.len() < wallets.names.len() {
         let query = sqlx::query(AssertSqlSafe(statements::existing(engine)))
@@ -92,6 +89,60 @@ pub(crate) async fn change(
         before[row.request] = Balances::new(purses.0, purses.1).ok();
     }
     Ok(Changed { outcomes: decisions.outcomes()?.into_iter().zip(before).collect(), at: known.at })
+}
+
+async fn recorded(connection: &mut PgConnection, engine: Engine, batch: &Batch<'_>) -> Result<Vec<PgRow>> {
+    let query = sqlx::query(AssertSqlSafe(statements::records(engine)))
+        .bind(REPLAY_HOURS)
+        .bind(&batch.numbers.app_nos)
+        .bind(&batch.numbers.names);
+    Ok(query.fetch_all(connection).await?)
+}
+
+/// What would become of changes of one app, in their order, if they were made now. It locks and writes nothing, so another
+/// change may come between. `purses` takes a player and both purses as they are, `None` for a player whom the app does
+/// not know, and gives those on which is decided. `connection` is in a transaction.
+pub(crate) async fn foresee(
+    connection: &mut PgConnection,
+    engine: Engine,
+    app_no: i32,
+    requests: &[WalletRequest],
+    purses: impl Fn(&str, Option<Balances>) -> Option<Balances>,
+) -> Result<Vec<WalletOutcome>> {
+    plan_by_keys(connection, engine).await?;
+    let batch = Batch::new(requests.iter().map(|request| (AppNo(app_no), request)).collect());
+    let seen = sqlx::query(AssertSqlSafe(statements::look(engine)));
+    let seen = seen.bind(&batch.wallets.app_nos).bind(&batch.wallets.names);
+    let seen = seen.fetch_all(&mut *connection).await?;
+    let at = sqlx::query_scalar(statements::NOW).fetch_one(&mut *connection).await?;
+    let recorded = recorded(connection, engine, &batch).await?;
+    let rows = LockedRows {
+        wallets: rows::wallets::<PgRow>(&seen).map_err(store_error)?,
+        existing: Vec::new(),
+        records: rows::records::<PgRow>(&recorded).map_err(store_error)?,
+        at,
+    };
+    let mut known = ReadRows::of_locked(&batch, rows).map_err(store_error)?;
+    for (state, open_id) in known.rows.wallets.iter_mut().zip(&batch.wallets.names) {
+        match state {
+            WalletState::Open(wallet) => {
+                wallet.balances = purses(open_id, Some(wallet.balances)).unwrap_or(wallet.balances);
+            }
+            WalletState::Unknown => {
+                let made = |balances| OpenWallet {
+                    wallet_no: WalletNo(random_wallet_no()),
+                    balances,
+                    entry_count: 0,
+                    chain_hash: CHAIN_START,
+                    is_frozen: false,
+                };
+                *state = purses(open_id, None).map_or(WalletState::Unknown, |of| WalletState::Open(made(of)));
+            }
+            WalletState::Held(_) => {}
+        }
+    }
+    let at = known.at();
+    Ok(batch.decide(&known.rows, at).outcomes()?)
 }
 
 fn store_error(fault: SessionFault) -> StoreError {

@@ -21,18 +21,13 @@ FROM unnest($2::integer[], $3::text[], $4::text[]) WITH ORDINALITY AS k (app_no,
 LEFT JOIN wallets w ON w.app_no = {app} AND w.open_id = k.open_id
 LEFT JOIN {numbers} x ON x.app_no = {app} AND x.reference = k.number";
 
-/// Locks the wallets of a batch in the order of their keys and reads them. After a wait for a lock
-/// PostgreSQL reads the row again.
-const LOCK_FROM: &str = "\
-FROM unnest($1::integer[], $2::text[]) WITH ORDINALITY AS k (app_no, open_id, position)
-JOIN wallets w ON w.app_no = {app} AND w.open_id = k.open_id
-ORDER BY k.position FOR UPDATE OF w";
-
-/// Lists the wallets of a batch that exist.
-const EXISTING: &str = "\
-SELECT k.position, w.wallet_no
+/// The wallets of a batch.
+const WALLETS_FROM: &str = "\
 FROM unnest($1::integer[], $2::text[]) WITH ORDINALITY AS k (app_no, open_id, position)
 JOIN wallets w ON w.app_no = {app} AND w.open_id = k.open_id";
+
+/// Locks the wallets of a batch in the order of their keys. After a wait for a lock PostgreSQL reads the row again.
+const LOCKED: &str = "ORDER BY k.position FOR UPDATE OF w";
 
 /// Reads the records of a batch. It must be a later statement than the lock. Only then it sees the commit of the
 /// transaction that held the lock before.
@@ -117,12 +112,17 @@ SELECT {outbox_app}, unnest(@outbox_row_id), unnest(@outbox_type), unnest(@outbo
 
 /// Locks the wallets of a batch and reads them.
 pub(super) fn lock(engine: Engine) -> String {
-    fill(engine, 1, &format!("SELECT k.position, {WALLET_COLUMNS} {LOCK_FROM}"))
+    format!("{} {LOCKED}", look(engine))
+}
+
+/// Reads the wallets of a batch. It locks nothing.
+pub(super) fn look(engine: Engine) -> String {
+    fill(engine, 1, &format!("SELECT k.position, {WALLET_COLUMNS} {WALLETS_FROM}"))
 }
 
 /// Lists the wallets of a batch that exist.
 pub(super) fn existing(engine: Engine) -> String {
-    fill(engine, 1, EXISTING)
+    fill(engine, 1, &format!("SELECT k.position, w.wallet_no {WALLETS_FROM}"))
 }
 
 /// Reads the records of a batch.
