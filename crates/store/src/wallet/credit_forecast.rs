@@ -65,6 +65,13 @@ impl CreditForecast {
         Some(before.credit(free, charge).map_or(before, |changed| changed.after))
     }
 
+    /// What it knows of the players of these credits.
+    fn of_players(&self, credits: &[Credit]) -> Self {
+        let players = credits.iter().map(|credit| self.hash(credit.open_id.as_str()));
+        let added = players.filter_map(|player| Some((player, *self.added.get(&player)?))).collect();
+        Self { hasher: self.hasher.clone(), used: HashMap::new(), added }
+    }
+
     fn make(&mut self, credit: &Credit) {
         let (reference, content) = (self.hash(credit.reference.as_str()), self.content(credit));
         self.used.insert(reference, content);
@@ -89,13 +96,14 @@ impl Store {
         let app_no = app_no.fetch_optional(&self.pool).await?.ok_or_else(|| unknown_app(app_id))?;
         let mut foreseen: Vec<_> = credits.iter().map(|credit| forecast.of_earlier(credit)).collect();
         let left = foreseen.iter().zip(credits).filter(|(earlier, _)| earlier.is_none());
-        let left: Vec<&Credit> = left.map(|(_, credit)| credit).collect();
-        // Only for the settings of its statements. It is rolled back.
-        let mut transaction = self.pool.begin().await?;
-        let outcomes = look(&mut transaction, self.engine.get(), app_no, forecast, &left).await?;
-        transaction.rollback().await?;
+        let left: Vec<Credit> = left.map(|(_, credit)| credit.clone()).collect();
+        let context = (self.engine.get(), app_no, forecast.of_players(&left), left.clone());
+        let outcomes = self.transaction(context, |connection, (engine, app_no, forecast, left)| {
+            Box::pin(look(connection, *engine, *app_no, forecast, left))
+        });
+        let outcomes = outcomes.await?;
         let rest = foreseen.iter_mut().filter(|earlier| earlier.is_none());
-        for ((place, credit), outcome) in rest.zip(left).zip(outcomes) {
+        for ((place, credit), outcome) in rest.zip(&left).zip(outcomes) {
             *place = Some(match outcome {
                 WalletOutcome::Done(_) => {
                     forecast.make(credit);
@@ -119,11 +127,11 @@ async fn look(
     engine: Engine,
     app_no: i32,
     forecast: &CreditForecast,
-    credits: &[&Credit],
+    credits: &[Credit],
 ) -> Result<Vec<WalletOutcome>> {
     let made_known = credits.iter().filter(|credit| credit.create).map(|credit| credit.open_id.as_str());
     let made_known: HashSet<&str> = made_known.collect();
-    let requests: Vec<WalletRequest> = credits.iter().map(|credit| credit.request()).collect();
+    let requests: Vec<WalletRequest> = credits.iter().map(Credit::request).collect();
     let purses = |open_id: &str, now| forecast.purses(open_id, made_known.contains(open_id), now);
     foresee(connection, engine, app_no, &requests, purses).await
 }
