@@ -45,6 +45,7 @@ const EXAMPLES: [(&str, &[&str]); 96] = [
         &[
             "minitill reconcile mygame their.csv",
             "minitill reconcile mygame their.csv --map order=biz_no --map player=open_id --day 2026-10-31",
+            "minitill reconcile mygame gifts.csv --by ref --map coins=amount",
         ],
     ),
     (

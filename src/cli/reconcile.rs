@@ -8,8 +8,7 @@ use anyhow::{Result, anyhow};
 use clap::Args;
 use domain::ids::AppId;
 use domain::period::{Period, TimeZone};
-use serde_json::json;
-use store::{BillColumn, Difference, ReconcileError, Reconciled, Store, TheirFile};
+use store::{BookColumn, ComparedBy, Difference, ReconcileError, Reconciled, Store, TheirFile};
 
 use super::output::complain;
 use super::report::{parse_day, parse_month};
@@ -22,11 +21,14 @@ use crate::http::language;
 pub(super) struct ReconcileArguments {
     /// Id of the app
     app_id: AppId,
-    /// CSV file with a heading; it has a column `biz_no`, and others of `minitill report bill`
+    /// CSV file with a heading; it has a column `biz_no` or `ref`, and `amount` or others of `minitill report bill`
     file: PathBuf,
+    /// What the books are compared by: biz_no for what games did, ref for credits, debits and cancels of operators
+    #[arg(long, value_name = "biz_no|ref", default_value_t)]
+    by: ComparedBy,
     /// A column of the file that has another name than in the bill, such as `order=biz_no`
     #[arg(long, value_name = "THEIRS=OURS", value_parser = parse_mapped)]
-    map: Vec<(String, BillColumn)>,
+    map: Vec<(String, BookColumn)>,
     /// Only what happened here on this day, such as 2026-10-31
     #[arg(long, value_name = "DAY", value_parser = parse_day, group = "period", conflicts_with = "month")]
     day: Option<Period>,
@@ -38,23 +40,23 @@ pub(super) struct ReconcileArguments {
     time_zone: TimeZone,
 }
 
-fn parse_mapped(text: &str) -> Result<(String, BillColumn), String> {
-    // A name may have an equals sign. No column of the bill has one.
+fn parse_mapped(text: &str) -> Result<(String, BookColumn), String> {
+    // A name may have an equals sign. No column of ours has one.
     let (theirs, ours) = text.rsplit_once('=').ok_or("expected THEIRS=OURS, such as order=biz_no")?;
-    let column = BillColumn::parse(ours).map_err(|expected| format!("{expected} behind ="))?;
+    let column = BookColumn::parse(ours).map_err(|expected| format!("{expected} behind ="))?;
     Ok((theirs.trim().to_owned(), column))
 }
 
 pub(super) async fn run(context: &Context, store: &Store, arguments: ReconcileArguments) -> Result<ExitCode> {
-    let ReconcileArguments { app_id, file, map, day, month, time_zone } = arguments;
-    let file = TheirFile::open(&file, &map, &language::WORDS).map_err(failed)?;
+    let ReconcileArguments { app_id, file, by, map, day, month, time_zone } = arguments;
+    let file = TheirFile::open(&file, (by, &map), &language::WORDS).map_err(failed)?;
     if !file.ignored().is_empty() {
         complain(&format!("columns that the bill does not have are ignored: {}", file.ignored().join(", ")));
     }
     let span = day.or(month).map(|period| period.span(&time_zone));
     let mut found = store.reconcile(&app_id, span, file).await.map_err(failed)?;
     if found.without_number > 0 {
-        complain(&format!("{} lines without a biz_no are not compared", found.without_number));
+        complain(&format!("{} lines without a {by} are not compared", found.without_number));
     }
     if found.of_other_periods > 0 {
         complain(&format!(
@@ -81,24 +83,24 @@ async fn show(is_json: bool, found: &mut Reconciled) -> Result<bool> {
     let mut list = PrintedList { is_json, is_first: true };
     list.begin(&mut out, "{\"only_here\":[")?;
     let here = found
-        .each_only_here(|biz_no| {
-            list.item(&mut out, &json!({ "biz_no": biz_no }).to_string(), &["only here", biz_no])
+        .each_only_here(|number| {
+            list.item(&mut out, &serde_json::to_string(number)?, &["only here", number.as_str()])
         })
         .await
         .map_err(failed)?;
     list.begin(&mut out, "],\"only_there\":[")?;
     let there = found
-        .each_only_there(|biz_no| {
-            list.item(&mut out, &json!({ "biz_no": biz_no }).to_string(), &["only there", biz_no])
+        .each_only_there(|number| {
+            list.item(&mut out, &serde_json::to_string(number)?, &["only there", number.as_str()])
         })
         .await
         .map_err(failed)?;
     list.begin(&mut out, "],\"differs\":[")?;
     let (matched, differing) = found
         .each_difference(|difference| {
-            let Difference { biz_no, field, here, there } = difference;
+            let Difference { number, field, here, there } = difference;
             let object = serde_json::to_string(difference)?;
-            list.item(&mut out, &object, &["differs", biz_no, field, here, there])
+            list.item(&mut out, &object, &["differs", number.as_str(), field, here, there])
         })
         .await
         .map_err(failed)?;

@@ -14,7 +14,7 @@ use domain::text::Text;
 use futures_util::{Stream, TryStreamExt as _};
 use guarded_fetch::bulkhead::{AskedBack, Permit};
 use store::secrets::random_token;
-use store::{BillColumn, ComparisonQuery};
+use store::{BookColumn, ComparedBy, ComparisonQuery};
 use tokio::io::AsyncWriteExt as _;
 
 use crate::http::body::{BoxedError, PACE_BYTES, paced};
@@ -24,24 +24,26 @@ use crate::http::refusal::Refusal;
 /// The largest file, in bytes.
 pub(super) const FILE_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// The columns of the bill that are compared, each with the field that says which column of a file it is. Those that most
+/// The columns that are compared, each with the field that says which column of a file it is. Those that most
 /// files have come first.
-pub(super) const COLUMN_FIELDS: [(BillColumn, &str); 11] = [
-    (BillColumn::BizNo, "biz_no_column"),
-    (BillColumn::ChargeChange, "charge_change_column"),
-    (BillColumn::FreeChange, "free_change_column"),
-    (BillColumn::OpenId, "open_id_column"),
-    (BillColumn::Kind, "kind_column"),
-    (BillColumn::ProductName, "product_name_column"),
-    (BillColumn::ZoneId, "zone_id_column"),
-    (BillColumn::At, "at_column"),
-    (BillColumn::Seq, "seq_column"),
-    (BillColumn::ChargeBalance, "charge_balance_column"),
-    (BillColumn::FreeBalance, "free_balance_column"),
+pub(super) const COLUMN_FIELDS: [(BookColumn, &str); 13] = [
+    (BookColumn::BizNo, "biz_no_column"),
+    (BookColumn::Amount, "amount_column"),
+    (BookColumn::ChargeChange, "charge_change_column"),
+    (BookColumn::FreeChange, "free_change_column"),
+    (BookColumn::OpenId, "open_id_column"),
+    (BookColumn::Kind, "kind_column"),
+    (BookColumn::ProductName, "product_name_column"),
+    (BookColumn::ZoneId, "zone_id_column"),
+    (BookColumn::At, "at_column"),
+    (BookColumn::Seq, "seq_column"),
+    (BookColumn::ChargeBalance, "charge_balance_column"),
+    (BookColumn::FreeBalance, "free_balance_column"),
+    (BookColumn::Ref, "ref_column"),
 ];
 
 /// The field that says which column of a file is this one.
-pub(super) fn field_of(column: BillColumn) -> &'static str {
+pub(super) fn field_of(column: BookColumn) -> &'static str {
     COLUMN_FIELDS.iter().find(|(known, _)| *known == column).map_or("file", |(_, field)| field)
 }
 
@@ -50,11 +52,11 @@ pub(super) fn compared(
     app_id: AppId,
     period: Option<Period>,
     zone: &TimeZone,
-    map: Vec<(String, BillColumn)>,
+    (by, map): (ComparedBy, Vec<(String, BookColumn)>),
     members_max: u16,
 ) -> ComparisonQuery {
     let span = period.map(|period| period.span(zone));
-    ComparisonQuery { app_id, span, map, languages: &language::WORDS, members_max }
+    ComparisonQuery { app_id, span, by, map, languages: &language::WORDS, members_max }
 }
 
 /// The data of a body that announces so many bytes, as it comes, while it brings 1 MiB within `time`.

@@ -70,9 +70,10 @@ pub use app::{AppDetail, AppKey, AppWithKeys, COUNTED_MAX, Package};
 pub use archive::{Archive, ArchiveError, ArchiveProgress, VerifiedArchive};
 pub use audit::{AppTotals, AuditError, AuditOptions, AuditProgress, AuditReport};
 pub use books::{
-    Bill, BillColumn, BillFormat, BillLine, BillPiece, BillSums, BillText, ClosedPeriod, Comparison,
-    ComparisonQuery, Credits, Difference, FileFault, FileRefusal, Flows, OneSided, ReconcileError,
-    Reconciled, SheetStyle, SheetWords, Statement, TheirFile, WORKBOOK_ENTRIES_MAX, revenue_headings,
+    Bill, BillColumn, BillFormat, BillLine, BillPiece, BillSums, BillText, BookColumn, BookNumber,
+    ClosedPeriod, ComparedBy, Comparison, ComparisonQuery, Credits, Difference, FileFault, FileRefusal,
+    Flows, ReconcileError, Reconciled, SheetStyle, SheetWords, Statement, TheirFile, WORKBOOK_ENTRIES_MAX,
+    revenue_headings,
 };
 pub use change_request::{ChangeRequest, RequestState, RequestedChange};
 pub use console_user::{CodeAttempt, ConsoleSession, ConsoleUser, NewSession, SessionUser, SignInAttempt};

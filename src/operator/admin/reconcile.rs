@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use domain::fields::FieldError;
 use serde_json::json;
-use store::{BillColumn, Comparison, ReconcileError, StoreError};
+use store::{BookColumn, ComparedBy, Comparison, ReconcileError, StoreError};
 
 use super::books::{BooksQuery, asked_with};
 use super::call::Call;
@@ -27,8 +27,9 @@ routes! { "Reports":
     /// Compare with the books of others
     ///
     /// The body is a file of CSV with a heading, at most 256 MiB, in UTF-8. It has a column of order numbers, and may have
-    /// other columns of the bill; what the bill does not have is ignored. Exchanges, presents and the games' cancels are
-    /// compared, of all times or of one `month` or `day`. The counts are of all that was found. A list has at most 1,000
+    /// other columns of the bill, or `amount`; others are ignored. Exchanges, presents and the games' cancels are compared,
+    /// of all times or of one `month` or `day`. With `by=ref` it has a column of refs, and what operators credited, took
+    /// and gave back is compared. The counts are of all that was found. A list has at most 1,000
     /// members, and `complete` tells whether each has all. Nothing is changed, so no idempotency key is needed. A process
     /// takes two files at a time, and answers 503 to others.
     POST "/reports/reconcile", "reconcile", File(Reports, OwnApps): post -> Comparison =>
@@ -48,25 +49,28 @@ routes! { "Reports":
 const FILE: &str = "order,coins,shop\norder1001,-6,north\norder1002,-60,north\n,0,sum\n";
 
 /// What a file is compared with, and what its columns are.
-fn asked(query: &mut Input<'_>) -> Result<(BooksQuery, Vec<(String, BillColumn)>), FieldError> {
+fn asked(query: &mut Input<'_>) -> Result<(BooksQuery, ComparedBy, Vec<(String, BookColumn)>), FieldError> {
     let asked = asked_with(query, None)?;
+    let by =
+        query.field("by", "What the books are compared by: the numbers of games, or the refs of operators.");
+    let by = by.demand("default", "biz_no").optional(ComparedBy::parse)?.unwrap_or_default();
     let mut map = Vec::new();
     for (column, name) in COLUMN_FIELDS {
         let about = format!("The column of the file that is `{column}`, where it has another name.");
         let field = query.field(name, about);
         let field = match column {
-            BillColumn::BizNo => field.example("order"),
-            BillColumn::ChargeChange => field.example("coins"),
+            BookColumn::BizNo => field.example("order"),
+            BookColumn::ChargeChange => field.example("coins"),
             _ => field,
         };
         let theirs = field.optional::<String>(|text| Ok(text.trim().to_owned()))?;
         map.extend(theirs.map(|theirs| (theirs, column)));
     }
-    Ok((asked, map))
+    Ok((asked, by, map))
 }
 
 async fn post(state: &AppState, call: &Call) -> Result<Comparison, Problem> {
-    let (asked, map) = call.read(asked)?;
+    let (asked, by, map) = call.read(asked)?;
     let period = asked.period_if_any()?;
     // A time zone alone gives nothing a limit.
     if period.is_none() && call.fields.text("time_zone").is_some() {
@@ -75,7 +79,7 @@ async fn post(state: &AppState, call: &Call) -> Result<Comparison, Problem> {
     if state.store.app_detail(&asked.app_id).await?.is_none() {
         return Err(no_app(&asked.app_id));
     }
-    let compared = compared(asked.app_id, period, &asked.zone, map, MEMBERS_MAX);
+    let compared = compared(asked.app_id, period, &asked.zone, (by, map), MEMBERS_MAX);
     let (body, time) = (call.file(), state.config.http.body_timeout);
     let announced = announced_bytes(&body);
     if announced.is_some_and(|bytes| bytes > FILE_BYTES_MAX) {

@@ -75,6 +75,15 @@ async fn a_file_is_compared_by_its_own_names() {
     expected["ignored_columns"] = json!(["shop"]);
     expected["without_number"] = json!(1);
     assert_answer(&answer, 200, &expected);
+    let query = "app_id=a1&by=ref&ref_column=number&amount_column=coins";
+    let answer = books.compare(query, "number,coins\nr1,10001\ntake,12\n").await;
+    let differs = json!([{"ref": "take", "field": "amount", "here": "11", "there": "12"}]);
+    let ours = ["after", "before", "c1", "give", "i1", "i2", "p1", "p2"].map(|number| json!({"ref": number}));
+    let mut expected = found(1, &[], &[], &differs, 1);
+    expected["only_here_count"] = json!(8);
+    expected["only_here"] = json!(ours);
+    expected["compared_columns"] = json!(["ref", "amount"]);
+    assert_answer(&answer, 200, &expected);
     assert_eq!(till.number("SELECT count(*) FROM operator_log").await, lines_before, "it only reads");
 }
 
@@ -154,6 +163,8 @@ async fn what_cannot_be_compared_is_refused() {
             "biz_no_column",
             "there is no column order; there are biz_no, kind",
         ),
+        ("&by=ref", b"biz_no,kind\n", "ref_column", "there is no column ref; there are biz_no, kind"),
+        ("&by=x", b"biz_no\n", "by", "expected biz_no or ref, got \"x\""),
         ("&at_column=when", b"biz_no,kind\n", "at_column", "there is no column when; there are biz_no, kind"),
         ("", b"biz_no,kind,kind\n", "body", "two columns are kind"),
         ("", b"biz_no,kind\nb1,exchange\n\nb2\n", "body", "line 4: expected 2 columns, got 1"),

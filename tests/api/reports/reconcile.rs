@@ -95,6 +95,43 @@ async fn our_own_bill_has_no_difference() {
     assert_eq!(reconcile(&program, &[&own]).0, same(13));
 }
 
+/// Rules 13.5.1 and 13.5.2: by ref, what operators did is compared, and `amount` has no sign.
+#[tokio::test(flavor = "multi_thread")]
+async fn credits_and_debits_are_compared_by_ref() {
+    let (till, _, program) = three_months("by-ref").await;
+    let folder = Folder::new("reconcile-by-ref");
+    let amounts = folder.write("amounts.csv", "biz_no,amount\ng1,7000000\nb1,4500\nb1c,500\n");
+    assert_eq!(reconcile(&program, &[&amounts]).0, same(3));
+    let theirs = "number,coins,biz_no\nbefore,3000,b1\nr1,10001,\ni1,120,\ni2,300,\np1,4007,\np2,50000,\nc1,600003,\n\
+                  give,30,\ntake,12,\nzz,5,\n,7,\n";
+    let theirs = folder.write("theirs.csv", theirs);
+    let by_ref = [theirs.as_str(), "--by", "ref", "--map", "number=ref", "--map", "coins=amount"];
+    let (found, said) = reconcile(&program, &by_ref);
+    let wanted = json!({
+        "matched": 8, "only_here": [{"ref": "after"}], "only_there": [{"ref": "zz"}],
+        "differs": [{"ref": "take", "field": "amount", "here": "11", "there": "12"}],
+    });
+    assert_eq!(found, wanted);
+    assert_eq!(said, "minitill: 1 lines without a ref are not compared\n");
+    let printed = program.run(&[&["reconcile", "a1"], &by_ref[..]].concat()).stdout;
+    let lines = "only here\tafter\nonly there\tzz\ndiffers\ttake\tamount\t11\t12\n\
+                 8 matched, 1 only here, 1 only there, 1 differ\n";
+    assert_eq!(String::from_utf8(printed).unwrap(), lines);
+    // Our own bill has no difference, though a ref looks like a formula there.
+    program.json(&["wallet", "credit", "a1", "o1", "--free", "1", "--ref", "=x;-y"]);
+    date(&till, "!=x;-y", "2026-03-10T00:00:00Z").await;
+    let march = ["--month", "2026-03", "--time-zone", "Europe/Berlin"];
+    let own = bill(&program, &march);
+    assert!(own.contains("'=x;'-y"), "{own}");
+    let own = folder.write("own.csv", own);
+    let (found, said) = reconcile(&program, &[&[own.as_str(), "--by", "ref"], &march[..]].concat());
+    assert_eq!(found, same(9));
+    assert_eq!(said, "minitill: 4 lines without a ref are not compared\n");
+    let none = program.complaint(&["reconcile", "a1", &amounts, "--by", "ref"]);
+    let expected = "there is no column ref; name it with --map NAME=ref; there are biz_no, amount\n";
+    assert_eq!(none, format!("minitill: {amounts}: {expected}"));
+}
+
 /// Thousands of exchanges of one player, each a line of the bill.
 pub(super) async fn thousands(till: &TestTill) {
     till.execute(

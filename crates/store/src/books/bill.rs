@@ -330,24 +330,4 @@ impl BillColumn {
             | Self::ProductName => false,
         }
     }
-
-    /// The value in a row of `bill_lines`, as the bill writes it for programs before formulas are made texts.
-    pub(super) const fn sql(self) -> &'static str {
-        match self {
-            Self::At => {
-                "rtrim(rtrim(to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US'), '0'), '.') || 'Z'"
-            }
-            Self::OpenId => "open_id",
-            Self::Seq => "seq::text",
-            Self::Kind => "kind",
-            Self::BizNo => "biz_no",
-            Self::Ref => "''",
-            Self::FreeChange => "free_change::text",
-            Self::ChargeChange => "charge_change::text",
-            Self::FreeBalance => "free_balance::text",
-            Self::ChargeBalance => "charge_balance::text",
-            Self::ZoneId => "coalesce(zone_id, '')",
-            Self::ProductName => "coalesce(product_name, '')",
-        }
-    }
 }

@@ -7,9 +7,9 @@ use domain::period::TimeSpan;
 use guarded_fetch::bulkhead::Permit;
 use serde::Serialize;
 
-use super::bill::BillColumn;
 use super::bill::SheetWords;
-use super::reconcile::{Difference, MatchKind, ReconcileError};
+use super::book_column::{BookColumn, ComparedBy};
+use super::reconcile::{BookNumber, Difference, MatchKind, ReconcileError};
 use super::their_file::TheirFile;
 use crate::error::StoreError;
 use crate::store::Store;
@@ -17,41 +17,34 @@ use crate::store::Store;
 /// Bytes of the texts in a list of differences. A value there may be as long as a line of their file.
 const DIFFERENCES_BYTES_MAX: usize = 1 << 20;
 
-/// An order number that is in one of the books alone.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
-pub struct OneSided {
-    /// The order number.
-    pub biz_no: String,
-}
-
-/// What a comparison has found. Its lists are in the order of `biz_no`, and may end early. Its counts are of all.
+/// What a comparison has found. Its lists are in the order of the numbers, and may end early. Its counts are of all.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Comparison {
     /// Whether nothing differs: all counts but `matched` are zero.
     pub ties: bool,
-    /// Order numbers that are in both and do not differ.
+    /// Numbers that are in both and do not differ.
     pub matched: i64,
-    /// Order numbers that are only here.
+    /// Numbers that are only here.
     pub only_here_count: i64,
-    /// Order numbers that are only in their file.
+    /// Numbers that are only in their file.
     pub only_there_count: i64,
-    /// Order numbers that are in both and differ in a field.
+    /// Numbers that are in both and differ in a field.
     pub differs_count: i64,
     /// Whether the lists have all that the counts count.
     pub complete: bool,
-    /// The first order numbers that are only here.
-    pub only_here: Vec<OneSided>,
-    /// The first order numbers that are only in their file.
-    pub only_there: Vec<OneSided>,
+    /// The first numbers that are only here.
+    pub only_here: Vec<BookNumber>,
+    /// The first numbers that are only in their file.
+    pub only_there: Vec<BookNumber>,
     /// The first fields that differ.
     pub differs: Vec<Difference>,
     /// Columns of the bill that the file has, and that were compared.
     pub compared_columns: Vec<&'static str>,
     /// Columns of the file that the bill does not have.
     pub ignored_columns: Vec<String>,
-    /// Lines of the file without an order number, which were not compared.
+    /// Lines of the file without a number, which were not compared.
     pub without_number: i64,
-    /// Order numbers of the file that are of another period here, which were not compared.
+    /// Numbers of the file that are of another period here, which were not compared.
     pub of_other_periods: i64,
 }
 
@@ -62,8 +55,10 @@ pub struct ComparisonQuery {
     pub app_id: AppId,
     /// Only what happened here in this span of time.
     pub span: Option<TimeSpan>,
-    /// Names of columns of the file, each with the column of the bill that it is.
-    pub map: Vec<(String, BillColumn)>,
+    /// What is compared by.
+    pub by: ComparedBy,
+    /// Names of columns of the file, each with the column that it is.
+    pub map: Vec<(String, BookColumn)>,
     /// The languages in which a bill's workbook may have its headings.
     pub languages: &'static [SheetWords],
     /// Members that a list has at most.
@@ -102,19 +97,19 @@ impl Store {
     }
 
     async fn compare(&self, compared: ComparisonQuery, file: File) -> Result<Comparison, ReconcileError> {
-        let ComparisonQuery { app_id, span, map, languages, members_max } = compared;
-        let file = TheirFile::read(file, "file", &map, languages)?;
+        let ComparisonQuery { app_id, span, by, map, languages, members_max } = compared;
+        let file = TheirFile::read(file, "file", (by, &map), languages)?;
         let ignored_columns = file.ignored().to_vec();
-        let columns = [BillColumn::BizNo].into_iter().chain(file.columns());
-        let compared_columns = columns.map(BillColumn::as_str).collect();
+        let columns = [by.column()].into_iter().chain(file.columns());
+        let compared_columns = columns.map(BookColumn::as_str).collect();
         let mut found = self.reconcile(&app_id, span, file).await?;
         let max = i64::from(members_max);
         let ours = found.first(MatchKind::OnlyHere, max).await?;
         let theirs = found.first(MatchKind::OnlyThere, max).await?;
         let (mut differs, mut room, mut all_differences) = (Vec::new(), DIFFERENCES_BYTES_MAX, true);
         let each = |difference: &Difference| {
-            let Difference { biz_no, field: _, here, there } = difference;
-            let bytes = biz_no.len() + here.len() + there.len();
+            let Difference { number, field: _, here, there } = difference;
+            let bytes = number.as_str().len() + here.len() + there.len();
             all_differences = all_differences && bytes <= room && differs.len() < usize::from(members_max);
             if all_differences {
                 room -= bytes;
@@ -123,8 +118,6 @@ impl Store {
             Ok(())
         };
         let (matched, differs_count) = found.each_difference(each).await?;
-        let one_sided =
-            |numbers: Vec<String>| numbers.into_iter().map(|biz_no| OneSided { biz_no }).collect();
         let comparison = Comparison {
             ties: (found.only_here, found.only_there, differs_count) == (0, 0, 0),
             matched,
@@ -132,8 +125,8 @@ impl Store {
             only_there_count: found.only_there,
             differs_count,
             complete: all_differences && found.only_here <= max && found.only_there <= max,
-            only_here: one_sided(ours),
-            only_there: one_sided(theirs),
+            only_here: ours,
+            only_there: theirs,
             differs,
             compared_columns,
             ignored_columns,

@@ -1,6 +1,7 @@
 //! The books (contract 13): the statement of a period, the bill, and the comparison with the books of others.
 
 mod bill;
+mod book_column;
 mod closed;
 mod comparison;
 mod reconcile;
@@ -12,9 +13,10 @@ pub use bill::{
     Bill, BillColumn, BillFormat, BillLine, BillPiece, BillSums, BillText, SheetStyle, SheetWords,
     WORKBOOK_ENTRIES_MAX, revenue_headings,
 };
+pub use book_column::{BookColumn, ComparedBy};
 pub use closed::ClosedPeriod;
 pub(crate) use closed::compare_closed;
-pub use comparison::{Comparison, ComparisonQuery, OneSided};
-pub use reconcile::{Difference, ReconcileError, Reconciled};
+pub use comparison::{Comparison, ComparisonQuery};
+pub use reconcile::{BookNumber, Difference, ReconcileError, Reconciled};
 pub use statement::{Credits, Flows, Statement};
 pub use their_file::{FileFault, FileRefusal, TheirFile};

@@ -5,6 +5,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "the macros do not know temporary tables")]
 
+use std::borrow::Cow;
 use std::io;
 
 use domain::csv::csv_text;
@@ -17,7 +18,7 @@ use futures_util::TryStreamExt as _;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _};
 use time::OffsetDateTime;
 
-use super::bill::BillColumn;
+use super::book_column::{BookColumn, ComparedBy};
 use super::their_file::{FileRefusal, TheirFile};
 use crate::error::{OperationError, StoreError};
 use crate::store::Store;
@@ -56,12 +57,41 @@ impl From<io::Error> for ReconcileError {
     }
 }
 
+/// What names a line in both books.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
+#[schemars(inline)]
+pub struct BookNumber {
+    /// The order number, where the books are compared by it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub biz_no: Option<String>,
+    /// The ref, where the books are compared by it.
+    #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+}
+
+impl BookNumber {
+    fn new(by: ComparedBy, number: &str) -> Self {
+        let number = Some(number.to_owned());
+        match by {
+            ComparedBy::BizNo => Self { biz_no: number, reference: None },
+            ComparedBy::Ref => Self { biz_no: None, reference: number },
+        }
+    }
+
+    /// The number or ref.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        self.biz_no.as_deref().or(self.reference.as_deref()).unwrap_or_default()
+    }
+}
+
 /// A field that differs.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Difference {
-    /// The order number.
-    pub biz_no: String,
-    /// The column of the bill, or `lines` for a number that has several lines there.
+    #[serde(flatten)]
+    #[expect(missing_docs, reason = "its members are described")]
+    pub number: BookNumber,
+    /// The column, or `lines` for a number that has several lines there.
     pub field: &'static str,
     /// Its value here.
     pub here: String,
@@ -76,12 +106,13 @@ pub(super) const LINES: &str = "lines";
 #[derive(Debug)]
 pub struct Reconciled {
     connection: PgConnection,
-    columns: Vec<BillColumn>,
+    by: ComparedBy,
+    columns: Vec<BookColumn>,
     /// The time zone of their times without an offset.
     zone: TimeZone,
     /// Numbers in their file.
     there: i64,
-    /// Lines of their file without a `biz_no`, which are not compared.
+    /// Lines of their file without a number, which are not compared.
     pub without_number: i64,
     /// Numbers of their file that are here in another period, which are not compared.
     pub of_other_periods: i64,
@@ -103,7 +134,7 @@ pub(super) enum MatchKind {
 }
 
 impl Store {
-    /// Compares the exchanges, presents and games' cancels of an app with a file, those of all times or of a span of time.
+    /// Compares what [`ComparedBy`] of the file says with an app, of all times or of a span of time.
     ///
     /// # Errors
     /// A line of the file that is not acceptable.
@@ -121,14 +152,15 @@ impl Store {
         make_tables(&mut connection, &columns).await?;
         let without_number = send(&mut connection, &columns, &mut file).await?;
         connection.execute(sqlx::raw_sql("ANALYZE their_lines")).await?;
-        compare(&mut connection, &columns, app_no, span).await?;
+        compare(&mut connection, (file.by(), &columns), app_no, span).await?;
         let counts = sqlx::query(
-            "SELECT (SELECT count(DISTINCT biz_no) FROM their_lines), count(*) FILTER (WHERE found = 3),
+            "SELECT (SELECT count(DISTINCT number) FROM their_lines), count(*) FILTER (WHERE found = 3),
                  count(*) FILTER (WHERE found = 2), count(*) FILTER (WHERE found = 1) FROM compared",
         );
         let counts = counts.fetch_one(&mut connection).await?;
         Ok(Reconciled {
             connection,
+            by: file.by(),
             columns,
             zone: file.zone(),
             there: counts.try_get(0)?,
@@ -141,33 +173,34 @@ impl Store {
 }
 
 /// The name of a column in the temporary tables.
-fn name(side: &str, column: BillColumn) -> String {
+fn name(side: &str, column: BookColumn) -> String {
     format!("{side}_{column}")
 }
 
 /// A part of a statement for each of these columns.
-fn list(columns: &[BillColumn], part: impl Fn(BillColumn) -> String) -> String {
+fn list(columns: &[BookColumn], part: impl Fn(BookColumn) -> String) -> String {
     columns.iter().map(|column| part(*column)).collect::<Vec<_>>().concat()
 }
 
-async fn make_tables(connection: &mut PgConnection, columns: &[BillColumn]) -> Result<(), StoreError> {
+async fn make_tables(connection: &mut PgConnection, columns: &[BookColumn]) -> Result<(), StoreError> {
     let columns = list(columns, |column| format!(", {} text NOT NULL", name("there", column)));
     let sql = format!(
-        "CREATE TEMPORARY TABLE their_lines (biz_no text COLLATE \"C\" NOT NULL, line bigint NOT NULL{columns})"
+        "CREATE TEMPORARY TABLE their_lines (number text COLLATE \"C\" NOT NULL, line bigint NOT NULL{columns})"
     );
     connection.execute(sqlx::raw_sql(AssertSqlSafe(sql))).await?;
     Ok(())
 }
 
-/// Sends the lines of the file. Returns how many have no `biz_no`.
+/// Sends the lines of the file. Returns how many have no number.
 async fn send(
     connection: &mut PgConnection,
-    columns: &[BillColumn],
+    columns: &[BookColumn],
     file: &mut TheirFile,
 ) -> Result<i64, ReconcileError> {
     let columns = list(columns, |column| format!(", {}", name("there", column)));
+    let by = file.by();
     let mut copy =
-        connection.copy_in_raw(&format!("COPY their_lines (biz_no, line{columns}) FROM STDIN")).await?;
+        connection.copy_in_raw(&format!("COPY their_lines (number, line{columns}) FROM STDIN")).await?;
     let (mut piece, mut without_number) = (Vec::with_capacity(PIECE_BYTES + 64 * 1024), 0);
     loop {
         let line = match file.next() {
@@ -186,7 +219,10 @@ async fn send(
             }
             continue;
         }
-        escape(&mut piece, line.number);
+        match by {
+            ComparedBy::BizNo => escape(&mut piece, line.number),
+            ComparedBy::Ref => escape(&mut piece, &without_apostrophe(line.number)),
+        }
         piece.extend_from_slice(format!("\t{}", line.line).as_bytes());
         for value in line.values() {
             piece.push(b'\t');
@@ -201,6 +237,12 @@ async fn send(
     copy.send(piece.as_slice()).await?;
     copy.finish().await?;
     Ok(without_number)
+}
+
+/// A ref without the apostrophe that keeps it from being a formula (contract 8.3.10).
+fn without_apostrophe(there: &str) -> Cow<'_, str> {
+    let bare = there.strip_prefix('\'').unwrap_or(there).replace(";'", ";");
+    if bare != there && csv_text(&bare) == there { Cow::Owned(bare) } else { Cow::Borrowed(there) }
 }
 
 /// Adds a text as COPY reads it.
@@ -219,7 +261,7 @@ fn escape(piece: &mut Vec<u8>, text: &str) {
 /// Makes the temporary table `compared`: each number but for those that are the same bytes in both.
 async fn compare(
     connection: &mut PgConnection,
-    columns: &[BillColumn],
+    (by, columns): (ComparedBy, &[BookColumn]),
     app_no: i32,
     span: Option<TimeSpan>,
 ) -> Result<(), StoreError> {
@@ -229,21 +271,22 @@ async fn compare(
     let is_in = if span.is_some() { "at >= $2 AND at < $3" } else { "true" };
     let sql = format!(
         "CREATE TEMPORARY TABLE compared AS
-         SELECT coalesce(t.biz_no, o.number) AS biz_no, t.lines,
-             CASE WHEN t.biz_no IS NULL THEN {only_here} WHEN o.number IS NULL THEN {only_there}
+         SELECT coalesce(t.number, o.number) AS number, t.lines,
+             CASE WHEN t.number IS NULL THEN {only_here} WHEN o.number IS NULL THEN {only_there}
                  WHEN NOT o.is_in THEN {other} ELSE {both} END AS found{both_sides}
          FROM (
              SELECT * FROM (
-                 SELECT *, row_number() OVER (PARTITION BY biz_no ORDER BY line) AS place,
-                     count(*) OVER (PARTITION BY biz_no) AS lines
+                 SELECT *, row_number() OVER (PARTITION BY number ORDER BY line) AS place,
+                     count(*) OVER (PARTITION BY number) AS lines
                  FROM their_lines) l
              WHERE place = 1) t
          FULL JOIN (
-             SELECT biz_no AS number, {is_in} AS is_in{here} FROM bill_lines
-             WHERE app_no = $1 AND kind IN ('exchange', 'present', 'cancel') AND biz_no IS NOT NULL) o
-             ON o.number = t.biz_no
-         WHERE (t.biz_no IS NULL AND o.is_in) OR o.number IS NULL
-             OR (t.biz_no IS NOT NULL AND (NOT o.is_in OR t.lines > 1{differ}))",
+             SELECT {by} AS number, {is_in} AS is_in{here} FROM bill_lines
+             WHERE app_no = $1 AND {ours}) o
+             ON o.number = t.number
+         WHERE (t.number IS NULL AND o.is_in) OR o.number IS NULL
+             OR (t.number IS NOT NULL AND (NOT o.is_in OR t.lines > 1{differ}))",
+        ours = by.sql(),
         only_here = MatchKind::OnlyHere as u8,
         only_there = MatchKind::OnlyThere as u8,
         other = MatchKind::OtherPeriod as u8,
@@ -263,16 +306,18 @@ async fn compare(
 
 impl Reconciled {
     /// The first numbers that are only here or only there, in their order.
-    pub(super) async fn first(&mut self, found: MatchKind, max: i64) -> Result<Vec<String>, StoreError> {
+    pub(super) async fn first(&mut self, found: MatchKind, max: i64) -> Result<Vec<BookNumber>, StoreError> {
         let sql =
-            format!("SELECT biz_no FROM compared WHERE found = {} ORDER BY biz_no LIMIT {max}", found as u8);
-        Ok(sqlx::query_scalar(AssertSqlSafe(sql)).fetch_all(&mut self.connection).await?)
+            format!("SELECT number FROM compared WHERE found = {} ORDER BY number LIMIT {max}", found as u8);
+        let numbers: Vec<String> =
+            sqlx::query_scalar(AssertSqlSafe(sql)).fetch_all(&mut self.connection).await?;
+        Ok(numbers.iter().map(|number| BookNumber::new(self.by, number)).collect())
     }
 
     /// Numbers that are only here, in their order.
     pub async fn each_only_here(
         &mut self,
-        each: impl FnMut(&str) -> io::Result<()>,
+        each: impl FnMut(&BookNumber) -> io::Result<()>,
     ) -> Result<i64, ReconcileError> {
         self.numbers(MatchKind::OnlyHere, each).await
     }
@@ -280,7 +325,7 @@ impl Reconciled {
     /// Numbers that are only there, in their order.
     pub async fn each_only_there(
         &mut self,
-        each: impl FnMut(&str) -> io::Result<()>,
+        each: impl FnMut(&BookNumber) -> io::Result<()>,
     ) -> Result<i64, ReconcileError> {
         self.numbers(MatchKind::OnlyThere, each).await
     }
@@ -288,13 +333,13 @@ impl Reconciled {
     async fn numbers(
         &mut self,
         found: MatchKind,
-        mut each: impl FnMut(&str) -> io::Result<()>,
+        mut each: impl FnMut(&BookNumber) -> io::Result<()>,
     ) -> Result<i64, ReconcileError> {
-        let sql = format!("SELECT biz_no FROM compared WHERE found = {} ORDER BY biz_no", found as u8);
+        let sql = format!("SELECT number FROM compared WHERE found = {} ORDER BY number", found as u8);
         let mut numbers = sqlx::query_scalar::<_, String>(AssertSqlSafe(sql)).fetch(&mut self.connection);
         let mut count = 0;
         while let Some(number) = numbers.try_next().await? {
-            each(&number)?;
+            each(&BookNumber::new(self.by, &number))?;
             count += 1;
         }
         Ok(count)
@@ -309,11 +354,11 @@ impl Reconciled {
         let values =
             list(&self.columns, |column| format!(", {}, {}", name("here", column), name("there", column)));
         let both = MatchKind::Both as u8;
-        let sql = format!("SELECT biz_no, lines{values} FROM compared WHERE found = {both} ORDER BY biz_no");
+        let sql = format!("SELECT number, lines{values} FROM compared WHERE found = {both} ORDER BY number");
         let mut rows = sqlx::query(AssertSqlSafe(sql)).fetch(&mut self.connection);
         let mut differing = 0;
         while let Some(row) = rows.try_next().await? {
-            let (biz_no, lines): (String, i64) = (row.try_get(0)?, row.try_get(1)?);
+            let (number, lines): (String, i64) = (row.try_get(0)?, row.try_get(1)?);
             let mut differences = Vec::new();
             if lines > 1 {
                 differences.push((LINES, "1".to_owned(), lines.to_string()));
@@ -327,7 +372,7 @@ impl Reconciled {
             }
             differing += i64::from(!differences.is_empty());
             for (field, here, there) in differences {
-                each(&Difference { biz_no: biz_no.clone(), field, here, there })?;
+                each(&Difference { number: BookNumber::new(self.by, &number), field, here, there })?;
             }
         }
         Ok((self.there - self.only_there - self.of_other_periods - differing, differing))
@@ -339,7 +384,7 @@ impl Reconciled {
     }
 }
 
-impl BillColumn {
+impl BookColumn {
     /// Whether a value there is the one here: an integer as a number, a time to the precision that it has there, and a
     /// text with or without the apostrophe that keeps it from being a formula. A time without an offset is in this zone.
     fn is_same(self, here: &str, there: &str, zone: &TimeZone) -> bool {
@@ -348,7 +393,7 @@ impl BillColumn {
         }
         match self {
             _ if self.is_integer() => {
-                there.trim().parse::<i64>().is_ok_and(|there| here.parse() == Ok(there))
+                there.trim().parse::<i128>().is_ok_and(|there| here.parse() == Ok(there))
             }
             Self::At => {
                 let given = moment::parse_given(&there.trim().replacen(' ', "T", 1));
@@ -381,26 +426,26 @@ mod tests {
     fn a_value_is_compared_by_the_meaning_of_its_column() {
         let at = "2026-10-31T08:00:05.123456Z";
         for (column, here, there) in [
-            (BillColumn::FreeChange, "-60", " -060 "),
-            (BillColumn::FreeChange, "60", "+60"),
-            (BillColumn::At, at, "2026-10-31 08:00:05"),
-            (BillColumn::At, at, "2026-10-31T16:00:05.123+08:00"),
-            (BillColumn::ProductName, "=1+1", "'=1+1"),
-            (BillColumn::ProductName, "'=1+1", "'=1+1"),
-            (BillColumn::ProductName, "a;=b", "a;'=b"),
+            (BookColumn::FreeChange, "-60", " -060 "),
+            (BookColumn::FreeChange, "60", "+60"),
+            (BookColumn::At, at, "2026-10-31 08:00:05"),
+            (BookColumn::At, at, "2026-10-31T16:00:05.123+08:00"),
+            (BookColumn::ProductName, "=1+1", "'=1+1"),
+            (BookColumn::ProductName, "'=1+1", "'=1+1"),
+            (BookColumn::ProductName, "a;=b", "a;'=b"),
         ] {
             assert!(column.is_same(here, there, &TimeZone::UTC), "{column}: {here}, {there}");
         }
         for (column, here, there) in [
-            (BillColumn::FreeChange, "-60", "60"),
-            (BillColumn::FreeChange, "-60", ""),
-            (BillColumn::FreeChange, "-60", "-60.5"),
-            (BillColumn::At, at, "2026-10-31 08:00:06"),
-            (BillColumn::At, at, "2026-10-31T08:00:05.123457Z"),
-            (BillColumn::At, at, "soon"),
-            (BillColumn::ProductName, "=1+1", "=1+2"),
-            (BillColumn::ProductName, "Sword", "'Sword"),
-            (BillColumn::ProductName, "Sword", "sword"),
+            (BookColumn::FreeChange, "-60", "60"),
+            (BookColumn::FreeChange, "-60", ""),
+            (BookColumn::FreeChange, "-60", "-60.5"),
+            (BookColumn::At, at, "2026-10-31 08:00:06"),
+            (BookColumn::At, at, "2026-10-31T08:00:05.123457Z"),
+            (BookColumn::At, at, "soon"),
+            (BookColumn::ProductName, "=1+1", "=1+2"),
+            (BookColumn::ProductName, "Sword", "'Sword"),
+            (BookColumn::ProductName, "Sword", "sword"),
         ] {
             assert!(!column.is_same(here, there, &TimeZone::UTC), "{column}: {here}, {there}");
         }

@@ -10,8 +10,8 @@ use domain::period::TimeZone;
 use domain::text;
 use domain::text::Text;
 
-use super::bill::BillColumn;
-use super::bill::SheetWords;
+use super::bill::{BillColumn, SheetWords};
+use super::book_column::{BookColumn, ComparedBy};
 use super::reconcile::ReconcileError;
 use crate::wallet::csv_line_of;
 
@@ -25,8 +25,10 @@ const BYTE_ORDER_MARK: &str = "\u{feff}";
 /// What is wrong with a file that cannot be compared (contract 13.5.6).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileFault {
-    /// No column is `biz_no`. These are its columns.
+    /// No column has the numbers by which the books are compared.
     NoNumber {
+        /// The column that it lacks.
+        column: BookColumn,
         /// Their names, with commas between them.
         columns: String,
     },
@@ -35,12 +37,12 @@ pub enum FileFault {
         /// The name that it lacks.
         name: String,
         /// What the column was said to be.
-        column: BillColumn,
+        column: BookColumn,
         /// The names of its columns, with commas between them.
         columns: String,
     },
     /// Two columns are this one.
-    Twice(BillColumn),
+    Twice(BookColumn),
     /// A line is not acceptable.
     Line {
         /// Its number, as editors count.
@@ -55,10 +57,9 @@ pub enum FileFault {
 impl FileFault {
     /// The column of the bill whose name in the file is at fault; `None` where the file is.
     #[must_use]
-    pub fn column(&self) -> Option<BillColumn> {
+    pub fn column(&self) -> Option<BookColumn> {
         match self {
-            Self::NoNumber { .. } => Some(BillColumn::BizNo),
-            Self::NoColumn { column, .. } => Some(*column),
+            Self::NoNumber { column, .. } | Self::NoColumn { column, .. } => Some(*column),
             Self::Twice(_) | Self::Line { .. } | Self::Unreadable(_) => None,
         }
     }
@@ -67,7 +68,9 @@ impl FileFault {
     #[must_use]
     pub fn text(&self) -> Text {
         match self {
-            Self::NoNumber { columns } => text!("there is no column biz_no; there are {columns}", columns),
+            Self::NoNumber { column: name, columns } => {
+                text!("there is no column {name}; there are {columns}", name, columns)
+            }
             Self::NoColumn { name, columns, .. } => {
                 text!("there is no column {name}; there are {columns}", name, columns)
             }
@@ -90,8 +93,9 @@ impl fmt::Display for FileRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (file, words) = (&self.file, self.fault.text().english());
         match &self.fault {
-            FileFault::NoNumber { columns } => {
-                let words = "there is no column biz_no; name it with --map NAME=biz_no; there are";
+            FileFault::NoNumber { column, columns } => {
+                let words =
+                    format!("there is no column {column}; name it with --map NAME={column}; there are");
                 write!(f, "{file}: {words} {columns}")
             }
             FileFault::NoColumn { .. } => write!(f, "{file}: --map: {words}"),
@@ -110,10 +114,12 @@ pub struct TheirFile {
     /// The file once more, for the place of a line that is refused.
     file: File,
     reader: Reader<Bounded>,
-    /// Where the `biz_no` stands.
+    /// What is compared by.
+    by: ComparedBy,
+    /// Where its numbers stand.
     number: usize,
     /// The other columns that are compared, each with its place.
-    columns: Vec<(BillColumn, usize)>,
+    columns: Vec<(BookColumn, usize)>,
     /// The columns that nothing is compared with.
     ignored: Vec<String>,
     record: StringRecord,
@@ -144,10 +150,10 @@ impl Read for Bounded {
 pub(super) struct TheirLine<'a> {
     /// Its number, which is higher than that of the line before.
     pub(super) line: u64,
-    /// Its `biz_no`. It may be empty.
+    /// Its `biz_no` or `ref`. It may be empty.
     pub(super) number: &'a str,
     record: &'a StringRecord,
-    columns: &'a [(BillColumn, usize)],
+    columns: &'a [(BookColumn, usize)],
 }
 
 impl TheirLine<'_> {
@@ -158,15 +164,15 @@ impl TheirLine<'_> {
 }
 
 impl TheirFile {
-    /// Opens a file. `map` has names of its columns, each with the column of the bill that it is; other columns have the
-    /// names of the bill or are ignored. With the headings of a bill's workbook in one of these languages, each column has its
+    /// Opens a file. `map` has names of its columns, each with the column that it is; other columns have our names or are
+    /// ignored. With the headings of a bill's workbook in one of these languages, each column has its
     /// name of the bill, and times are in the time zone of the heading.
     ///
     /// # Errors
     /// The file cannot be read, has no `biz_no`, lacks a column of `map`, or has two for one column of the bill.
     pub fn open(
         path: &Path,
-        map: &[(String, BillColumn)],
+        (by, map): (ComparedBy, &[(String, BookColumn)]),
         languages: &[SheetWords],
     ) -> Result<Self, ReconcileError> {
         let name = path.display().to_string();
@@ -175,7 +181,7 @@ impl TheirFile {
         if file.metadata().is_ok_and(|of| of.is_dir()) {
             return Err(refused("it is a folder".into()).into());
         }
-        Ok(Self::read(file, &name, map, languages)?)
+        Ok(Self::read(file, &name, (by, map), languages)?)
     }
 
     /// The same of an open file, which refusals call by this name.
@@ -185,7 +191,7 @@ impl TheirFile {
     pub fn read(
         file: File,
         name: &str,
-        map: &[(String, BillColumn)],
+        (by, map): (ComparedBy, &[(String, BookColumn)]),
         languages: &[SheetWords],
     ) -> Result<Self, FileRefusal> {
         let refused = |fault| FileRefusal { file: name.to_owned(), fault };
@@ -211,29 +217,16 @@ impl TheirFile {
             let (name, column) = (missing.clone(), *column);
             return Err(refused(FileFault::NoColumn { name, column, columns: names.join(", ") }));
         }
-        let (mut number, mut columns, mut ignored) = (None, Vec::new(), Vec::new());
-        for (place, name) in names.iter().enumerate() {
-            let mapped = map.iter().find(|(theirs, _)| theirs == name).map(|(_, column)| *column);
-            // A column of the bill that `map` gives to another name is not this one.
-            let by_name = BillColumn::parse(name).ok();
-            let by_name = by_name.filter(|column| map.iter().all(|(_, mapped)| mapped != column));
-            match mapped.or(by_name) {
-                Some(BillColumn::BizNo) if number.is_none() => number = Some(place),
-                Some(column)
-                    if column != BillColumn::BizNo && columns.iter().all(|(known, _)| *known != column) =>
-                {
-                    columns.push((column, place));
-                }
-                Some(column) => return Err(refused(FileFault::Twice(column))),
-                None => ignored.push(name.clone()),
-            }
-        }
-        // A game's entry has no ref, so there is nothing to compare.
-        columns.retain(|(column, _)| *column != BillColumn::Ref);
-        let number = number.ok_or_else(|| refused(FileFault::NoNumber { columns: names.join(", ") }))?;
+        let (columns, ignored) = columns_of(&names, map).map_err(refused)?;
+        let number = columns.iter().find(|(column, _)| *column == by.column()).map(|(_, place)| *place);
+        let none = || refused(FileFault::NoNumber { column: by.column(), columns: names.join(", ") });
+        let number = number.ok_or_else(none)?;
+        // An entry has a biz_no or a ref, so there is nothing to compare in the other one.
+        let is_number = |column| matches!(column, BookColumn::BizNo | BookColumn::Ref);
+        let columns = columns.into_iter().filter(|(column, _)| !is_number(*column)).collect();
         let (name, record) = (name.to_owned(), StringRecord::new());
         let zone = zone.unwrap_or_default();
-        Ok(Self { name, file: again, reader, number, columns, ignored, record, zone })
+        Ok(Self { name, file: again, reader, by, number, columns, ignored, record, zone })
     }
 
     /// The columns of the file that nothing is compared with.
@@ -247,8 +240,13 @@ impl TheirFile {
         self.zone.clone()
     }
 
+    /// What is compared by.
+    pub(super) fn by(&self) -> ComparedBy {
+        self.by
+    }
+
     /// The columns that are compared.
-    pub(super) fn columns(&self) -> Vec<BillColumn> {
+    pub(super) fn columns(&self) -> Vec<BookColumn> {
         self.columns.iter().map(|(column, _)| *column).collect()
     }
 
@@ -257,7 +255,7 @@ impl TheirFile {
     /// # Errors
     /// It has more or fewer columns than the heading, is no UTF-8 or is too long.
     pub(super) fn next(&mut self) -> Result<Option<TheirLine<'_>>, FileRefusal> {
-        let Self { name, file, reader, number, columns, record, .. } = self;
+        let Self { name, file, reader, by, number, columns, record, .. } = self;
         let refused = |position, cause: Text| {
             let fault = FileFault::Line { line: csv_line_of(file, position), cause };
             FileRefusal { file: name.clone(), fault }
@@ -275,10 +273,34 @@ impl TheirFile {
         }
         let number = record.get(*number).unwrap_or_default().trim();
         if number.len() > NUMBER_BYTES_MAX {
-            return Err(refused(at, text!("biz_no: expected at most {max} bytes", max = NUMBER_BYTES_MAX)));
+            let max = NUMBER_BYTES_MAX;
+            return Err(refused(at, text!("{name}: expected at most {max} bytes", name = by.column(), max)));
         }
         Ok(Some(TheirLine { line: at.line(), number, record, columns }))
     }
+}
+
+/// The columns of a file that the books have too, each with its place, and the names of the others.
+#[expect(clippy::type_complexity, reason = "two lists")]
+fn columns_of(
+    names: &[String],
+    map: &[(String, BookColumn)],
+) -> Result<(Vec<(BookColumn, usize)>, Vec<String>), FileFault> {
+    let (mut columns, mut ignored) = (Vec::new(), Vec::new());
+    for (place, name) in names.iter().enumerate() {
+        let mapped = map.iter().find(|(theirs, _)| theirs == name).map(|(_, column)| *column);
+        // A column that `map` gives to another name is not this one.
+        let by_name = BookColumn::parse(name).ok();
+        let by_name = by_name.filter(|column| map.iter().all(|(_, mapped)| mapped != column));
+        match mapped.or(by_name) {
+            Some(column) if columns.iter().any(|(known, _)| *known == column) => {
+                return Err(FileFault::Twice(column));
+            }
+            Some(column) => columns.push((column, place)),
+            None => ignored.push(name.clone()),
+        }
+    }
+    Ok((columns, ignored))
 }
 
 /// What is wrong with a line, in words.

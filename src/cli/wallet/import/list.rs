@@ -66,12 +66,12 @@ impl<'a> CreditList<'a> {
             .from_reader(opened);
         let mut heading = StringRecord::new();
         reader.read_record(&mut heading).map_err(|error| named(cause(&error)))?;
-        let names: Vec<&str> =
+        let heads: Vec<&str> =
             heading.iter().map(|name| name.trim_start_matches(BYTE_ORDER_MARK).trim()).collect();
-        let places = COLUMNS.map(|column| names.iter().position(|name| *name == column));
+        let places = COLUMNS.map(|column| heads.iter().position(|head| *head == column));
         let known = places.iter().flatten().count();
         let expected = "expected a heading of open_id, free, charge and ref";
-        ensure!(known == names.len(), named(format!("{expected}, got {}", names.join(","))));
+        ensure!(known == heads.len(), named(format!("{expected}, got {}", heads.join(","))));
         let given = [false, for_all.free.is_some(), for_all.charge.is_some(), for_all.ref_prefix.is_some()];
         let option = ["", "--free", "--charge", "--ref-prefix"];
         for (place, column) in COLUMNS.iter().enumerate() {
@@ -83,7 +83,7 @@ impl<'a> CreditList<'a> {
         ensure!(has(0), named(format!("there is no column open_id; {expected}")));
         ensure!(has(1) || has(2), named(format!("there is no column free or charge; {expected}")));
         ensure!(has(3), named(format!("there is no column ref, and no --ref-prefix; {expected}")));
-        Ok(Self { reader, places, width: names.len(), for_all })
+        Ok(Self { reader, places, width: heads.len(), for_all })
     }
 
     fn credit(&self, record: &StringRecord) -> Result<Credit, String> {
@@ -94,12 +94,12 @@ impl<'a> CreditList<'a> {
         let mut wrong = Vec::new();
         let [at_open_id, at_free, at_charge, at_ref] = self.places;
         let open_id =
-            cell(record, at_open_id, 0, OpenId::parse).unwrap_or_else(|fault| keep(&mut wrong, fault));
-        let free = cell(record, at_free, 1, amount).unwrap_or_else(|fault| keep(&mut wrong, fault)).or(free);
+            cell(record, at_open_id, 0, OpenId::parse).unwrap_or_else(|fault| keep(&mut wrong, &fault));
+        let free = cell(record, at_free, 1, amount).unwrap_or_else(|fault| keep(&mut wrong, &fault)).or(free);
         let charge =
-            cell(record, at_charge, 2, amount).unwrap_or_else(|fault| keep(&mut wrong, fault)).or(charge);
+            cell(record, at_charge, 2, amount).unwrap_or_else(|fault| keep(&mut wrong, &fault)).or(charge);
         let reference =
-            cell(record, at_ref, 3, CreditRef::parse).unwrap_or_else(|fault| keep(&mut wrong, fault));
+            cell(record, at_ref, 3, CreditRef::parse).unwrap_or_else(|fault| keep(&mut wrong, &fault));
         let (free, charge) = (free.unwrap_or_default(), charge.unwrap_or_default());
         if wrong.is_empty()
             && let Err(expected) = check_credit(free, charge)
@@ -154,7 +154,7 @@ fn cell<T>(
     parse(text).map(Some).map_err(wrong)
 }
 
-fn keep<T>(wrong: &mut Vec<String>, fault: FieldError) -> Option<T> {
+fn keep<T>(wrong: &mut Vec<String>, fault: &FieldError) -> Option<T> {
     wrong.push(fault.to_string());
     None
 }

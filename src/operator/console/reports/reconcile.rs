@@ -8,7 +8,7 @@ use domain::ids::AppId;
 use domain::period::Period;
 use domain::rights::Need;
 use domain::text;
-use store::{BillColumn, Comparison, FileFault, ReconcileError, StoreError};
+use store::{BookColumn, ComparedBy, Comparison, FileFault, ReconcileError, StoreError};
 
 use super::super::error::ConsoleError;
 use super::super::i18n::{said, zone};
@@ -47,7 +47,7 @@ struct ReconcilePage<'a> {
 struct Column {
     label: &'static str,
     /// Its name in the bill.
-    name: BillColumn,
+    name: BookColumn,
     field: &'static str,
     /// What was typed.
     value: String,
@@ -55,6 +55,7 @@ struct Column {
 
 struct ReconcileResult {
     app: AppId,
+    by: ComparedBy,
     period: Option<Period>,
     comparison: Comparison,
 }
@@ -67,27 +68,43 @@ impl ReconcilePage<'_> {
     }
 }
 
-/// A column of the bill in words.
-const fn label(column: BillColumn) -> &'static str {
+impl ReconcileResult {
+    /// What the numbers are, in words.
+    fn number_in_words(&self) -> String {
+        crate::word(label(self.by.column()))
+    }
+
+    /// What an address of a number in our books begins with.
+    fn path(&self) -> String {
+        match self.by {
+            ComparedBy::BizNo => format!("/console/apps/{}/exchanges/", self.app),
+            ComparedBy::Ref => format!("/console/exchanges?app_id={}&number=", self.app),
+        }
+    }
+}
+
+/// A column of the books in words.
+const fn label(column: BookColumn) -> &'static str {
     match column {
-        BillColumn::At => "Time",
-        BillColumn::OpenId => "Player",
-        BillColumn::Seq => "Sequence number",
-        BillColumn::Kind => "Kind",
-        BillColumn::BizNo => "Order number",
-        BillColumn::Ref => "Reference",
-        BillColumn::FreeChange => "Gifted coins",
-        BillColumn::ChargeChange => "Charged coins",
-        BillColumn::FreeBalance => "Gifted balance",
-        BillColumn::ChargeBalance => "Charged balance",
-        BillColumn::ZoneId => "Zone and role",
-        BillColumn::ProductName => "Item",
+        BookColumn::At => "Time",
+        BookColumn::OpenId => "Player",
+        BookColumn::Seq => "Sequence number",
+        BookColumn::Kind => "Kind",
+        BookColumn::BizNo => "Order number",
+        BookColumn::Ref => "Reference",
+        BookColumn::Amount => "Amount",
+        BookColumn::FreeChange => "Gifted coins",
+        BookColumn::ChargeChange => "Charged coins",
+        BookColumn::FreeBalance => "Gifted balance",
+        BookColumn::ChargeBalance => "Charged balance",
+        BookColumn::ZoneId => "Zone and role",
+        BookColumn::ProductName => "Item",
     }
 }
 
 /// A field that differs, in words.
 fn field_in_words(field: &str) -> String {
-    crate::word(BillColumn::parse(field).map_or("Lines of the file", label))
+    crate::word(BookColumn::parse(field).map_or("Lines of the file", label))
 }
 
 fn render(
@@ -123,6 +140,7 @@ async fn form(request: ConsoleRequest) -> Answer {
 async fn compare(Upload { request, file }: Upload) -> Answer {
     let mut filters = request.filters();
     let period = period_of(&mut filters);
+    let by = filters.read("by", ComparedBy::parse).unwrap_or_default();
     let page = request.search_page(Section::REPORTS).await?;
     let app = app_of(&page, &mut filters);
     let mut wrong = filters.wrong;
@@ -133,8 +151,8 @@ async fn compare(Upload { request, file }: Upload) -> Answer {
     }
     let mut found = None;
     match (&app, file, wrong.is_empty()) {
-        (Some(app), Some(file), true) => match find(&request, app, period, file).await? {
-            Ok(comparison) => found = Some(ReconcileResult { app: app.clone(), period, comparison }),
+        (Some(app), Some(file), true) => match find(&request, (app, by), period, file).await? {
+            Ok(comparison) => found = Some(ReconcileResult { app: app.clone(), by, period, comparison }),
             Err(of_file) => wrong.push(of_file),
         },
         (_, None, _) => wrong.push(missing()),
@@ -148,12 +166,12 @@ async fn compare(Upload { request, file }: Upload) -> Answer {
 /// What the comparison has found, or what is wrong with a field.
 async fn find(
     request: &ConsoleRequest,
-    app: &AppId,
+    (app, by): (&AppId, ComparedBy),
     period: Option<Period>,
     file: FilePart,
 ) -> Result<Result<Comparison, FieldError>, ConsoleError> {
     let map = COLUMN_FIELDS.into_iter().filter_map(|(column, field)| Some((request.filled(field)?, column)));
-    let compared = compared(app.clone(), period, &zone(), map.collect(), MEMBERS_MAX);
+    let compared = compared(app.clone(), period, &zone(), (by, map.collect()), MEMBERS_MAX);
     let busy =
         |error| if matches!(error, StoreError::Overloaded) { ConsoleError::COMPARING } else { error.into() };
     let mut permit = request.state.store.comparison_permit(app).await.map_err(busy)?;

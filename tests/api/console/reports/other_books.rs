@@ -97,6 +97,14 @@ async fn a_file_is_compared_in_a_browser() {
     }
     assert!(page.body.contains(ESCAPED) && !page.body.contains(HOSTILE));
     assert!(page.body.contains("href=\"/console/exchanges?app_id=a1&amp;number=%3Cimg%20src%3Dx"));
+    let refs = "SELECT count(*) FROM ledger_entries JOIN apps USING (app_no) WHERE app_id = 'a1' AND reference ~ '^!'";
+    let refs = till.number(refs).await;
+    let columns = [("app_id", "a1"), ("by", "ref"), ("ref_column", "order")];
+    let page = send(&finance, &columns, "order,amount\r\nnope,1\r\n").await;
+    assert_eq!((page.status, faults(&page.body)), (200, Vec::new()));
+    let facts = format!("Matched 0 Only here {refs} Only there 1 Differ 0 Columns that were compared:");
+    has(&page, &[&format!("{facts} Reference Amount")]);
+    assert!(page.body.contains("href=\"/console/exchanges?app_id=a1&amp;number=nope\""));
 }
 
 /// Rule 8.6.43: a list has its first 100 members, and its count is of all. A period is in the console's time zone.
