@@ -142,7 +142,7 @@ pub(crate) async fn foresee(
         }
     }
     let at = known.at();
-    Ok(batch.decide(&known.rows, at).outcomes()?)
+    batch.decide(&known.rows, at).outcomes()
 }
 
 fn store_error(fault: SessionFault) -> StoreError {
