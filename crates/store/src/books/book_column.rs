@@ -2,8 +2,10 @@
 
 domain::word_enum! {
     /// What the books are compared by.
+    #[derive(Default)]
     pub enum ComparedBy {
         /// The numbers of games: exchanges, presents and the games' cancels.
+        #[default]
         BizNo = "biz_no",
         /// The refs of operators: credits, debits and the operators' cancels.
         Ref = "ref",
@@ -39,12 +41,6 @@ domain::word_enum! {
         ZoneId = "zone_id",
         /// What was bought.
         ProductName = "product_name",
-    }
-}
-
-impl Default for ComparedBy {
-    fn default() -> Self {
-        Self::BizNo
     }
 }
 

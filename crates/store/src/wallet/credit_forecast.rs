@@ -1,7 +1,7 @@
 //! What would become of many credits, before the first of them is made (contract 8.3.6).
 
+use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
-use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher as _, Hash};
 
 use domain::ids::AppId;
@@ -56,20 +56,9 @@ impl CreditForecast {
         Some(ForeseenCredit::Refused(ref_used(&credit.reference)))
     }
 
-    /// Both purses of a player after the earlier pieces of the list.
-    fn purses(&self, open_id: &str, is_made_known: bool, now: Option<Balances>) -> Option<Balances> {
-        let added = self.added.get(&self.hash(open_id));
-        let before = now.or_else(|| (is_made_known || added.is_some()).then(Balances::default))?;
-        let (free, charge) = added.copied().unwrap_or_default();
-        // It fitted when the earlier piece was foreseen. Where others have changed the purses since, theirs count.
-        Some(before.credit(free, charge).map_or(before, |changed| changed.after))
-    }
-
-    /// What it knows of the players of these credits.
-    fn of_players(&self, credits: &[Credit]) -> Self {
-        let players = credits.iter().map(|credit| self.hash(credit.open_id.as_str()));
-        let added = players.filter_map(|player| Some((player, *self.added.get(&player)?))).collect();
-        Self { hasher: self.hasher.clone(), used: HashMap::new(), added }
+    /// What is known of a player before the next piece of the list, which makes the player known or not.
+    fn player(&self, open_id: &str, is_made_known: bool) -> ListedPlayer {
+        ListedPlayer { is_made_known, added: self.added.get(&self.hash(open_id)).copied() }
     }
 
     fn make(&mut self, credit: &Credit) {
@@ -78,6 +67,25 @@ impl CreditForecast {
         let player = self.hash(credit.open_id.as_str());
         let (free, charge) = self.added.entry(player).or_default();
         (*free, *charge) = (free.saturating_add(credit.free), charge.saturating_add(credit.charge));
+    }
+}
+
+/// What a list does for a player.
+#[derive(Debug, Clone, Copy)]
+struct ListedPlayer {
+    is_made_known: bool,
+    /// What its earlier pieces add.
+    added: Option<(i64, i64)>,
+}
+
+impl ListedPlayer {
+    /// Both purses after the earlier pieces.
+    fn purses(self, now: Option<Balances>) -> Option<Balances> {
+        let is_known = self.is_made_known || self.added.is_some();
+        let before = now.or_else(|| is_known.then(Balances::default))?;
+        let (free, charge) = self.added.unwrap_or_default();
+        // It fitted when the earlier piece was foreseen. Where others have changed the purses since, theirs count.
+        Some(before.credit(free, charge).map_or(before, |changed| changed.after))
     }
 }
 
@@ -96,14 +104,22 @@ impl Store {
         let app_no = app_no.fetch_optional(&self.pool).await?.ok_or_else(|| unknown_app(app_id))?;
         let mut foreseen: Vec<_> = credits.iter().map(|credit| forecast.of_earlier(credit)).collect();
         let left = foreseen.iter().zip(credits).filter(|(earlier, _)| earlier.is_none());
-        let left: Vec<Credit> = left.map(|(_, credit)| credit.clone()).collect();
-        let context = (self.engine.get(), app_no, forecast.of_players(&left), left.clone());
-        let outcomes = self.transaction(context, |connection, (engine, app_no, forecast, left)| {
-            Box::pin(look(connection, *engine, *app_no, forecast, left))
+        let left: Vec<&Credit> = left.map(|(_, credit)| credit).collect();
+        let requests: Vec<WalletRequest> = left.iter().map(|credit| credit.request()).collect();
+        let mut players = HashMap::new();
+        for credit in &left {
+            let player = forecast.player(credit.open_id.as_str(), credit.create);
+            let known = players.entry(credit.open_id.to_string()).or_insert(player);
+            known.is_made_known |= credit.create;
+        }
+        let engine = self.engine.get();
+        let outcomes = self.transaction((requests, players), move |connection, (requests, players)| {
+            Box::pin(look(connection, engine, app_no, requests, players))
         });
-        let outcomes = outcomes.await?;
+        let outcomes: Result<Vec<WalletOutcome>> = outcomes.await;
+        let outcomes = outcomes?;
         let rest = foreseen.iter_mut().filter(|earlier| earlier.is_none());
-        for ((place, credit), outcome) in rest.zip(&left).zip(outcomes) {
+        for ((place, credit), outcome) in rest.zip(left).zip(outcomes) {
             *place = Some(match outcome {
                 WalletOutcome::Done(_) => {
                     forecast.make(credit);
@@ -126,14 +142,12 @@ async fn look(
     connection: &mut PgConnection,
     engine: Engine,
     app_no: i32,
-    forecast: &CreditForecast,
-    credits: &[Credit],
+    requests: &[WalletRequest],
+    players: &HashMap<String, ListedPlayer>,
 ) -> Result<Vec<WalletOutcome>> {
-    let made_known = credits.iter().filter(|credit| credit.create).map(|credit| credit.open_id.as_str());
-    let made_known: HashSet<&str> = made_known.collect();
-    let requests: Vec<WalletRequest> = credits.iter().map(Credit::request).collect();
-    let purses = |open_id: &str, now| forecast.purses(open_id, made_known.contains(open_id), now);
-    foresee(connection, engine, app_no, &requests, purses).await
+    let purses =
+        |open_id: &str, now| players.get(open_id).map_or(now, |player: &ListedPlayer| player.purses(now));
+    foresee(connection, engine, app_no, requests, purses).await
 }
 
 #[cfg(test)]
@@ -150,8 +164,8 @@ mod tests {
     #[test]
     fn a_piece_of_a_list_knows_the_pieces_before_it() {
         let mut forecast = CreditForecast::default();
-        assert_eq!(forecast.purses("o1", false, None), None);
-        assert_eq!(forecast.purses("o1", true, None), Some(Balances::default()));
+        assert_eq!(forecast.player("o1", false).purses(None), None);
+        assert_eq!(forecast.player("o1", true).purses(None), Some(Balances::default()));
         forecast.make(&credit("o1", 5, "r1"));
         forecast.make(&credit("o1", 1, "r2"));
         assert_eq!(forecast.of_earlier(&credit("o1", 5, "r1")), Some(ForeseenCredit::Replayed));
@@ -160,8 +174,8 @@ mod tests {
         assert_eq!(forecast.of_earlier(&credit("o2", 5, "r1")), used);
         assert_eq!(forecast.of_earlier(&credit("o1", 5, "r3")), None);
         let purses = |free, charge| Some(Balances::new(free, charge).unwrap());
-        assert_eq!(forecast.purses("o1", false, None), purses(6, 4));
-        assert_eq!(forecast.purses("o1", false, purses(10, 0)), purses(16, 4));
-        assert_eq!(forecast.purses("o2", false, purses(10, 0)), purses(10, 0));
+        assert_eq!(forecast.player("o1", false).purses(None), purses(6, 4));
+        assert_eq!(forecast.player("o1", false).purses(purses(10, 0)), purses(16, 4));
+        assert_eq!(forecast.player("o2", false).purses(purses(10, 0)), purses(10, 0));
     }
 }
