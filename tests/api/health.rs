@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::health::{HealthMinute, HealthProblem};
+use domain::health::{HealthLevel, HealthMinute, HealthProblem};
 use minitill::health::{CELL, Health};
 use minitill::operator::take_sample;
 use time::OffsetDateTime;
@@ -121,7 +121,8 @@ async fn cells_count_what_was_wrong() {
         cells[0].problems,
         [(HealthProblem::DatabaseAway, 2), (HealthProblem::UploadsRefused, 2)].into()
     );
-    assert_eq!(cells[1].problems, [].into());
+    assert_eq!(cells[0].levels, [(HealthLevel::Down, 2)].into(), "a minute counts once");
+    assert_eq!((cells[1].problems.len(), cells[1].levels.len()), (0, 0));
     let shift = "UPDATE health_minutes SET at = at + (now() - '2027-01-15 00:00Z') - make_interval(days => ";
     till.execute(&format!("{shift} CASE instance WHEN 'c' THEN 31 ELSE 2 END)")).await;
     assert_eq!(till.store.forget_old_health().await.unwrap(), 2);

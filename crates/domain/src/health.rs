@@ -76,10 +76,34 @@ crate::word_enum! {
         Slow = "slow",
         /// The disk had no room for new pictures.
         UploadsRefused = "uploads_refused",
-        /// A receiver did not take what was sent.
-        ReceiversFailing = "receivers_failing",
         /// An instance tells nothing any more, and did not say that it stops.
         Silent = "silent",
+        /// A receiver did not take what was sent.
+        ReceiversFailing = "receivers_failing",
+    }
+}
+
+crate::word_enum! {
+    /// How bad a problem is (contract 16.2.1), the worst first.
+    pub enum HealthLevel {
+        /// Payments fail.
+        Down = "down",
+        /// Payments are taken, and something of the till is not as it should be.
+        Degraded = "degraded",
+        /// The till is well, and something around it is not.
+        Notice = "notice",
+    }
+}
+
+impl HealthProblem {
+    /// How bad it is.
+    #[must_use]
+    pub const fn level(self) -> HealthLevel {
+        match self {
+            Self::DatabaseAway | Self::Failing => HealthLevel::Down,
+            Self::Overloaded | Self::Slow | Self::UploadsRefused | Self::Silent => HealthLevel::Degraded,
+            Self::ReceiversFailing => HealthLevel::Notice,
+        }
     }
 }
 
@@ -127,13 +151,19 @@ pub struct PresentProblem {
 /// How the till is now.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Verdict {
-    /// What is wrong, the worst first. Healthy without any.
+    /// What is wrong, the worst first.
     pub problems: Vec<PresentProblem>,
     /// How many instances there are, the silent ones too.
     pub instances: usize,
 }
 
 impl Verdict {
+    /// Whether nothing is worse than a notice (contract 16.2.3).
+    #[must_use]
+    pub fn is_healthy(&self) -> bool {
+        self.problems.iter().all(|present| present.problem.level() == HealthLevel::Notice)
+    }
+
     /// The verdict at `now` on these minutes, in any order.
     #[must_use]
     pub fn of(minutes: &[HealthMinute], now: OffsetDateTime) -> Self {
@@ -185,6 +215,8 @@ pub struct HealthSpan {
     pub told: i64,
     /// What was wrong, in how many of them.
     pub problems: BTreeMap<HealthProblem, i64>,
+    /// How many of them were how bad. A minute counts once, by its worst problem.
+    pub levels: BTreeMap<HealthLevel, i64>,
 }
 
 #[cfg(test)]
@@ -246,6 +278,18 @@ mod tests {
             [],
             "players without coins"
         );
+    }
+
+    #[test]
+    fn a_failing_receiver_leaves_the_till_healthy() {
+        let levels: Vec<_> = HealthProblem::ALL.iter().map(|problem| problem.level()).collect();
+        assert!(levels.is_sorted(), "the worst first: {levels:?}");
+        let failing = HealthMinute { receivers_failing: 1, ..minute("a", 1) };
+        let verdict = Verdict::of(std::slice::from_ref(&failing), NOW);
+        assert_eq!((verdict.is_healthy(), verdict.problems.len()), (true, 1));
+        let verdict = Verdict::of(&[HealthMinute { takes_uploads: false, ..failing }], NOW);
+        assert_eq!((verdict.is_healthy(), verdict.problems.len()), (false, 2));
+        assert_eq!(verdict.problems[0].problem, HealthProblem::UploadsRefused);
     }
 
     #[test]

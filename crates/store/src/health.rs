@@ -81,13 +81,19 @@ impl Store {
         );
         let mut spans: BTreeMap<OffsetDateTime, HealthSpan> = BTreeMap::new();
         for row in rows.fetch_all(&self.pool).await? {
-            let new = || HealthSpan { at: row.at, told: 0, problems: BTreeMap::new() };
+            let new =
+                || HealthSpan { at: row.at, told: 0, problems: BTreeMap::new(), levels: BTreeMap::new() };
             let span = spans.entry(row.at).or_insert_with(new);
             span.told += row.minutes;
+            let mut worst = None;
             for problem in &row.problems {
                 let problem =
                     HealthProblem::parse(problem).map_err(|_| StoreError::damaged("health_minutes"))?;
                 *span.problems.entry(problem).or_default() += row.minutes;
+                worst = worst.into_iter().chain([problem.level()]).min();
+            }
+            if let Some(level) = worst {
+                *span.levels.entry(level).or_default() += row.minutes;
             }
         }
         Ok(spans.into_values().collect())

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use askama::Template;
 use axum::routing::get;
-use domain::health::{ChartSpan, HealthMinute, HealthProblem, HealthSpan, PresentProblem, Verdict};
+use domain::health::{
+    ChartSpan, HealthLevel, HealthMinute, HealthProblem, HealthSpan, PresentProblem, Verdict,
+};
 use domain::text;
 use domain::text::Text;
 use time::OffsetDateTime;
@@ -25,6 +27,10 @@ pub(super) const ROUTES: &[ConsoleRoute] = &[ConsoleRoute::page(PATH, || get(pag
 /// The size of a cell of the strip, and the height of the strip, in units of the drawing.
 const CELL_WIDTH: u32 = 6;
 const HEIGHT: u32 = 36;
+/// The height of a part of a cell at least: a single minute can be seen.
+const PART_HEIGHT_MIN: u32 = 4;
+/// What a cell of full height stands for at least, so that an hour that has just begun is not full of its first minutes.
+const MINUTES_OF_CELL: i64 = 60;
 
 /// What a problem is called in a sentence and on a tag.
 fn called(problem: HealthProblem) -> Text {
@@ -43,10 +49,35 @@ fn called_on_page(problem: HealthProblem) -> String {
     said(&called(problem))
 }
 
-/// The verdict in words, one sentence for each problem.
+fn called_level(level: HealthLevel) -> Text {
+    match level {
+        HealthLevel::Down => text!("Down"),
+        HealthLevel::Degraded => text!("Degraded"),
+        HealthLevel::Notice => text!("Notice"),
+    }
+}
+
+/// The class of tags and cells of a level.
+const fn class(level: HealthLevel) -> &'static str {
+    match level {
+        HealthLevel::Down => "bad",
+        HealthLevel::Degraded => "wait",
+        HealthLevel::Notice => "note",
+    }
+}
+
+/// The verdict in words.
 pub(super) struct Sentences {
     pub(super) is_healthy: bool,
     pub(super) instances: usize,
+    /// The levels with problems, the worst first.
+    pub(super) levels: Vec<LevelSentences>,
+}
+
+/// The problems of one level, one sentence for each.
+pub(super) struct LevelSentences {
+    pub(super) class: &'static str,
+    pub(super) name: String,
     pub(super) problems: Vec<String>,
 }
 
@@ -66,27 +97,52 @@ pub(super) fn sentences(verdict: &Verdict) -> Option<Sentences> {
             instances = instances.to_string()
         ))
     };
+    let levels = problems.chunk_by(|one, next| one.problem.level() == next.problem.level());
+    let levels = levels.filter_map(|problems| {
+        let level = problems.first()?.problem.level();
+        Some(LevelSentences {
+            class: class(level),
+            name: said(&called_level(level)),
+            problems: problems.iter().map(sentence).collect(),
+        })
+    });
     (*instances > 0).then(|| Sentences {
-        is_healthy: problems.is_empty(),
+        is_healthy: verdict.is_healthy(),
         instances: *instances,
-        problems: problems.iter().map(sentence).collect(),
+        levels: levels.collect(),
     })
 }
 
 /// A cell of the strip.
 pub(super) struct Cell {
     pub(super) x: u32,
-    pub(super) class: &'static str,
+    /// Whether anybody told of its hour.
+    pub(super) is_told: bool,
+    /// What is drawn over it, from the foot up.
+    pub(super) parts: Vec<CellPart>,
     /// What it says to the mouse and to screen readers.
     pub(super) words: String,
     pub(super) address: String,
 }
 
-impl Cell {
-    /// Whether anybody told of its hour.
-    pub(super) fn is_told(&self) -> bool {
-        self.class != "none"
-    }
+/// The minutes of one level in a cell.
+pub(super) struct CellPart {
+    pub(super) class: &'static str,
+    pub(super) y: u32,
+    pub(super) height: u32,
+}
+
+/// The parts of a cell: how bad how many of its minutes were, the worst at the foot.
+fn parts(span: &HealthSpan) -> Vec<CellPart> {
+    let full = span.told.max(MINUTES_OF_CELL);
+    let mut y = HEIGHT;
+    let parts = span.levels.iter().map(|(level, minutes)| {
+        let height = u32::try_from(minutes * i64::from(HEIGHT) / full).unwrap_or(HEIGHT);
+        let height = height.max(PART_HEIGHT_MIN).min(y);
+        y -= height;
+        CellPart { class: class(*level), y, height }
+    });
+    parts.collect()
 }
 
 /// The strip of the last days, one cell an hour.
@@ -105,14 +161,16 @@ pub(super) fn strip(known: &HealthHistory, now: OffsetDateTime) -> Strip {
     let count = u32::try_from(STRIP.as_secs() / CELL.as_secs()).unwrap_or_default();
     let cells = (0..count).map(|index| {
         let at = begin + CELL * index;
-        let (class, words) = match told.get(&at) {
-            None => ("none", said(&text!("nothing is known"))),
-            Some(span) if span.problems.is_empty() => ("good", said(&text!("healthy"))),
-            Some(span) => ("bad", in_words(&span.problems)),
+        let span = told.get(&at);
+        let words = match span {
+            None => said(&text!("nothing is known")),
+            Some(span) if span.problems.is_empty() => said(&text!("healthy")),
+            Some(span) => in_words(&span.problems),
         };
         Cell {
             x: index * CELL_WIDTH,
-            class,
+            is_told: span.is_some(),
+            parts: span.map(|span| parts(span)).unwrap_or_default(),
             words: format!("{}: {words}", local(at)),
             address: address(
                 PATH,
@@ -132,10 +190,12 @@ pub(super) fn strip(known: &HealthHistory, now: OffsetDateTime) -> Strip {
 
 /// What was wrong in a span, with the minutes of it.
 pub(crate) fn in_words(problems: &BTreeMap<HealthProblem, i64>) -> String {
-    let parts = problems.iter().map(|(problem, minutes)| {
-        said(&text!("{problem}, {minutes} min", problem = called(*problem), minutes = minutes.to_string()))
-    });
+    let parts = problems.iter().map(|(problem, minutes)| with_minutes(*problem, *minutes));
     parts.collect::<Vec<_>>().join("; ")
+}
+
+fn with_minutes(problem: HealthProblem, minutes: i64) -> String {
+    said(&text!("{problem}, {minutes} min", problem = called(problem), minutes = minutes.to_string()))
 }
 
 #[derive(Template)]
@@ -150,7 +210,7 @@ struct HealthPage<'a> {
     /// Minute by minute, of an hour alone.
     minutes: Vec<HealthMinute>,
     /// What was wrong in that time, with the minutes of it. Empty when all was well.
-    wrong: String,
+    wrong: BTreeMap<HealthProblem, i64>,
 }
 
 /// Charts of a length of time, and each minute of an hour, newest first. It begins with the hour of the moment `at`, or
@@ -189,7 +249,7 @@ async fn page(request: ConsoleRequest) -> Answer {
             strip: strip(&known, now),
             earlier: there(begin - span.length()),
             later: (end < now).then(|| there(end)),
-            wrong: in_words(&problems),
+            wrong: problems,
             minutes,
             charts,
             page: request.page(Section::OVERVIEW, "Health").marking(&wrong),

@@ -67,13 +67,11 @@ async fn the_first_page_opens_with_the_verdict() {
     let page = viewer.get("/console").await;
     let since = rfc3339(minute("a:1", 4).at).replace('T', " ");
     let since = &since[..16];
-    let told = format!("Health Degraded since {since}: database away, 1 of 2 instances");
+    let told = format!("Health Down since {since}: database away, 1 of 2 instances");
     assert!(content(&page).contains(&told), "{told}\n{}", content(&page));
-    assert_eq!(page.body.matches("<rect class=\"bad\"").count(), 2, "{}", page.body);
-    assert_eq!(
-        page.body.matches("<rect class=\"none\"").count(),
-        168 - 2 - page.body.matches("<rect class=\"good\"").count()
-    );
+    let rects = |class: &str| page.body.matches(&format!("<rect class=\"{class}\"")).count();
+    assert_eq!((rects("bad"), rects("wait"), rects("note")), (1, 1, 0), "{}", page.body);
+    assert_eq!(rects("none"), 168 - rects("good"));
     let hour = OffsetDateTime::from_unix_timestamp(night.at.unix_timestamp() / 3600 * 3600).unwrap();
     let address = format!("/console/health?at={}", rfc3339(hour).replace(':', "%3A"));
     assert!(page.body.contains(&format!("<a href=\"{address}\" aria-label=\"")), "{address}\n{}", page.body);
@@ -92,7 +90,7 @@ async fn the_first_page_opens_with_the_verdict() {
     ];
     assert_eq!(rows(&page.body).pop().unwrap(), expected);
     assert!(
-        page.body.contains("<span class=\"tag bad\">no room for pictures, 1 min</span>"),
+        page.body.contains("<span class=\"tag wait\">no room for pictures, 1 min</span>"),
         "{}",
         page.body
     );
@@ -191,6 +189,40 @@ async fn charts_show_the_minutes_of_all_instances() {
     for path in ["/console?span=year", "/console/health?span=year"] {
         assert_eq!(viewer.get(path).await.status, 400);
     }
+}
+
+/// Rules 16.2.3 and 16.3.2: a failing receiver is a notice, and a cell is as high as its minutes were bad.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failing_receiver_is_a_notice() {
+    let till = TestTill::start().await;
+    let viewer = till.browser(Role::Viewer).await;
+    let failing = HealthMinute { receivers_failing: 1, ..minute("a:1", 1) };
+    // An hour of the day before: 10 minutes down, 20 degraded, 30 with a notice.
+    let begin = OffsetDateTime::from_unix_timestamp(NOW / 3_600_000 * 3600 - 86_400).unwrap();
+    let hour = (0..60).map(|number| HealthMinute {
+        at: begin + Duration::from_mins(number),
+        database_up: number >= 10,
+        takes_uploads: number >= 30,
+        ..failing.clone()
+    });
+    learn(&till, &hour.chain([failing.clone()]).collect::<Vec<_>>()).await;
+    let page = viewer.get("/console").await;
+    let since = rfc3339(failing.at).replace('T', " ");
+    let told = format!(
+        "Health Healthy Instances: 1. Notice since {}: receivers fail, 1 of 1 instances",
+        &since[..16]
+    );
+    assert!(content(&page).contains(&told), "{told}\n{}", content(&page));
+    let x = (168 - 1 - 24) * 6;
+    let part = |class: &str, y: u32, height: u32| {
+        format!(r#"<rect class="{class}" x="{x}" y="{y}" width="5" height="{height}"></rect>"#)
+    };
+    let cell = [part("good", 0, 36), part("bad", 30, 6), part("wait", 18, 12), part("note", 0, 18)].concat();
+    let words = "database away, 10 min; no room for pictures, 30 min; receivers fail, 60 min";
+    assert!(page.body.contains(&format!("{words}</title>{cell}</g></a>")), "{cell}\n{}", page.body);
+    assert_eq!(faults(&page.body), Vec::<String>::new());
+    let page = viewer.get("/console/health").await;
+    assert!(page.body.contains("<span class=\"tag note\">receivers fail, 1 min</span>"), "{}", page.body);
 }
 
 /// Rule 16.3.3: the figures of the business come first, in whole hours, against the day before.
