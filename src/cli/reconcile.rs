@@ -23,7 +23,7 @@ pub(super) struct ReconcileArguments {
     app_id: AppId,
     /// CSV file with a heading; it has a column `biz_no` or `ref`, and `amount` or others of `minitill report bill`
     file: PathBuf,
-    /// What the books are compared by: biz_no for what games did, ref for credits, debits and cancels of operators
+    /// What the books are compared by: `biz_no` for what games did, `ref` for credits, debits and cancels of operators
     #[arg(long, value_name = "biz_no|ref", default_value_t)]
     by: ComparedBy,
     /// A column of the file that has another name than in the bill, such as `order=biz_no`

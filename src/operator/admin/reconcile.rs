@@ -48,8 +48,11 @@ routes! { "Reports":
 /// The file of the example.
 const FILE: &str = "order,coins,shop\norder1001,-6,north\norder1002,-60,north\n,0,sum\n";
 
+/// What a file is compared by, and names of its columns, each with the column that it is.
+type FileColumns = (ComparedBy, Vec<(String, BookColumn)>);
+
 /// What a file is compared with, and what its columns are.
-fn asked(query: &mut Input<'_>) -> Result<(BooksQuery, ComparedBy, Vec<(String, BookColumn)>), FieldError> {
+fn asked(query: &mut Input<'_>) -> Result<(BooksQuery, FileColumns), FieldError> {
     let asked = asked_with(query, None)?;
     let by =
         query.field("by", "What the books are compared by: the numbers of games, or the refs of operators.");
@@ -66,11 +69,11 @@ fn asked(query: &mut Input<'_>) -> Result<(BooksQuery, ComparedBy, Vec<(String, 
         let theirs = field.optional::<String>(|text| Ok(text.trim().to_owned()))?;
         map.extend(theirs.map(|theirs| (theirs, column)));
     }
-    Ok((asked, by, map))
+    Ok((asked, (by, map)))
 }
 
 async fn post(state: &AppState, call: &Call) -> Result<Comparison, Problem> {
-    let (asked, by, map) = call.read(asked)?;
+    let (asked, columns) = call.read(asked)?;
     let period = asked.period_if_any()?;
     // A time zone alone gives nothing a limit.
     if period.is_none() && call.fields.text("time_zone").is_some() {
@@ -79,7 +82,7 @@ async fn post(state: &AppState, call: &Call) -> Result<Comparison, Problem> {
     if state.store.app_detail(&asked.app_id).await?.is_none() {
         return Err(no_app(&asked.app_id));
     }
-    let compared = compared(asked.app_id, period, &asked.zone, (by, map), MEMBERS_MAX);
+    let compared = compared(asked.app_id, period, &asked.zone, columns, MEMBERS_MAX);
     let (body, time) = (call.file(), state.config.http.body_timeout);
     let announced = announced_bytes(&body);
     if announced.is_some_and(|bytes| bytes > FILE_BYTES_MAX) {

@@ -57,33 +57,33 @@ impl<'a> CreditList<'a> {
     /// # Errors
     /// It cannot be read, or its columns are not those of a list of credits.
     pub(super) fn open(file: &Path, for_all: ForAll<'a>) -> Result<Self> {
-        let named = |problem: String| anyhow!("{}: {problem}", file.display());
-        let opened = File::open(file).map_err(|error| named(error.to_string()))?;
+        let fault_of = |problem: String| anyhow!("{}: {problem}", file.display());
+        let opened = File::open(file).map_err(|error| fault_of(error.to_string()))?;
         let mut reader = csv::ReaderBuilder::new()
             .trim(csv::Trim::All)
             .flexible(true)
             .has_headers(false)
             .from_reader(opened);
         let mut heading = StringRecord::new();
-        reader.read_record(&mut heading).map_err(|error| named(cause(&error)))?;
-        let heads: Vec<&str> =
+        reader.read_record(&mut heading).map_err(|error| fault_of(cause(&error)))?;
+        let names: Vec<&str> =
             heading.iter().map(|name| name.trim_start_matches(BYTE_ORDER_MARK).trim()).collect();
-        let places = COLUMNS.map(|column| heads.iter().position(|head| *head == column));
+        let places = COLUMNS.map(|column| names.iter().position(|name| *name == column));
         let known = places.iter().flatten().count();
         let expected = "expected a heading of open_id, free, charge and ref";
-        ensure!(known == heads.len(), named(format!("{expected}, got {}", heads.join(","))));
+        ensure!(known == names.len(), fault_of(format!("{expected}, got {}", names.join(","))));
         let given = [false, for_all.free.is_some(), for_all.charge.is_some(), for_all.ref_prefix.is_some()];
         let option = ["", "--free", "--charge", "--ref-prefix"];
         for (place, column) in COLUMNS.iter().enumerate() {
             if places[place].is_some() && given[place] {
-                bail!(named(format!("the column {column} and {} name the same twice", option[place])));
+                bail!(fault_of(format!("the column {column} and {} name the same twice", option[place])));
             }
         }
         let has = |place: usize| places[place].is_some() || given[place];
-        ensure!(has(0), named(format!("there is no column open_id; {expected}")));
-        ensure!(has(1) || has(2), named(format!("there is no column free or charge; {expected}")));
-        ensure!(has(3), named(format!("there is no column ref, and no --ref-prefix; {expected}")));
-        Ok(Self { reader, places, width: heads.len(), for_all })
+        ensure!(has(0), fault_of(format!("there is no column open_id; {expected}")));
+        ensure!(has(1) || has(2), fault_of(format!("there is no column free or charge; {expected}")));
+        ensure!(has(3), fault_of(format!("there is no column ref, and no --ref-prefix; {expected}")));
+        Ok(Self { reader, places, width: names.len(), for_all })
     }
 
     fn credit(&self, record: &StringRecord) -> Result<Credit, String> {
