@@ -91,7 +91,8 @@ async fn list(state: &AppState, call: &Call) -> Result<ListBody<SaleRow>, Proble
 fn filter_and_place(query: &mut Input<'_>) -> Result<(SaleFilter, Option<SaleCursor>), FieldError> {
     let product_name = query.field("product_name", "Of this product. A present has none.");
     let product_name = product_name.optional(ProductText::parse)?;
-    let zone = query.field("zone", "Of this zone: what `zone_id` has before its first underscore.");
+    let zone = query
+        .field("zone", "Of this zone: what `zone_id` has before its first underscore; or of this `zone_id`.");
     let filter = SaleFilter {
         product_name,
         zone: zone.example("z1").optional_as::<String, _>(Zone::parse)?,

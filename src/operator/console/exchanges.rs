@@ -210,10 +210,10 @@ fn of_page(rows: &[SaleRow]) -> Vec<Sum> {
 }
 
 /// The sums of all that match: those of the revenue report, which knows apps, times, products and zones, and has no
-/// presents.
+/// presents and no roles.
 async fn of_all(request: &ConsoleRequest, filter: &SaleFilter) -> Result<Vec<Sum>, ConsoleError> {
     let (Some(app), None) = (&filter.app_id, &filter.open_id) else { return Ok(Vec::new()) };
-    if filter.kind == Some(ListedKind::Present) {
+    if filter.kind == Some(ListedKind::Present) || filter.zone.as_ref().is_some_and(Zone::has_role) {
         return Ok(Vec::new());
     }
     // A report without groups has one sum, in its total.

@@ -19,8 +19,8 @@ use super::request::{ConsoleRequest, Filters, address};
 use crate::health::HealthHistory;
 use crate::state::AppState;
 
-/// How long the database may take for a month of minutes.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the database may take for a month of minutes, of several instances on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Codes that have a line of their own. The others share one.
 const CODES_MAX: usize = 3;
 /// Colours of their lines, the most frequent first.

@@ -139,14 +139,27 @@ fn rate(first: &Sample, last: &Sample, count: impl Fn(&AnswerCounts) -> u64) -> 
     Some(f64::from(count) * 1000.0 / f64::from(millis))
 }
 
-/// The difference from one figure to another in per cent.
+/// The difference from one figure to another: in per cent, or how many times as much it is.
 fn compared(now: i64, before: i64) -> String {
     if before <= 0 {
         return "\u{2013}".to_owned();
     }
+    if let Some(times) = times(now.into(), before.into()) {
+        return said(&text!("{times} times", times));
+    }
     let per_mille = (i128::from(now) - i128::from(before)) * 1000 / i128::from(before);
     let sign = if per_mille < 0 { "\u{2212}" } else { "+" };
     format!("{sign}{}.{} %", per_mille.unsigned_abs() / 10, per_mille.unsigned_abs() % 10)
+}
+
+/// How many times as much a number is as another, such as 2.5 or 13. `None` where it is less than twice as much.
+pub(super) fn times(now: i128, before: i128) -> Option<String> {
+    if before <= 0 || now < before.saturating_mul(2) {
+        return None;
+    }
+    let tenths = (now.saturating_mul(10) + before / 2) / before;
+    let whole = i64::try_from((tenths + 5) / 10).unwrap_or(i64::MAX).shown();
+    Some(if tenths < 100 && tenths % 10 != 0 { format!("{}.{}", tenths / 10, tenths % 10) } else { whole })
 }
 
 /// A duration in milliseconds, or in seconds from 1 s on.

@@ -23,7 +23,7 @@ use self::chart::{BARS_MAX, Bar, DAYS_MAX, ReportChart, columns, list};
 use super::super::workbook::{self, FileFormat};
 use super::error::ConsoleError;
 use super::i18n::{Moment as _, said, sheet_style, zone};
-use super::overview::meaning;
+use super::overview::{meaning, times};
 use super::page::{Page, Section, Shown as _, render_search, report_file};
 use super::refusal_link::address_of_code;
 use super::request::{Answer, ConsoleRequest, Filters, address};
@@ -191,21 +191,28 @@ fn figures(now: &RevenueSums, before: Option<&RevenueSums>) -> [Figure; 5] {
     ]
 }
 
-/// A number beside that of the period before.
+/// A number beside that of the period before. Per cent say something below twice as much, and of what is not negative.
 fn compared(now: i64, before: i64) -> Text {
-    let difference = (i128::from(now) - i128::from(before)).unsigned_abs();
-    let base = u128::from(before.unsigned_abs());
-    if difference == 0 {
+    if now == before {
         return text!("as much as before");
     }
-    if base == 0 {
+    if before == 0 {
         return text!("before: none");
     }
-    let thousandths = (difference * 1000 + base / 2) / base;
-    let per_cent = format!("{}.{}", thousandths / 10, thousandths % 10);
-    let is_more = now > before;
+    if now < 0 || before < 0 {
+        return text!("before: {before}", before = before.shown());
+    }
+    if now == 0 {
+        return text!("none, before: {before}", before = before.shown());
+    }
+    let (now, base) = (i128::from(now), i128::from(before));
     let before = before.shown();
-    if is_more {
+    if let Some(times) = times(now, base) {
+        return text!("{times} times as much as before ({before})", times, before);
+    }
+    let thousandths = ((now - base).abs() * 1000 + base / 2) / base;
+    let per_cent = format!("{}.{}", thousandths / 10, thousandths % 10);
+    if now > base {
         text!("{per_cent} % more than before ({before})", per_cent, before)
     } else {
         text!("{per_cent} % less than before ({before})", per_cent, before)
@@ -420,14 +427,18 @@ mod tests {
     #[test]
     fn a_figure_is_compared_with_the_one_before() {
         for (now, before, words) in [
-            (112, 100, "12.0 % more than before (100)"),
-            (0, 3, "100.0 % less than before (3)"),
+            (119, 100, "19.0 % more than before (100)"),
+            (199, 100, "99.0 % more than before (100)"),
+            (200, 100, "2 times as much as before (100)"),
+            (254, 100, "2.5 times as much as before (100)"),
+            (1_300, 100, "13 times as much as before (100)"),
+            (11_900, 100, "119 times as much as before (100)"),
             (2, 3, "33.3 % less than before (3)"),
             (7, 7, "as much as before"),
             (7, 0, "before: none"),
-            (-5, 5, "200.0 % less than before (5)"),
-            (5, -5, "200.0 % more than before (\u{2212}5)"),
-            (-4, -5, "20.0 % more than before (\u{2212}5)"),
+            (0, 3, "none, before: 3"),
+            (-5, 5, "before: 5"),
+            (5, -5, "before: \u{2212}5"),
         ] {
             assert_eq!(compared(now, before).english(), words);
         }

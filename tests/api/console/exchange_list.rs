@@ -51,7 +51,7 @@ async fn the_list_has_sums_and_is_a_file() {
 async fn wrong_filters_are_named(viewer: &Browser<'_>) {
     for (query, told) in [
         ("rows=7", "Expected 50, 100 or 200, got &#34;7&#34;."),
-        ("zone=a_b", "Expected 1 to 126 bytes without an underscore"),
+        ("zone=_b", "Expected a zone without an underscore, or a whole zone_id"),
         ("kind=credit", "Expected exchange, present, cancel or refused"),
         ("kind=refused&code=601", "Expected a code of a refusal, such as 10000601, got &#34;601&#34;."),
         ("kind=refused&zone=z1", "Expected nothing, because refusals have no zone, got &#34;z1&#34;."),

@@ -181,6 +181,14 @@ async fn charts_show_the_minutes_of_all_instances() {
     assert_eq!(plots[0]["series"][2]["values"][0], json!(1.98));
     assert_eq!(plots[3]["link"], "/console/health?at={from}");
     assert_eq!(faults(&page.body), Vec::<String>::new());
+}
+
+/// Rule 16.3.5: the longer times, and a word that is none.
+#[tokio::test(flavor = "multi_thread")]
+async fn charts_have_a_length_of_time() {
+    let till = TestTill::start().await;
+    let viewer = till.browser(Role::Viewer).await;
+    learn(&till, &[minute("a:1", 3)]).await;
     for (span, points) in [("week", 168), ("month", 180)] {
         let page = viewer.get(&format!("/console/health?span={span}")).await;
         assert_eq!(data(&page.body, "data-axis")[0]["at"].as_array().unwrap().len(), points);
@@ -257,8 +265,8 @@ async fn the_first_page_has_what_was_taken_today() {
     let page = content(&till.browser(Role::Viewer).await.get("/console").await);
     let until = rfc3339(hour).replace('T', " ").trim_end_matches('Z').to_owned();
     let told = format!(
-        "Coins taken today 90 until {until} , less what was given back Against yesterday at this hour +100.0 % yesterday: 45 \
-         Exchanges today 2 +100.0 %, yesterday: 1"
+        "Coins taken today 90 until {until} , less what was given back Against yesterday at this hour 2 times yesterday: 45 \
+         Exchanges today 2 2 times, yesterday: 1"
     );
     assert!(page.contains(&told), "{told}\n{page}");
 }

@@ -9,7 +9,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use domain::fields::Expected;
-use domain::ids::{AppId, BizNo, OpenId, ProductText};
+use domain::ids::{AppId, BizNo, OpenId, ProductText, ZoneId};
 use domain::ledger::REF_MARK;
 use domain::rights::Apps;
 use serde::Serialize;
@@ -36,28 +36,38 @@ domain::word_enum! {
     }
 }
 
-/// A zone: what a `zone_id` has before its first underscore.
+/// A zone: what a `zone_id` has before its first underscore; or a whole `zone_id`, with the role, as a list shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Zone(String);
 
 impl Zone {
     /// What is accepted, in words that follow "expected".
-    pub const EXPECTED: &'static str = "1 to 126 bytes without an underscore";
+    pub const EXPECTED: &'static str = "a zone without an underscore, or a whole zone_id";
 
     /// Parses a zone.
     ///
     /// # Errors
-    /// A text that no `zone_id` has before its underscore.
+    /// A text that no `zone_id` has before its underscore, and that is none.
     pub fn parse(text: &str) -> Result<Self, Expected> {
         let is_zone = (1..=126).contains(&text.len())
             && !text.contains(|letter: char| letter.is_control() || "_&=".contains(letter));
-        if is_zone { Ok(Self(text.to_owned())) } else { Err(Expected::new(Self::EXPECTED)) }
+        if is_zone || ZoneId::parse(text).is_ok() {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(Expected::new(Self::EXPECTED))
+        }
     }
 
     /// The text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Whether it is a whole `zone_id`.
+    #[must_use]
+    pub fn has_role(&self) -> bool {
+        self.0.contains('_')
     }
 }
 
@@ -74,7 +84,7 @@ pub struct SaleFilter {
     pub until: Option<OffsetDateTime>,
     /// Only of this player.
     pub open_id: Option<OpenId>,
-    /// Only of this zone.
+    /// Only of this zone, or of this `zone_id`.
     pub zone: Option<Zone>,
     /// Only of this product.
     pub product_name: Option<ProductText>,
@@ -196,7 +206,7 @@ CROSS JOIN LATERAL (
 LEFT JOIN LATERAL (
     SELECT product_name FROM items i WHERE i.app_no = $1 AND i.item_id = sold.item_id OFFSET 0) i ON true
 WHERE e.kind IN ('exchange', 'present', 'cancel') AND ($8::bigint IS NULL OR e.wallet_no = $8)
-    AND ($9::text IS NULL OR e.kind = $9) AND ($10::text IS NULL OR split_part(sold.zone_id, '_', 1) = $10)
+    AND ($9::text IS NULL OR e.kind = $9) AND ($10::text IS NULL OR $10 IN (split_part(sold.zone_id, '_', 1), sold.zone_id))
     AND ($11::text IS NULL OR i.product_name = $11)
 ORDER BY e.at DESC, e.reference DESC LIMIT $12";
 
