@@ -253,6 +253,7 @@ mod tests {
         for (name, lines) in EXAMPLES {
             for line in lines {
                 let line = line.split("  #").next().unwrap_or_default();
+                let line = line.split(" > ").next().unwrap_or_default();
                 let parsed = Arguments::try_parse_from(line.split(' '));
                 assert!(
                     parsed.is_ok() && line.starts_with(&format!("minitill {name}")),

@@ -360,7 +360,7 @@ async fn an_import_names_every_wrong_line_before_the_first_credit() {
         format!("line 16: free: {amount}, got \"1.0\"; charge: {amount}, got \"\""),
     ];
     let summary = "nothing was credited: 10 of 12 lines cannot be";
-    let said: String = lines.iter().map(|line| format!("minitill: {line}\n")).collect();
+    let said = lines.iter().map(|line| format!("minitill: {line}\n")).collect::<Vec<_>>().concat();
     for more in [&["--note", "n"][..], &["--dry-run"]] {
         let complaint = program.complaint(&[&["wallet", "import", "a1", path], more].concat());
         assert_eq!(complaint, format!("{said}minitill: {summary}\n"));
@@ -419,7 +419,7 @@ async fn an_import_tells_what_was_refused_meanwhile() {
 async fn a_gift_to_a_list_credits_each_player_once() {
     let (program, url) = program().await;
     program.json(&["app", "create", "a1"]);
-    let players: String = (0..2000).map(|index| format!("p{index}\n")).collect();
+    let players = (0..2000).map(|index| format!("p{index}\n")).collect::<Vec<_>>().concat();
     let list = file("gift.csv", &format!("open_id\n{players}p7\n"));
     let gift = [
         "wallet",

@@ -17,7 +17,7 @@ use serde_json::{Map, json};
 use sha2::{Digest as _, Sha256};
 use store::{CreditForecast, CreditsSource, ForeseenCredit, Store};
 
-use self::list::{CreditLine, CreditList, ForAll, parse_prefix};
+use self::list::{CreditList, CreditOfList, ForAll, parse_prefix};
 use super::super::output::{complain, progress_bar};
 use super::super::{Context, not_done, refused, unknown_app};
 use super::UnknownPlayers;
@@ -189,7 +189,7 @@ async fn foresee(store: &Store, import: &ImportArguments) -> Result<(Tally, u64)
 }
 
 /// The lines of each call.
-fn pieces(mut list: CreditList<'_>) -> impl Iterator<Item = Result<Vec<CreditLine>>> {
+fn pieces(mut list: CreditList<'_>) -> impl Iterator<Item = Result<Vec<CreditOfList>>> {
     std::iter::from_fn(move || {
         let piece: Result<Vec<_>> = list.by_ref().take(CREDITS_AT_ONCE).collect();
         piece.map(|piece| (!piece.is_empty()).then_some(piece)).transpose()
@@ -222,11 +222,11 @@ async fn credit_piece(
     store: &Store,
     import: &ImportArguments,
     sha256: &str,
-    piece: Result<Vec<CreditLine>>,
+    piece: Result<Vec<CreditOfList>>,
 ) -> Result<Tally> {
     let file = &import.file;
     let piece = piece?;
-    let credit = |line: &CreditLine| match &line.credit {
+    let credit = |line: &CreditOfList| match &line.credit {
         Ok(credit) => Ok(credit.clone()),
         Err(problem) => Err(anyhow!("the file has changed; line {}: {problem}", line.number(file))),
     };

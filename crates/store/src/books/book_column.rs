@@ -1,4 +1,4 @@
-//! What the books of others are compared by, and which of their columns are compared (contract 13.5.2).
+//! Columns of the books of others that are compared, and the number that they are compared by (contract 13.5.2).
 
 domain::word_enum! {
     /// What the books are compared by.

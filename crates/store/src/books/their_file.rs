@@ -107,7 +107,7 @@ impl fmt::Display for FileRefusal {
 }
 
 /// Columns, each with its place in a line.
-type Places = Vec<(BookColumn, usize)>;
+type ColumnPlaces = Vec<(BookColumn, usize)>;
 
 /// A file of CSV, and the columns of it that the bill has too.
 #[derive(Debug)]
@@ -122,7 +122,7 @@ pub struct TheirFile {
     /// Where its numbers stand.
     number: usize,
     /// The other columns that are compared, each with its place.
-    columns: Places,
+    columns: ColumnPlaces,
     /// The columns that nothing is compared with.
     ignored: Vec<String>,
     record: StringRecord,
@@ -284,7 +284,10 @@ impl TheirFile {
 }
 
 /// The columns of a file that the books have too, each with its place, and the names of the others.
-fn columns_of(names: &[String], map: &[(String, BookColumn)]) -> Result<(Places, Vec<String>), FileFault> {
+fn columns_of(
+    names: &[String],
+    map: &[(String, BookColumn)],
+) -> Result<(ColumnPlaces, Vec<String>), FileFault> {
     let (mut columns, mut ignored) = (Vec::new(), Vec::new());
     for (place, name) in names.iter().enumerate() {
         let mapped = map.iter().find(|(theirs, _)| theirs == name).map(|(_, column)| *column);

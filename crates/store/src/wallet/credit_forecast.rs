@@ -1,4 +1,4 @@
-//! What would become of many credits, before the first of them is made (contract 8.3.6).
+//! Forecast of many credits: what would become of each, before the first of them is made (contract 8.3.6).
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;

@@ -72,7 +72,7 @@ pub(super) fn wallets<R: ColumnReader>(rows: &[R]) -> Result<Vec<(usize, WalletS
     rows.iter().map(|row| position(row).zip(wallet(row)).ok_or_else(|| damaged("wallets"))).collect()
 }
 
-/// From the rows of [`super::statements::EXISTING`].
+/// From the rows of [`super::statements::existing`].
 pub(super) fn existing<R: ColumnReader>(rows: &[R]) -> Result<Vec<(usize, WalletNo)>, SessionFault> {
     let existing = |row: &R| Some((position(row)?, WalletNo(row.column("wallet_no")?)));
     rows.iter().map(|row| existing(row).ok_or_else(|| damaged("wallets"))).collect()

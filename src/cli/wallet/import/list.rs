@@ -29,13 +29,13 @@ pub(super) struct ForAll<'a> {
 }
 
 /// A line that counts, with its place in the file.
-pub(super) struct CreditLine {
+pub(super) struct CreditOfList {
     position: Position,
     /// The credit, or what is wrong with the line.
     pub(super) credit: Result<Credit, String>,
 }
 
-impl CreditLine {
+impl CreditOfList {
     /// Its number, as editors count.
     pub(super) fn number(&self, file: &Path) -> u64 {
         csv_line(file, &self.position)
@@ -121,7 +121,7 @@ impl<'a> CreditList<'a> {
 }
 
 impl Iterator for CreditList<'_> {
-    type Item = Result<CreditLine>;
+    type Item = Result<CreditOfList>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let mut record = StringRecord::new();
@@ -137,7 +137,7 @@ impl Iterator for CreditList<'_> {
                 },
             };
             let position = record.position().cloned().unwrap_or(begins);
-            return Some(Ok(CreditLine { position, credit }));
+            return Some(Ok(CreditOfList { position, credit }));
         }
     }
 }
