@@ -255,6 +255,32 @@ mod tests {
         assert_eq!((points[2].minutes, points[2].queue), (1, Some(1)));
     }
 
+    /// Rule 16.3.5: the worst minute of a step counts, whether it comes first or last.
+    #[test]
+    fn a_point_has_the_worst_minute() {
+        for (worst, quiet) in [(0, 1), (1, 0)] {
+            let worst = HealthMinute {
+                p99_ms: Some(90.0),
+                queue: 9,
+                connections: Some(50),
+                database_connections: Some(6),
+                round_trip_ms: 4.0,
+                ..minute("a", worst)
+            };
+            let quiet = HealthMinute { database_connections: Some(2), ..minute("a", quiet) };
+            let mut told = [worst, quiet];
+            told.sort_by_key(|minute| minute.at);
+            let mut points = HealthPoints::new(SINCE, ChartSpan::Day);
+            for minute in &told {
+                points.add(minute);
+            }
+            let first = points.finish().swap_remove(0);
+            assert_eq!((first.p99_ms, first.round_trip_ms), (Some(90.0), Some(4.0)));
+            let counts = (first.queue, first.connections, first.database_connections);
+            assert_eq!(counts, (Some(9), Some(50), Some(6)));
+        }
+    }
+
     #[test]
     fn no_chart_has_too_many_points() {
         for span in ChartSpan::ALL {
