@@ -3,6 +3,7 @@
 pub(super) mod requests;
 pub(super) mod server;
 
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use domain::endpoint::Endpoint;
@@ -60,12 +61,18 @@ pub async fn shipments(State(state): State<AppState>, request: Request) -> Resul
     Ok(success(Shipped { shipments }))
 }
 
-/// The sandbox app that calls, and the fields of its body.
-async fn read(state: &AppState, request: Request) -> Result<(SandboxApp, Fields), Refusal> {
+/// The sandbox app that calls, the fields of its query, and the body.
+async fn read_query(state: &AppState, request: Request) -> Result<(SandboxApp, Fields, Body), Refusal> {
     let (parts, body) = request.into_parts();
     let (query, body) = query_with(&auth::CREDENTIALS, &state.config.http, &parts, body).await?;
     let caller = auth::authenticate(state, &query, Limited::Reports).await?;
     let app = SandboxApp::of(caller.app()).ok_or_else(no_sandbox_app)?;
+    Ok((app, query, body))
+}
+
+/// The sandbox app that calls, and the fields of its body.
+async fn read(state: &AppState, request: Request) -> Result<(SandboxApp, Fields), Refusal> {
+    let (app, _, body) = read_query(state, request).await?;
     let fields = Fields::from_json(&read_body(&state.config.http, body).await?)?;
     auth::note_fields(&fields);
     Ok((app, fields))

@@ -7,18 +7,15 @@ use axum::response::Response;
 use domain::code::Code as CodeRow;
 use domain::fields::{Expected, FieldError};
 use domain::moment;
-use domain::sandbox::SandboxApp;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 use time::OffsetDateTime;
 
-use super::super::auth;
 use super::super::describe::{credentials, wrong_value};
-use super::super::extract::{query_with, succeeded, success};
-use super::no_sandbox_app;
+use super::super::extract::{succeeded, success};
+use super::read_query;
 use crate::config::Config;
-use crate::http::rate_limit::Limited;
 use crate::http::refusal::{Code, Refusal};
 use crate::http::request_log::{LoggedRequest, RequestFilter};
 use crate::openapi::{Input, Operation, Place, Success, refusals};
@@ -42,10 +39,7 @@ pub(in crate::public) async fn requests(
     State(state): State<AppState>,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let (parts, body) = request.into_parts();
-    let (query, _) = query_with(&auth::CREDENTIALS, &state.config.http, &parts, body).await?;
-    let caller = auth::authenticate(&state, &query, Limited::Reports).await?;
-    let app = SandboxApp::of(caller.app()).ok_or_else(no_sandbox_app)?;
+    let (app, query, _) = read_query(&state, request).await?;
     let filter = read_filter(&mut Input::of(&query))?;
     Ok(success(LoggedRequests { requests: state.request_log.of(app.id(), &filter) }))
 }
