@@ -333,5 +333,7 @@ crate::word_enum! {
         Present = "present",
         /// The app may give exchanges back (contract 10.4.2).
         Cancel = "cancel",
+        /// The app may order top-ups (contract 19.2).
+        Topup = "topup",
     }
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::ledger::{CHAIN_START, ChainHash, LedgerEntry, REF_MARK, ReferenceKind};
+use super::ledger::{CHAIN_START, ChainHash, LedgerEntry, REF_MARK, ReferenceKind, TOPUP_MARK};
 
 pub use cancels::{Cancel, CancelsCheck};
 pub use findings::{Check, Finding, Findings};
@@ -282,7 +282,9 @@ fn fits_kind(entry: &LedgerEntry<'_>, (free_before, charge_before): (i64, i64)) 
             && of_cancel == (is_cancel, is_cancel)
     };
     let by_operator = entry.reference.starts_with(REF_MARK);
+    let of_payment = entry.reference.starts_with(TOPUP_MARK);
     match ReferenceKind::parse(entry.kind) {
+        Ok(kind) if of_payment != (kind == ReferenceKind::Topup) => false,
         Ok(ReferenceKind::Exchange | ReferenceKind::Present) if by_operator => false,
         Ok(ReferenceKind::Credit | ReferenceKind::Debit) if !by_operator => false,
         Ok(ReferenceKind::Exchange) => {
@@ -297,6 +299,7 @@ fn fits_kind(entry: &LedgerEntry<'_>, (free_before, charge_before): (i64, i64)) 
         Ok(ReferenceKind::Cancel) => adds && moves && has_columns(false, true),
         Ok(ReferenceKind::Credit) => adds && has_columns(false, false),
         Ok(ReferenceKind::Debit) => takes && moves && has_columns(false, false),
-        Ok(ReferenceKind::Closed) | Err(_) => false,
+        Ok(ReferenceKind::Topup) => adds && moves && has_columns(false, false),
+        Ok(ReferenceKind::Closed | ReferenceKind::TopupOrder) | Err(_) => false,
     }
 }

@@ -2,7 +2,7 @@
 //! One row of the table below feeds the enum, the OpenAPI document and the tables of the docs.
 
 use crate::endpoint::Endpoint::{
-    self, AccessToken, Balance, Cancel, Exchange, Image, Login, OrderReport, Present, Query, Sandbox,
+    self, AccessToken, Balance, Cancel, Exchange, Image, Login, OrderReport, Present, Query, Sandbox, Topup,
     UploadWithFile, UploadWithUrl,
 };
 use crate::fields::{Expected, is_canonical_integer};
@@ -61,12 +61,13 @@ pub struct CodeRow {
 }
 
 /// The endpoints that check an access token or a secret.
-const CALLED: [Endpoint; 11] = [
+const CALLED: [Endpoint; 12] = [
     Exchange,
     Present,
     Cancel,
     Balance,
     Query,
+    Topup,
     OrderReport,
     UploadWithFile,
     UploadWithUrl,
@@ -75,10 +76,10 @@ const CALLED: [Endpoint; 11] = [
     Sandbox,
 ];
 /// The endpoints that check an access token.
-const WITH_TOKEN: [Endpoint; 9] =
-    [Exchange, Present, Cancel, Balance, Query, OrderReport, UploadWithFile, UploadWithUrl, Sandbox];
+const WITH_TOKEN: [Endpoint; 10] =
+    [Exchange, Present, Cancel, Balance, Query, Topup, OrderReport, UploadWithFile, UploadWithUrl, Sandbox];
 /// The calls of the wallet, which check a signature.
-const SIGNED: [Endpoint; 5] = [Exchange, Present, Cancel, Balance, Query];
+const SIGNED: [Endpoint; 6] = [Exchange, Present, Cancel, Balance, Query, Topup];
 
 // Name, number, statuses of the transport that it comes with, what it means for the biz_no, the
 // endpoints that answer it, and its meaning.
@@ -105,15 +106,15 @@ codes! {
         "uploaded image does not exist";
     IllegalUrl = 10_000_419, [], Unknown, [OrderReport, UploadWithUrl],
         "illegal url";
-    IllegalOpenId = 10_000_423, [], Free, [Exchange, Present, Cancel, Balance, Query, OrderReport],
+    IllegalOpenId = 10_000_423, [], Free, [Exchange, Present, Cancel, Balance, Query, Topup, OrderReport],
         "illegal open id";
     SystemError = 10_000_500, [500, 503], Unknown, Endpoint::ALL,
         "system error";
     InsufficientBalance = 10_000_601, [], Free, [Exchange],
         "insufficient balance";
-    BizNoConflict = 10_000_602, [], PaidOther, [Exchange, Present, Cancel],
+    BizNoConflict = 10_000_602, [], PaidOther, [Exchange, Present, Cancel, Topup],
         "biz_no already used with other content";
-    BizNoExpired = 10_000_603, [], Paid, [Exchange, Present, Cancel],
+    BizNoExpired = 10_000_603, [], Paid, [Exchange, Present, Cancel, Topup],
         "biz_no expired";
     TsOutsideWindow = 10_000_604, [], Free, SIGNED,
         "ts outside the accepted window";
@@ -123,10 +124,12 @@ codes! {
         "no such number of this player";
     LimitReached = 10_000_607, [], Unknown, [Present, Cancel],
         "over a limit; the text names it";
-    NumberClosed = 10_000_608, [], Closed, [Exchange, Present, Cancel],
+    NumberClosed = 10_000_608, [], Closed, [Exchange, Present, Cancel, Topup],
         "the number was closed by a query";
     WalletFrozen = 10_000_609, [], Free, [Exchange, Present, Cancel],
         "an operator has frozen the wallet";
+    ProductNotForSale = 10_000_610, [], Free, [Topup],
+        "the product is not for sale";
     IllegalPath = 10_001_007, [], Unknown, [OrderReport],
         "illegal path";
     IllegalPoiId = 10_002_003, [], Unknown, [OrderReport],

@@ -36,7 +36,9 @@ crate::word_enum! {
         Support = "support",
         /// Reads and closes periods too: revenue, statements and bills.
         Finance = "finance",
-        /// Changes keys, packages, receivers and settings of apps too.
+        /// Tells of payments for top-ups too.
+        Payments = "payments",
+        /// Changes keys, packages, receivers, prices and settings of apps too.
         Developer = "developer",
         /// Changes what operators can change.
         Admin = "admin",

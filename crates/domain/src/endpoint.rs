@@ -13,6 +13,8 @@ crate::word_enum! {
         Balance = "balance",
         /// The query (contract 10.5).
         Query = "query",
+        /// The order of a top-up (contract 19.2).
+        Topup = "topup",
         /// The order report (contract 4).
         OrderReport = "order_report",
         /// The upload by file (contract 5.1).
@@ -40,6 +42,7 @@ impl Endpoint {
             Self::Cancel => "cancel",
             Self::Balance => "balance",
             Self::Query => "query",
+            Self::Topup => "topup",
             Self::OrderReport => "report",
             Self::UploadWithFile => "upload by file",
             Self::UploadWithUrl => "upload by URL",

@@ -13,6 +13,7 @@ use super::ledger::ReferenceKind;
 
 pub use data::{
     CancelData, EventData, ExchangeData, FreezeData, ImageData, OperatorData, OrderData, PresentData,
+    TopupData, UnmatchedData,
 };
 
 crate::word_enum! {
@@ -32,6 +33,10 @@ crate::word_enum! {
         WalletFrozen = "wallet.frozen",
         /// An operator ended the freeze of a wallet.
         WalletThawed = "wallet.thawed",
+        /// A payment was credited.
+        TopupPaid = "topup.paid",
+        /// A payment fits no order and no price, and nothing was credited.
+        TopupUnmatched = "topup.unmatched",
         /// A report made or changed an order.
         OrderChanged = "order.changed",
         /// An image was blocked.
@@ -49,7 +54,8 @@ impl EventType {
             ReferenceKind::Cancel => Some(Self::CancelSucceeded),
             ReferenceKind::Credit => Some(Self::WalletCredited),
             ReferenceKind::Debit => Some(Self::WalletDebited),
-            ReferenceKind::Closed => None,
+            ReferenceKind::Topup => Some(Self::TopupPaid),
+            ReferenceKind::Closed | ReferenceKind::TopupOrder => None,
         }
     }
 }
@@ -124,6 +130,8 @@ pub enum EventKeys {
     Orders(Vec<(String, i64)>),
     /// Images: `imgId`.
     Images(Vec<String>),
+    /// Payments that fit nothing: the provider and its order id, with a slash between them.
+    Payments(Vec<String>),
     /// Freezes: wallet, and the number of the freeze's end ([`freeze_end`]).
     Freezes(Vec<(WalletNo, i64)>),
 }
@@ -157,7 +165,9 @@ impl EventKeys {
                     add_text(&mut bytes, number);
                 }
             }
-            Self::Images(images) => images.iter().for_each(|image| add_text(&mut bytes, image)),
+            Self::Images(texts) | Self::Payments(texts) => {
+                texts.iter().for_each(|text| add_text(&mut bytes, text));
+            }
         }
         bytes
     }
@@ -180,28 +190,30 @@ impl EventKeys {
         let bytes = &mut bytes;
         let mut entries = Vec::new();
         let mut orders = Vec::new();
-        let mut images = Vec::new();
+        let mut texts = Vec::new();
         while !bytes.is_empty() {
             match of {
                 EventType::OrderChanged => {
                     let seq = take_number(bytes)?;
                     orders.push((take_text(bytes)?, seq));
                 }
-                EventType::ImageBlocked => images.push(take_text(bytes)?),
+                EventType::ImageBlocked | EventType::TopupUnmatched => texts.push(take_text(bytes)?),
                 EventType::ExchangeSucceeded
                 | EventType::PresentSucceeded
                 | EventType::CancelSucceeded
                 | EventType::WalletCredited
                 | EventType::WalletDebited
                 | EventType::WalletFrozen
-                | EventType::WalletThawed => {
+                | EventType::WalletThawed
+                | EventType::TopupPaid => {
                     entries.push((WalletNo(take_number(bytes)?), take_number(bytes)?));
                 }
             }
         }
         Some(match of {
             EventType::OrderChanged => Self::Orders(orders),
-            EventType::ImageBlocked => Self::Images(images),
+            EventType::ImageBlocked => Self::Images(texts),
+            EventType::TopupUnmatched => Self::Payments(texts),
             EventType::WalletFrozen | EventType::WalletThawed => Self::Freezes(entries),
             _ => Self::Entries(entries),
         })
@@ -215,7 +227,7 @@ pub fn add_entry(bytes: &mut Vec<u8>, wallet_no: WalletNo, seq: i64) {
 }
 
 fn add_text(bytes: &mut Vec<u8>, text: &str) {
-    let length = u8::try_from(text.len()).expect("an order number and an imgId have less than 256 bytes");
+    let length = u8::try_from(text.len()).expect("each of them has less than 256 bytes");
     bytes.push(length);
     bytes.extend(text.as_bytes());
 }
@@ -278,6 +290,7 @@ mod tests {
                 (EventType::WalletFrozen, EventKeys::Freezes(Vec::clone(&entries))),
                 (EventType::WalletDebited, EventKeys::Entries(entries)),
                 (EventType::OrderChanged, EventKeys::Orders(orders)),
+                (EventType::TopupUnmatched, EventKeys::Payments(Vec::clone(&images))),
                 (EventType::ImageBlocked, EventKeys::Images(images)),
             ] {
                 prop_assert_eq!(EventKeys::decode(of, &keys.encoded()), Some(keys));

@@ -22,3 +22,5 @@ pub const IMG_ID: &str = "3485da3dd58eb2ab68d81857411d8c4a7c0577a3785b0685";
 pub const BIZ_NO: &str = "20270115080000001";
 /// Number of the exchange that the example of a cancel gives back.
 pub const PAY_BIZ_NO: &str = "20270115070000001";
+/// Product of the examples of top-ups.
+pub const PRICED: &str = "gems60";

@@ -32,6 +32,10 @@ crate::word_enum! {
         Credit = "credit",
         /// An operator took currency back (contract 10.7.2).
         Debit = "debit",
+        /// A game ordered a top-up (contract 19.2). It is no ledger entry.
+        TopupOrder = "topup_order",
+        /// A payment was credited (contract 19.3).
+        Topup = "topup",
     }
 }
 
@@ -43,6 +47,19 @@ pub const EXCHANGE: &str = ReferenceKind::Exchange.as_str();
 /// The start of a reference that an operator gave. No `biz_no` has this character, so the namespaces of
 /// games and operators never meet.
 pub const REF_MARK: char = '!';
+
+/// The start of the reference of a top-up: the provider and its order id follow, with a slash between them. No `biz_no` and
+/// no reference of an operator begins so.
+pub const TOPUP_MARK: char = '$';
+
+/// What people and programs are told of a reference: a `biz_no`, or an operator's ref or the payment of a top-up.
+#[must_use]
+pub fn told_reference(reference: &str) -> (Option<&str>, Option<&str>) {
+    match reference.strip_prefix([REF_MARK, TOPUP_MARK]) {
+        Some(of_operator) => (None, Some(of_operator)),
+        None => (Some(reference), None),
+    }
+}
 
 /// A ledger entry with all columns that its hash covers. It accepts any values, because the audit
 /// reads damaged entries, too.
@@ -56,7 +73,7 @@ pub struct LedgerEntry<'a> {
     pub seq: i64,
     /// A [`ReferenceKind`].
     pub kind: &'a str,
-    /// The `biz_no` of an exchange, or [`REF_MARK`] and the ref of a credit.
+    /// The `biz_no` of an exchange, [`REF_MARK`] and the ref of a credit, or [`TOPUP_MARK`] and a payment.
     pub reference: &'a str,
     /// The exchange that a cancel gives back.
     pub of_biz_no: Option<&'a str>,

@@ -44,5 +44,6 @@ pub mod secret;
 pub mod signature;
 pub mod strays;
 pub mod text;
+pub mod topup;
 pub mod wallet;
 pub mod word_enum;

@@ -17,6 +17,8 @@ pub enum Need {
     Money,
     /// Reads and closes periods: revenue, statements and bills.
     Reports,
+    /// Tells of payments for top-ups.
+    Payments,
     /// Changes keys, tokens, packages, receivers and settings of an app.
     Develop,
     /// Changes all else: apps, limits, pictures, users and API keys.
@@ -25,8 +27,15 @@ pub enum Need {
 
 impl Need {
     /// Every need.
-    pub const ALL: [Self; 6] =
-        [Self::Read, Self::GiveBack, Self::Money, Self::Reports, Self::Develop, Self::Administer];
+    pub const ALL: [Self; 7] = [
+        Self::Read,
+        Self::GiveBack,
+        Self::Money,
+        Self::Reports,
+        Self::Payments,
+        Self::Develop,
+        Self::Administer,
+    ];
 }
 
 impl Role {
@@ -39,6 +48,7 @@ impl Role {
                 | (_, Need::Read)
                 | (Self::Support, Need::GiveBack)
                 | (Self::Finance, Need::Reports)
+                | (Self::Payments, Need::Payments)
                 | (Self::Developer, Need::Develop)
         )
     }
@@ -150,6 +160,7 @@ mod tests {
         assert_eq!(may(Role::Viewer), [Need::Read]);
         assert_eq!(may(Role::Support), [Need::Read, Need::GiveBack]);
         assert_eq!(may(Role::Finance), [Need::Read, Need::Reports]);
+        assert_eq!(may(Role::Payments), [Need::Read, Need::Payments]);
         assert_eq!(may(Role::Developer), [Need::Read, Need::Develop]);
         assert_eq!(may(Role::Admin), Need::ALL);
     }

@@ -50,7 +50,7 @@ async fn moved(executor: impl PgExecutor<'_>, operator: &Operator) -> Result<i64
                        + abs((l.after ->> 'charge_balance')::numeric - (l.before ->> 'charge_balance')::numeric) END
                ), 0), 9223372036854775807)::bigint AS "moved!"
            FROM operator_log l JOIN faces f ON l.operator_kind = f.kind AND l.operator = f.name
-           WHERE l.action IN ('wallet.credit', 'wallet.credits', 'wallet.debit', 'wallet.cancel')
+           WHERE l.action IN ('wallet.credit', 'wallet.credits', 'wallet.debit', 'wallet.cancel', 'topup.settle')
                AND l.at > clock_timestamp() - interval '24 hours'
                AND NOT EXISTS (
                    SELECT 1 FROM console_requests r

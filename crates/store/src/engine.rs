@@ -25,8 +25,17 @@ pub enum Engine {
 pub(crate) struct PresentEngine(Arc<AtomicBool>);
 
 /// Tables that are distributed by `app_no`. The rows of an app lie together.
-const DISTRIBUTED: [&str; 6] =
-    ["wallets", "ledger_entries", "items", "wallet_outbox", "archived_entries", "archived_wallets"];
+const DISTRIBUTED: [&str; 9] = [
+    "wallets",
+    "ledger_entries",
+    "items",
+    "wallet_outbox",
+    "archived_entries",
+    "archived_wallets",
+    "topup_price_lists",
+    "topup_prices",
+    "topup_payments",
+];
 /// The table that statements join with them. Every node has a copy.
 const COPIED: &str = "apps";
 

@@ -36,6 +36,8 @@ domain::word_enum! {
         Credit = "credit",
         /// A debit by an operator.
         Debit = "debit",
+        /// A payment that was credited.
+        Topup = "topup",
         /// A refused exchange, present or cancel.
         Refusal = "refusal",
         /// An order.
@@ -55,6 +57,7 @@ impl HistoryKind {
             Self::Cancel => Some(EntryKind::Cancel),
             Self::Credit => Some(EntryKind::Credit),
             Self::Debit => Some(EntryKind::Debit),
+            Self::Topup => Some(EntryKind::Topup),
             Self::Refusal | Self::Order | Self::Change => None,
         }
     }

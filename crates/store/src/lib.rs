@@ -59,6 +59,7 @@ mod settings;
 mod status;
 mod store;
 mod token;
+mod topup;
 mod transaction;
 mod wallet;
 mod wallet_no;
@@ -116,6 +117,10 @@ pub use settings::StoreSettings;
 pub use status::DatabaseStatus;
 pub use store::{PoolState, Store};
 pub use token::TokenSummary;
+pub use topup::{
+    ListedPrice, PaymentReport, PriceList, PricesOfFile, SettledPayment, TopupCursor, TopupFilter,
+    TopupOrderState, TopupRow, TopupsPage,
+};
 pub use wallet::{
     ArchivedPart, CREDITS_MAX, ChangeRecord, CreditForecast, CreditResult, CreditsSource, EntryKind,
     ForeseenCredit, LedgerFilter, LedgerLine, LedgerPage, LedgerRow, PlayerCursor, PlayerFilter, PlayersPage,

@@ -64,6 +64,10 @@ domain::word_enum! {
         ReceiverRotateSecret = "receiver.rotate_secret",
         ReceiverResend = "receiver.resend",
         SandboxFault = "sandbox.fault",
+        /// An app got a new list of prices for top-ups.
+        PriceSet = "price.set",
+        /// A payment that fitted nothing was credited or paid back.
+        TopupSettle = "topup.settle",
         /// The books of a month were closed.
         PeriodClose = "period.close",
         ImageBlock = "image.block",

@@ -74,7 +74,8 @@ pub struct LedgerLine {
     pub kind: String,
     /// The number of a game's exchange, present or cancel.
     pub biz_no: Option<String>,
-    /// The ref of an operator's credit, debit or cancel.
+    /// The ref of an operator's credit, debit or cancel, or the payment of a top-up: its provider and the provider's id, with
+    /// a slash between them.
     #[serde(rename = "ref")]
     pub reference: Option<String>,
     /// Change of the gifted purse.
@@ -95,10 +96,8 @@ pub struct LedgerLine {
 /// kind.
 macro_rules! ledger_line {
     ($row:expr) => {{
-        let (biz_no, reference) = match $row.reference.strip_prefix(domain::ledger::REF_MARK) {
-            Some(reference) => (None, Some(reference.to_owned())),
-            None => (Some($row.reference), None),
-        };
+        let (biz_no, reference) = domain::ledger::told_reference(&$row.reference);
+        let (biz_no, reference) = (biz_no.map(str::to_owned), reference.map(str::to_owned));
         LedgerLine {
             seq: $row.seq,
             kind: $row.kind,

@@ -68,7 +68,7 @@ impl Default for ExchangeMetrics {
     }
 }
 
-const OUTCOME_NAMES: [&str; 14] = [
+const OUTCOME_NAMES: [&str; 15] = [
     "done",
     "replayed",
     "balance",
@@ -83,6 +83,7 @@ const OUTCOME_NAMES: [&str; 14] = [
     "unknown_number",
     "purse_full",
     "frozen",
+    "not_for_sale",
 ];
 
 fn outcome_index(outcome: &WalletOutcome) -> usize {
@@ -102,6 +103,7 @@ fn outcome_index(outcome: &WalletOutcome) -> usize {
             Refused::UnknownNumber => 11,
             Refused::PurseFull => 12,
             Refused::Frozen(_) => 13,
+            Refused::NotForSale => 14,
         },
     }
 }

@@ -94,6 +94,12 @@ pub enum Check {
     /// The statement of a closed period would differ now.
     #[serde(rename = "closed period against the ledger")]
     ClosedPeriod,
+    /// A top-up without its payment, a payment without its top-up, or one that is not what was ordered.
+    #[serde(rename = "top-up against its payment")]
+    Topup,
+    /// The list of prices is not what the newest line about it tells.
+    #[serde(rename = "prices against the operator log")]
+    PriceState,
     /// A ledger entry has no event, an event tells of no entry of its own, or a number of events is missing.
     #[serde(rename = "event against the ledger")]
     Event,

@@ -4,8 +4,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::EventType;
-use crate::ids::{ImgId, OpenId, OrderNo};
+use crate::ids::{BizNo, ImgId, OpenId, OrderNo};
 use crate::order::OrderStatus;
+use crate::topup::{Currency, PricedProductId, Provider, ProviderOrderId, UnmatchedReason};
 
 /// The `data` of an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -21,6 +22,10 @@ pub enum EventData {
     Operator(OperatorData),
     /// Of `wallet.frozen` and `wallet.thawed`.
     Freeze(FreezeData),
+    /// Of `topup.paid`.
+    Topup(TopupData),
+    /// Of `topup.unmatched`.
+    Unmatched(UnmatchedData),
     /// Of `order.changed`.
     Order(OrderData),
     /// Of `image.blocked`.
@@ -124,6 +129,59 @@ wallet_data! {
         /// The operator's reference.
         r#ref: String,
     }
+}
+
+wallet_data! {
+    /// A payment that was credited.
+    TopupData {
+        /// Number of the ledger entry in its wallet. Later entries have higher ones.
+        seq: i64,
+        /// The payment provider.
+        #[schemars(with = "Provider")]
+        provider: String,
+        /// The provider's id of the payment.
+        #[schemars(with = "ProviderOrderId")]
+        provider_order_id: String,
+        /// The order. `null` for a payment without one.
+        #[schemars(with = "Option<BizNo>")]
+        biz_no: Option<String>,
+        /// The product.
+        #[schemars(with = "PricedProductId")]
+        product_id: String,
+        /// Currency of the money, such as `CNY`.
+        #[schemars(with = "Currency")]
+        currency: String,
+        /// The money, in minor units.
+        amount: i64,
+    }
+}
+
+/// A payment that fits no order and no price.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct UnmatchedData {
+    /// The payment provider.
+    #[schemars(with = "Provider")]
+    pub provider: String,
+    /// The provider's id of the payment.
+    #[schemars(with = "ProviderOrderId")]
+    pub provider_order_id: String,
+    /// The order that was told. `null` where none was.
+    #[schemars(with = "Option<BizNo>")]
+    pub biz_no: Option<String>,
+    /// The player that was told. `null` where none was.
+    #[schemars(with = "Option<OpenId>")]
+    pub open_id: Option<String>,
+    /// The product that was told. `null` where none was.
+    #[schemars(with = "Option<PricedProductId>")]
+    pub product_id: Option<String>,
+    /// Currency of the money.
+    #[schemars(with = "Currency")]
+    pub currency: String,
+    /// The money, in minor units.
+    pub amount: i64,
+    /// Why nothing was credited.
+    #[schemars(with = "UnmatchedReason")]
+    pub reason: String,
 }
 
 /// A wallet that an operator has frozen, or thawed.
@@ -238,6 +296,30 @@ impl EventData {
             EventType::WalletDebited => Self::Operator(OperatorData::example(open_id, -100)),
             EventType::WalletFrozen => Self::Freeze(FreezeData { open_id, until: Some(1_795_500_000_000) }),
             EventType::WalletThawed => Self::Freeze(FreezeData { open_id, until: None }),
+            EventType::TopupPaid => Self::Topup(TopupData {
+                open_id,
+                seq: 6,
+                provider: text("stripe"),
+                provider_order_id: text("pi_3OrtQ2"),
+                biz_no: Some(text("20270115080000001")),
+                product_id: text("gems60"),
+                currency: text("CNY"),
+                amount: 600,
+                free_change: 6,
+                charge_change: 60,
+                free_balance: 26,
+                charge_balance: 160,
+            }),
+            EventType::TopupUnmatched => Self::Unmatched(UnmatchedData {
+                provider: text("stripe"),
+                provider_order_id: text("pi_3OrtQ2"),
+                biz_no: Some(text("20270115080000001")),
+                open_id: None,
+                product_id: None,
+                currency: text("CNY"),
+                amount: 500,
+                reason: text("other_amount"),
+            }),
             EventType::OrderChanged => Self::Order(OrderData {
                 out_biz_order_no: text("order-000001"),
                 out_order_no: text("pay-000001"),

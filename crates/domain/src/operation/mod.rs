@@ -10,6 +10,7 @@ pub mod image;
 pub mod key;
 pub mod player;
 pub mod receiver;
+pub mod topup;
 pub mod user;
 pub mod wallet;
 
@@ -54,6 +55,10 @@ pub enum Subject {
     Player,
     /// An exchange of an app.
     Exchange,
+    /// A payment for a top-up.
+    Payment,
+    /// An order of a top-up.
+    TopupOrder,
     /// A change of a wallet that waits for a second person.
     Request,
     /// An access token of an app.

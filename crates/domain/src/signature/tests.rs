@@ -356,10 +356,7 @@ proptest! {
         let signed = values.into_iter().filter(|(name, _)| sent.signs(name));
         let form = form_of(sent, signed);
         let string = string_to_sign(&form);
-        let reading = Reading {
-            pay_priority_default: PayPriority::ChargedFirst,
-            now_millis: 1_700_000_000_000,
-        };
+        let reading = Reading::new(PayPriority::ChargedFirst, 1_700_000_000_000);
         let is_taken = |form: &WalletForm| {
             let is_app = form.fields.text("app_id").is_some_and(|app_id| AppId::parse(app_id).is_ok());
             is_app && WalletRequest::parse(form, &reading).is_ok()

@@ -24,6 +24,8 @@ pub enum WalletCall {
     Balance,
     /// Shows what became of a `biz_no`, and can close an unknown one (contract 10).
     Query,
+    /// Orders a top-up, which moves no coins (contract 19.2).
+    Topup,
 }
 
 /// The fields of a call that are signed when they are not empty: those that it reads, and `app_id`.
@@ -39,7 +41,7 @@ pub struct SignedFields {
 
 impl SignedFields {
     fn of(call: WalletCall) -> Self {
-        let reading = Reading { pay_priority_default: PayPriority::ChargedFirst, now_millis: NOW_MILLIS };
+        let reading = Reading::new(PayPriority::ChargedFirst, NOW_MILLIS);
         let fields = Input::describe(|input| WalletRequest::read(call, input, &reading));
         let mut names: Vec<_> = fields.iter().map(|field| field.name).collect();
         // The table of the exchange names the player before the app.
@@ -51,17 +53,21 @@ impl SignedFields {
     }
 }
 
-static SIGNED_FIELDS: LazyLock<[SignedFields; 5]> = LazyLock::new(|| WalletCall::ALL.map(SignedFields::of));
+static SIGNED_FIELDS: LazyLock<[SignedFields; 6]> = LazyLock::new(|| WalletCall::ALL.map(SignedFields::of));
 
 impl WalletCall {
     /// Every call.
-    pub const ALL: [Self; 5] = [Self::Exchange, Self::Present, Self::Cancel, Self::Balance, Self::Query];
+    pub const ALL: [Self; 6] =
+        [Self::Exchange, Self::Present, Self::Cancel, Self::Balance, Self::Query, Self::Topup];
 
     /// The call that has these fields. An exchange, where they fit none.
     #[must_use]
     pub fn of(fields: &Fields) -> Self {
         let has = |name| fields.text(name).is_some();
         let buys = has("product_info") || has("product_name");
+        if has("product_id") && !buys {
+            return Self::Topup;
+        }
         match (has("pay_biz_no"), buys, has("amount"), has("biz_no")) {
             (true, ..) => Self::Cancel,
             (false, false, true, _) => Self::Present,
@@ -80,6 +86,7 @@ impl WalletCall {
             Self::Cancel => Endpoint::Cancel,
             Self::Balance => Endpoint::Balance,
             Self::Query => Endpoint::Query,
+            Self::Topup => Endpoint::Topup,
         }
     }
 
@@ -89,18 +96,19 @@ impl WalletCall {
         match self {
             Self::Present => Some(Scope::Present),
             Self::Cancel => Some(Scope::Cancel),
+            Self::Topup => Some(Scope::Topup),
             Self::Exchange | Self::Balance | Self::Query => None,
         }
     }
 
-    /// What it changes a wallet by. `None` for a call that only asks.
+    /// What it changes a wallet by. `None` for a call that moves no coins.
     #[must_use]
     pub const fn change(self) -> Option<ReferenceKind> {
         match self {
             Self::Exchange => Some(ReferenceKind::Exchange),
             Self::Present => Some(ReferenceKind::Present),
             Self::Cancel => Some(ReferenceKind::Cancel),
-            Self::Balance | Self::Query => None,
+            Self::Balance | Self::Query | Self::Topup => None,
         }
     }
 
@@ -113,6 +121,7 @@ impl WalletCall {
             Self::Cancel => "cancel",
             Self::Balance => "balance",
             Self::Query => "query",
+            Self::Topup => "topup",
         }
     }
 
@@ -163,6 +172,7 @@ mod tests {
             ("open_id=o&amount=1&biz_no=b", WalletCall::Present),
             ("open_id=o&amount=1&biz_no=b&pay_biz_no=p", WalletCall::Cancel),
             ("open_id=o&biz_no=b", WalletCall::Query),
+            ("open_id=o&biz_no=b&product_id=gems60", WalletCall::Topup),
             ("open_id=o&zone_id=z_r", WalletCall::Balance),
             ("", WalletCall::Exchange),
         ] {
@@ -196,6 +206,11 @@ mod tests {
             ),
             (WalletCall::Balance, "app_id open_id zone_id os ts user_ip extension", "extension"),
             (WalletCall::Query, "app_id open_id biz_no ts close", "close"),
+            (
+                WalletCall::Topup,
+                "app_id open_id zone_id os ts user_ip biz_no product_id product_desc extension",
+                "product_desc extension",
+            ),
         ] {
             let known = call.signed_fields();
             let words = |text: &'static str| text.split_ascii_whitespace().collect::<Vec<_>>();

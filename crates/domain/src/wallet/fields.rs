@@ -8,12 +8,13 @@ use super::purses::{AMOUNT_MAX, Amount, PayPriority};
 use super::request::{
     Action, Change, Purchase, Reading, TS_AHEAD_MAX, TS_BEHIND_MAX, Timestamp, WalletRequest,
 };
-use crate::examples::{BIZ_NO, OPEN_ID, PAY_BIZ_NO, TS};
+use crate::examples::{BIZ_NO, OPEN_ID, PAY_BIZ_NO, PRICED, TS};
 use crate::fields::Expected;
 use crate::ids::{BizNo, ItemId, OpenId, Os, ProductText, UserIp, ZoneId};
 use crate::input::{Input, Read};
 use crate::moment;
 use crate::product_info::{self, ProductInfo};
+use crate::topup::{PricedProductId, TopupOrder};
 
 /// Largest `extension`, in bytes.
 pub const EXTENSION_BYTES_MAX: usize = 4096;
@@ -30,6 +31,7 @@ impl WalletRequest {
             WalletCall::Cancel => cancel(input, reading),
             WalletCall::Balance => balance(input, reading),
             WalletCall::Query => query(input, reading),
+            WalletCall::Topup => topup(input, reading),
         }
     }
 }
@@ -88,7 +90,9 @@ fn balance(input: &mut Input<'_>, reading: &Reading) -> Read<WalletRequest> {
 /// Contract 10.1 and 10.5. It names no zone, platform or address.
 fn query(input: &mut Input<'_>, reading: &Reading) -> Read<WalletRequest> {
     let open_id = open_id(input)?;
-    let biz_no = biz_no(input, || "The number of an exchange, a present or a cancel.".to_owned())?;
+    let biz_no = biz_no(input, || {
+        "The number of an exchange, a present, a cancel or an order of a top-up.".to_owned()
+    })?;
     let ts = ts(input)?;
     let words = "`1`: if nothing has used the number, it is closed for ever. Empty, absent or `0`: nothing is changed.";
     let close = input.field("close", words).demand_with("enum", || json!(["", "0", "1"]));
@@ -102,6 +106,20 @@ fn query(input: &mut Input<'_>, reading: &Reading) -> Read<WalletRequest> {
         sender: None,
         remark: None,
     })
+}
+
+/// Contract 19.2.
+fn topup(input: &mut Input<'_>, reading: &Reading) -> Read<WalletRequest> {
+    let sent = Sent::read(input, reading)?;
+    let words = "Your number of the order. It shares the numbers of exchanges, presents and cancels.";
+    let biz_no = biz_no(input, || words.to_owned())?;
+    let words = "The product, as the app's list of prices has it.";
+    let product_id = input.field("product_id", words).required(PRICED, PricedProductId::parse)?;
+    let remark = remark(input)?;
+    let extension = extension(input, "")?;
+    let order = TopupOrder::new(product_id, reading.offer);
+    let remark = order.content(&remark);
+    Ok(sent.request(biz_no.to_string(), Action::Order(order), Some(remark), extension))
 }
 
 /// What a game says of itself and of its player.

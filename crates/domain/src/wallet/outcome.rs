@@ -4,6 +4,7 @@
 use serde::Serialize;
 
 use super::purses::Balances;
+use crate::ids::ItemId;
 
 /// The result of a change of a wallet: the balances right after it, for ever the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +15,17 @@ pub struct Receipt {
     pub balances: Balances,
     /// What a cancel gave back.
     pub given_back: Option<GivenBack>,
+    /// What an order of a top-up has fixed.
+    pub ordered: Option<OrderReceipt>,
+}
+
+/// What an order of a top-up has fixed, for ever the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OrderReceipt {
+    /// The texts with product and figures.
+    pub item_id: ItemId,
+    /// When, in Unix milliseconds of the database.
+    pub created_at: i64,
 }
 
 /// What a cancel gave back.
@@ -74,6 +86,8 @@ pub enum NumberKind {
         /// The exchange.
         of: String,
     },
+    /// An order of a top-up.
+    Order(OrderReceipt),
 }
 
 /// One cancel of an exchange.
@@ -133,6 +147,8 @@ pub enum Refused {
     UnknownNumber,
     /// A purse would hold more than 64 bits.
     PurseFull,
+    /// The app does not sell the product that was ordered.
+    NotForSale,
 }
 
 /// How long a `biz_no` is replayed, in hours after its first success (contract 3.3.4).

@@ -11,6 +11,7 @@ use crate::ids::{BizNo, CreditRef, ItemId, OpenId, ProductText};
 use crate::input::Input;
 use crate::ledger::{REF_MARK, ReferenceKind};
 use crate::product_info::ProductInfo;
+use crate::topup::{Offer, TopupOrder};
 
 /// A request to a wallet with checked fields. The caller beside it says who asks for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub struct WalletRequest {
 pub enum Action {
     /// A change, once for each reference.
     Change(Change),
+    /// Orders a top-up, once for each reference. It moves no coins.
+    Order(TopupOrder),
     /// Shows both purses.
     Balance,
     /// Shows what became of the reference.
@@ -75,6 +78,13 @@ pub enum Change {
         /// Charged currency to take.
         charge: i64,
     },
+    /// Adds what a payment has bought to both purses.
+    Topup {
+        /// Gifted currency to add.
+        bonus: i64,
+        /// Charged currency to add.
+        charge: i64,
+    },
 }
 
 impl Change {
@@ -87,8 +97,22 @@ impl Change {
             Self::Cancel { .. } => ReferenceKind::Cancel,
             Self::Credit { .. } => ReferenceKind::Credit,
             Self::Debit { .. } => ReferenceKind::Debit,
+            Self::Topup { .. } => ReferenceKind::Topup,
         }
     }
+}
+
+/// Texts that many rows of the ledger share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Item<'a> {
+    /// Their digest.
+    pub id: &'a ItemId,
+    /// Name of what is bought, or the product of an order.
+    pub product_name: &'a str,
+    /// JSON text: the items, or the figures of an order.
+    pub product_info: &'a str,
+    /// Remark of an exchange.
+    pub product_desc: &'a str,
 }
 
 /// What an exchange pays, and for what.
@@ -149,9 +173,17 @@ pub struct Reading {
     pub pay_priority_default: PayPriority,
     /// When the request arrived, in Unix milliseconds.
     pub now_millis: i64,
+    /// What the app sells the product of an order for. `None` where it is not for sale.
+    pub offer: Option<Offer>,
 }
 
 impl Reading {
+    /// Without an offer.
+    #[must_use]
+    pub const fn new(pay_priority_default: PayPriority, now_millis: i64) -> Self {
+        Self { pay_priority_default, now_millis, offer: None }
+    }
+
     /// Whether a request made at `ts` is inside the window, whose ends belong to it (contract 3.3.12).
     #[must_use]
     pub fn is_fresh(&self, ts: Timestamp) -> bool {
@@ -186,6 +218,20 @@ impl WalletRequest {
         }
     }
 
+    /// The change that credits a payment, under the pair of its provider.
+    #[must_use]
+    pub fn of_payment(open_id: OpenId, reference: String, (bonus, charge): (i64, i64)) -> Self {
+        Self {
+            open_id,
+            reference,
+            action: Action::Change(Change::Topup { bonus, charge }),
+            ts: None,
+            is_fresh: true,
+            sender: None,
+            remark: None,
+        }
+    }
+
     /// Whether a game asks, and no operator.
     #[must_use]
     pub const fn is_of_game(&self) -> bool {
@@ -202,6 +248,39 @@ impl WalletRequest {
     #[must_use]
     pub fn purchase(&self) -> Option<&Purchase> {
         if let Action::Change(Change::Exchange(purchase)) = &self.action { Some(purchase) } else { None }
+    }
+
+    /// The kind of the row that it writes into the ledger. `None` for what only asks.
+    #[must_use]
+    pub const fn kind(&self) -> Option<ReferenceKind> {
+        match &self.action {
+            Action::Change(change) => Some(change.kind()),
+            Action::Order(_) => Some(ReferenceKind::TopupOrder),
+            Action::Balance | Action::Query { .. } => None,
+        }
+    }
+
+    /// The texts that the ledger keeps apart: what an exchange buys, or what an order has fixed.
+    #[must_use]
+    pub fn item(&self) -> Option<Item<'_>> {
+        match &self.action {
+            Action::Change(Change::Exchange(bought)) => Some(Item {
+                id: &bought.item_id,
+                product_name: bought.product_name.as_str(),
+                product_info: bought.product_info.as_str(),
+                product_desc: bought.product_desc.as_str(),
+            }),
+            Action::Order(TopupOrder { product_id, offered: Some(offered) }) => Some(Item {
+                id: &offered.item_id,
+                product_name: product_id.as_str(),
+                product_info: &offered.figures,
+                product_desc: "",
+            }),
+            Action::Order(TopupOrder { offered: None, .. })
+            | Action::Change(_)
+            | Action::Balance
+            | Action::Query { .. } => None,
+        }
     }
 }
 
@@ -256,7 +335,7 @@ mod tests {
     #[test]
     fn the_window_of_ts_includes_its_ends() {
         let now = 1_700_000_000_000;
-        let reading = Reading { pay_priority_default: PayPriority::ChargedFirst, now_millis: now };
+        let reading = Reading::new(PayPriority::ChargedFirst, now);
         let is_fresh = |millis: i64| reading.is_fresh(Timestamp::parse(&millis.to_string()).unwrap());
         assert!(is_fresh(now + 300_000) && !is_fresh(now + 300_001));
         assert!(is_fresh(now - 172_800_000) && !is_fresh(now - 172_800_001));

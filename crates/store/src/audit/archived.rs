@@ -60,7 +60,7 @@ async fn compare_wallets(connection: &mut PgConnection, findings: &mut Findings)
                    SELECT app_no, wallet_no, count(seq) AS entries, max(seq) AS last, sum(free_change) AS free,
                        sum(charge_change) AS charge
                    FROM archived_entries
-                   WHERE (kind, seq IS NULL, free_change, charge_change) <> ('closed', true, 0, 0)
+                   WHERE (kind IN ('closed', 'topup_order'), seq IS NULL, free_change, charge_change) <> (true, true, 0, 0)
                    GROUP BY app_no, wallet_no) e
                FULL JOIN archived_standings s USING (app_no, wallet_no)
                WHERE (e.entries, e.last, e.free, e.charge)

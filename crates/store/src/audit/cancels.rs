@@ -15,9 +15,10 @@ pub(super) async fn check_all(
 ) -> Result<(), AuditError> {
     check(&mut *connection, None, findings).await?;
     let mut rows = sqlx::query!(
-        r#"SELECT coalesce(a.app_id, 'app ' || e.app_no) AS "app_id!", e.reference, e.kind FROM ledger_entries e
+        r#"SELECT coalesce(a.app_id, 'app ' || e.app_no) AS "app_id!", e.reference AS "reference!", e.kind AS "kind!" FROM ledger_entries e
            LEFT JOIN apps a ON a.app_no = e.app_no
-           WHERE (e.seq IS NULL OR e.kind = 'closed') AND (e.kind, e.seq IS NULL, e.chain_hash IS NULL,
+           WHERE (e.seq IS NULL OR e.kind IN ('closed', 'topup_order'))
+               AND (CASE e.kind WHEN 'topup_order' THEN 'closed' ELSE e.kind END, e.seq IS NULL, e.chain_hash IS NULL,
                e.of_biz_no IS NULL, e.free_change, e.charge_change, e.free_balance, e.charge_balance)
                IS DISTINCT FROM ('closed', true, true, true, 0, 0, 0, 0)"#
     )
@@ -25,7 +26,7 @@ pub(super) async fn check_all(
     while let Some(row) = rows.try_next().await? {
         findings.add(Check::Closed, &row.app_id, &row.reference, || {
             format!(
-                "kind {}: expected a closed number, which has no sequence number and changes nothing",
+                "kind {}: expected a closed number or an order of a top-up, which has no sequence number and changes nothing",
                 row.kind
             )
         });

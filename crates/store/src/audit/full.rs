@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::audit::{Check, Findings, KindSums, Sums, WalletAfterEntry, WalletCheck};
-use domain::ledger::REF_MARK;
+use domain::ledger::{REF_MARK, TOPUP_MARK};
 use domain::operator_log::LogHead;
 use domain::record_set::RecordSet;
 use sqlx::postgres::PgConnectOptions;
@@ -19,7 +19,7 @@ use super::items::ErasedItems;
 use super::log;
 use super::{
     AppTotals, AuditError, AuditOutcome, Meter, Snapshot, archived, begin, cancels, details, events, items,
-    states,
+    states, topups,
 };
 use crate::books::compare_closed;
 use crate::error::{Result, StoreError};
@@ -41,6 +41,8 @@ struct Ledger {
     told: RecordSet,
     /// The entries that events must tell of.
     events: ToldEntries,
+    /// The entries that payments must tell of.
+    topups: RecordSet,
 }
 
 /// What is about money besides.
@@ -51,6 +53,8 @@ struct Surroundings {
     /// Number of wallets that are not empty.
     wallets: u64,
     erased: ErasedItems,
+    /// The payments that were credited. `None` until the first is added.
+    topups: Option<RecordSet>,
 }
 
 /// Audits everything.
@@ -61,7 +65,11 @@ pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<AuditOutcome, Audit
     let since = if nodes.is_empty() { events::since(second).await? } else { None };
     let mut told_events = ToldEntries::new(empty.clone(), since);
     let mut ledger = Ledger::new(empty.clone(), told_events.clone());
-    let mut around = Surroundings { erased: items::erased(second).await?, ..Surroundings::default() };
+    let mut around = Surroundings {
+        erased: items::erased(second).await?,
+        topups: Some(empty.clone()),
+        ..Surroundings::default()
+    };
     let log = if nodes.is_empty() {
         let surroundings = async {
             let log = log::read(&mut *second, LogHead::START, empty, meter).await?;
@@ -87,6 +95,14 @@ pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<AuditOutcome, Audit
         log::read(second, LogHead::START, empty, meter).await?
     };
     let mut findings = ledger.findings;
+    if around.topups.is_none_or(|topups| !ledger.topups.is_same(&topups)) {
+        if nodes.is_empty() {
+            topups::name(first, &mut findings).await?;
+        }
+        for node in &mut *nodes {
+            topups::name(&mut node.first, &mut findings).await?;
+        }
+    }
     findings.merge(around.findings);
     findings.merge(log.findings);
     let mut apps = around.apps;
@@ -164,6 +180,7 @@ async fn read_books(
 ) -> Result<(), AuditError> {
     read_ledger(connection, ledger, meter).await?;
     let archived = archived::check(connection, &mut ledger.told, &mut ledger.findings).await?;
+    topups::add_archived(connection, &mut ledger.topups).await?;
     for (app_id, sums) in archived {
         ledger.archived += sums.total().entries;
         ledger.apps.entry(app_id).or_default().merge(&sums);
@@ -208,6 +225,9 @@ async fn read_ledger(
         if entry.reference.starts_with(REF_MARK) {
             ledger.told.add(&log::told(&entry, &check));
         }
+        if entry.reference.starts_with(TOPUP_MARK) {
+            ledger.topups.add(&topups::entry_line(&entry, &check));
+        }
         current = Some(check);
         ledger.entries += 1;
         meter.row(ledger.entries);
@@ -224,6 +244,7 @@ impl Ledger {
             wallets: 0,
             entries: 0,
             archived: 0,
+            topups: told.clone(),
             told,
             events,
         }
@@ -243,6 +264,9 @@ async fn read_surroundings(
 ) -> Result<(), AuditError> {
     add_up_wallets(connection, around).await?;
     items::check_all(connection, &around.erased, &mut around.findings).await?;
+    if let Some(topups) = &mut around.topups {
+        topups::read(connection, topups, &mut around.findings).await?;
+    }
     cancels::check_all(connection, &mut around.findings).await
 }
 

@@ -25,7 +25,7 @@ pub(super) async fn erased(connection: &mut PgConnection) -> Result<ErasedItems,
     Ok(items.map(|row| ((row.app_id, decoded(&row.item_id)), decoded(&row.digest))).collect())
 }
 
-/// Every item must have the texts of its id, or those that an erasure told of, and every exchange must have its item.
+/// Every item must have the texts of its id, or those that an erasure told of, and every exchange and order of a top-up must have its item.
 pub(super) async fn check_all(
     connection: &mut PgConnection,
     erased: &ErasedItems,
@@ -50,15 +50,20 @@ pub(super) async fn check_all(
     }
     drop(rows);
     let mut missing = sqlx::query!(
-        r#"SELECT p.app_id AS "app_id!", p.open_id AS "open_id!", n.seq AS "seq!", n.reference AS "reference!"
+        r#"SELECT p.app_id AS "app_id!", p.open_id AS "open_id!", n.seq, n.reference AS "reference!"
            FROM numbers n
            JOIN players p ON p.app_no = n.app_no AND p.wallet_no = n.wallet_no
            LEFT JOIN items i ON i.app_no = n.app_no AND i.item_id = n.item_id
-           WHERE n.kind = 'exchange' AND i.item_id IS NULL"#
+           WHERE n.kind IN ('exchange', 'topup_order') AND i.item_id IS NULL"#
     )
     .fetch(connection);
     while let Some(row) = missing.try_next().await? {
-        report_missing(&row.app_id, &row.open_id, row.seq, &row.reference, findings);
+        match row.seq {
+            Some(seq) => report_missing(&row.app_id, &row.open_id, seq, &row.reference, findings),
+            None => findings.add(Check::Item, &row.app_id, &row.open_id, || {
+                format!("nothing is stored of what was ordered under {}", row.reference)
+            }),
+        }
     }
     Ok(())
 }

@@ -14,6 +14,7 @@ mod nodes;
 mod results;
 mod since;
 mod states;
+mod topups;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

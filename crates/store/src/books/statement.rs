@@ -40,6 +40,8 @@ pub struct Flows {
     pub opening: i64,
     /// What operators added.
     pub credits: Credits,
+    /// What payments brought.
+    pub topups: i64,
     /// What games added.
     pub presents: i64,
     /// What exchanges took.
@@ -163,6 +165,7 @@ fn must_be_closed(
 struct Purse {
     opening: i128,
     credits: i128,
+    topups: i128,
     presents: i128,
     exchanges: i128,
     cancels: i128,
@@ -202,6 +205,7 @@ impl StatementSums {
                 match (row.is_before, row.kind.as_str()) {
                     (true, _) => purse.opening += sum,
                     (false, "credit") => purse.credits += sum,
+                    (false, "topup") => purse.topups += sum,
                     (false, "present") => purse.presents += sum,
                     (false, "exchange") => purse.exchanges -= sum,
                     (false, "cancel") => purse.cancels += sum,
@@ -289,8 +293,9 @@ impl StatementSums {
 impl Purse {
     fn flows(&self) -> Option<Flows> {
         let figure = |figure: i128| i64::try_from(figure).ok();
-        let closing =
-            self.opening + self.credits + self.presents - self.exchanges + self.cancels - self.debits;
+        let closing = self.opening + self.credits + self.topups + self.presents - self.exchanges
+            + self.cancels
+            - self.debits;
         let [command, import, api, console] = self.sources;
         Some(Flows {
             opening: figure(self.opening)?,
@@ -300,6 +305,7 @@ impl Purse {
                 api: figure(api)?,
                 console: figure(console)?,
             },
+            topups: figure(self.topups)?,
             presents: figure(self.presents)?,
             exchanges: figure(self.exchanges)?,
             cancels: figure(self.cancels)?,
@@ -327,19 +333,24 @@ impl Statement {
         }
         let _ = writeln!(text, "\n{:<20}{:>20}{:>20}", "", "gifted", "charged");
         let (free, charge) = (&self.free, &self.charge);
-        let rows = [
+        // Months that were closed before there were top-ups have no such line, and their statements must stay the same.
+        let topups = ("+ top-ups", free.topups, charge.topups);
+        let topups = Some(topups).filter(|(_, free, charge)| (*free, *charge) != (0, 0));
+        let before = [
             ("opening balance", free.opening, charge.opening),
             ("+ credits: command", free.credits.command, charge.credits.command),
             ("+ credits: import", free.credits.import, charge.credits.import),
             ("+ credits: api", free.credits.api, charge.credits.api),
             ("+ credits: console", free.credits.console, charge.credits.console),
+        ];
+        let after = [
             ("+ presents", free.presents, charge.presents),
             ("- exchanges", free.exchanges, charge.exchanges),
             ("+ cancels", free.cancels, charge.cancels),
             ("- debits", free.debits, charge.debits),
             ("closing balance", free.closing, charge.closing),
         ];
-        for (name, free, charge) in rows {
+        for (name, free, charge) in before.into_iter().chain(topups).chain(after) {
             let _ = writeln!(text, "{name:<20}{free:>20}{charge:>20}");
         }
         let _ = writeln!(text, "\nties to the ledger: {}", if self.ties { "yes" } else { "no" });

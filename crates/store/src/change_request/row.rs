@@ -75,7 +75,11 @@ impl ChangeRequestRow {
                 let amount = Amount::parse(&self.amount.unwrap_or_default().to_string())?;
                 GiveBack { biz_no, amount, reference, note }.into()
             }
-            ReferenceKind::Exchange | ReferenceKind::Present | ReferenceKind::Closed => {
+            ReferenceKind::Exchange
+            | ReferenceKind::Present
+            | ReferenceKind::Closed
+            | ReferenceKind::TopupOrder
+            | ReferenceKind::Topup => {
                 return Err(Expected::one_of(&["credit", "debit", "cancel"]));
             }
         };

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use domain::event::{
     CancelData, EventData, EventType, ExchangeData, FreezeData, ImageData, OperatorData, OrderData,
-    PresentData, freeze_end,
+    PresentData, TopupData, UnmatchedData, freeze_end,
 };
-use domain::ledger::REF_MARK;
+use domain::ledger::{ReferenceKind, told_reference};
 use domain::order::Order;
 use sqlx::PgConnection;
 use sqlx::types::Json;
@@ -23,6 +23,7 @@ pub(super) async fn read_data(
     let mut entries: BTreeMap<&str, Vec<(i64, i64, i64)>> = BTreeMap::new();
     let mut orders: Vec<(i64, &str, &str, i64)> = Vec::new();
     let mut freezes: Vec<(i64, &str, i64, i64)> = Vec::new();
+    let mut unmatched: Vec<(i64, &str, &str)> = Vec::new();
     for EventKey { no, app_id, key, .. } in keys {
         match key {
             EventSubject::Entry(wallet_no, seq) => {
@@ -32,6 +33,7 @@ pub(super) async fn read_data(
             EventSubject::Freeze(wallet_no, until) => {
                 freezes.push((*no, app_id.as_str(), wallet_no.0, *until));
             }
+            EventSubject::Payment(payment) => unmatched.push((*no, app_id.as_str(), payment)),
             EventSubject::Image(img_id) => {
                 told.insert(*no, EventData::Image(ImageData { img_id: img_id.clone() }));
             }
@@ -45,6 +47,9 @@ pub(super) async fn read_data(
     }
     if !freezes.is_empty() {
         read_freezes(connection, &freezes, &mut told).await?;
+    }
+    if !unmatched.is_empty() {
+        read_unmatched(connection, &unmatched, &mut told).await?;
     }
     Ok(told)
 }
@@ -66,6 +71,104 @@ struct EntryRow {
     extension: Option<String>,
     remark: Option<String>,
     item_id: Option<Vec<u8>>,
+}
+
+/// A payment that was credited.
+struct PaymentRow {
+    no: i64,
+    provider: String,
+    provider_order_id: String,
+    paid_biz_no: Option<String>,
+    paid_product_id: String,
+    currency: String,
+    amount: i64,
+}
+
+/// What a ledger entry tells besides its reference.
+struct PursesAfter {
+    open_id: String,
+    seq: i64,
+    free_change: i64,
+    charge_change: i64,
+    free_balance: i64,
+    charge_balance: i64,
+}
+
+impl PaymentRow {
+    fn data(self, entry: PursesAfter) -> TopupData {
+        let PursesAfter { open_id, seq, free_change, charge_change, free_balance, charge_balance } = entry;
+        TopupData {
+            open_id,
+            seq,
+            provider: self.provider,
+            provider_order_id: self.provider_order_id,
+            biz_no: self.paid_biz_no,
+            product_id: self.paid_product_id,
+            currency: self.currency,
+            amount: self.amount,
+            free_change,
+            charge_change,
+            free_balance,
+            charge_balance,
+        }
+    }
+}
+
+/// The payments of top-ups, by the numbers of their events.
+async fn read_payments(
+    connection: &mut PgConnection,
+    app_no: i32,
+    topups: &[(i64, i64, i64)],
+) -> Result<HashMap<i64, PaymentRow>> {
+    if topups.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let column = |of: fn(&(i64, i64, i64)) -> i64| topups.iter().map(of).collect::<Vec<_>>();
+    let rows = sqlx::query_as!(
+        PaymentRow,
+        r#"SELECT k.no AS "no!", p.provider, p.provider_order_id, p.paid_biz_no, p.paid_product_id AS "paid_product_id!",
+               p.currency, p.amount
+           FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) AS k (no, wallet_no, seq)
+           JOIN topup_payments p ON p.app_no = $1 AND p.wallet_no = k.wallet_no AND p.seq = k.seq"#,
+        app_no,
+        &column(|topup| topup.0),
+        &column(|topup| topup.1),
+        &column(|topup| topup.2)
+    );
+    Ok(rows.fetch_all(connection).await?.into_iter().map(|row| (row.no, row)).collect())
+}
+
+/// Payments that fitted nothing, as they were told of.
+async fn read_unmatched(
+    connection: &mut PgConnection,
+    payments: &[(i64, &str, &str)],
+    told: &mut HashMap<i64, EventData>,
+) -> Result<()> {
+    let rows = sqlx::query!(
+        r#"SELECT k.no AS "no!", p.provider, p.provider_order_id, p.biz_no, p.open_id, p.product_id, p.currency, p.amount,
+               p.reason AS "reason!"
+           FROM unnest($1::bigint[], $2::text[], $3::text[]) AS k (no, app_id, payment)
+           JOIN apps a ON a.app_id = k.app_id
+           JOIN topup_payments p ON p.app_no = a.app_no AND p.provider = split_part(k.payment, '/', 1)
+               AND p.provider_order_id = substr(k.payment, strpos(k.payment, '/') + 1)"#,
+        &payments.iter().map(|payment| payment.0).collect::<Vec<_>>(),
+        &payments.iter().map(|payment| payment.1.to_owned()).collect::<Vec<_>>(),
+        &payments.iter().map(|payment| payment.2.to_owned()).collect::<Vec<_>>()
+    );
+    for row in rows.fetch_all(connection).await? {
+        let data = UnmatchedData {
+            provider: row.provider,
+            provider_order_id: row.provider_order_id,
+            biz_no: row.biz_no,
+            open_id: row.open_id,
+            product_id: row.product_id,
+            currency: row.currency,
+            amount: row.amount,
+            reason: row.reason,
+        };
+        told.insert(row.no, EventData::Unmatched(data));
+    }
+    Ok(())
 }
 
 /// The texts of an item.
@@ -112,23 +215,29 @@ async fn read_entries(
     );
     let items = items.fetch_all(&mut *connection).await?;
     let items: HashMap<&[u8], &ItemRow> = items.iter().map(|item| (item.item_id.as_slice(), item)).collect();
+    let topups = rows.iter().filter(|row| row.kind == ReferenceKind::Topup.as_str()).map(|row| row.no);
+    let topups: BTreeSet<i64> = topups.collect();
+    let topups: Vec<_> = entries.iter().filter(|entry| topups.contains(&entry.0)).copied().collect();
+    let mut payments = read_payments(connection, app_no, &topups).await?;
     for row in rows {
         let no = row.no;
         let item = row.item_id.as_deref().and_then(|id| items.get(id).copied());
-        told.insert(no, row.data(item).ok_or_else(|| StoreError::damaged("ledger_entries"))?);
+        let data = row.data(item, payments.remove(&no));
+        told.insert(no, data.ok_or_else(|| StoreError::damaged("ledger_entries"))?);
     }
     Ok(())
 }
 
 impl EntryRow {
-    fn data(self, item: Option<&ItemRow>) -> Option<EventData> {
+    fn data(self, item: Option<&ItemRow>, payment: Option<PaymentRow>) -> Option<EventData> {
         let Self { open_id, seq, free_change, charge_change, free_balance, charge_balance, .. } = self;
         let zone_id = self.zone_id.unwrap_or_default();
         let (extension, remark) = (self.extension.unwrap_or_default(), self.remark.unwrap_or_default());
-        let reference = self.reference.strip_prefix(REF_MARK).unwrap_or(&self.reference).to_owned();
+        let (biz_no, of_operator) = told_reference(&self.reference);
+        let reference = biz_no.or(of_operator).unwrap_or_default().to_owned();
         // A credit may be larger, and has none.
         let amount = free_change.saturating_add(charge_change).saturating_abs();
-        let kind = domain::ledger::ReferenceKind::parse(&self.kind).ok()?;
+        let kind = ReferenceKind::parse(&self.kind).ok()?;
         Some(match EventType::of_entry(kind)? {
             EventType::ExchangeSucceeded => EventData::Exchange(ExchangeData {
                 open_id,
@@ -182,8 +291,17 @@ impl EntryRow {
                 free_balance,
                 charge_balance,
             }),
+            EventType::TopupPaid => EventData::Topup(payment?.data(PursesAfter {
+                open_id,
+                seq,
+                free_change,
+                charge_change,
+                free_balance,
+                charge_balance,
+            })),
             EventType::WalletFrozen
             | EventType::WalletThawed
+            | EventType::TopupUnmatched
             | EventType::OrderChanged
             | EventType::ImageBlocked => return None,
         })

@@ -47,6 +47,16 @@ pub(crate) async fn tell_of_freeze(
     add_to_outbox(connection, app_id, event_type, (1, keys)).await
 }
 
+/// Adds the event of a payment that fits nothing to the outbox. `connection` is in the transaction of the payment.
+pub(crate) async fn tell_of_unmatched(
+    connection: &mut PgConnection,
+    app_id: &str,
+    payment: String,
+) -> Result<()> {
+    let keys = EventKeys::Payments(vec![payment]).encoded();
+    add_to_outbox(connection, app_id, EventType::TopupUnmatched, (1, keys)).await
+}
+
 async fn add_to_outbox(
     connection: &mut PgConnection,
     app_id: &str,

@@ -59,6 +59,7 @@ pub(super) enum EventSubject {
     Entry(WalletNo, i64),
     Order(String, i64),
     Image(String),
+    Payment(String),
     Freeze(WalletNo, i64),
 }
 
@@ -166,6 +167,7 @@ impl EventRow {
                 orders.into_iter().map(|(no, seq)| EventSubject::Order(no, seq)).collect()
             }
             EventKeys::Images(images) => images.into_iter().map(EventSubject::Image).collect(),
+            EventKeys::Payments(payments) => payments.into_iter().map(EventSubject::Payment).collect(),
             EventKeys::Freezes(freezes) => {
                 freezes.into_iter().map(|(no, until)| EventSubject::Freeze(no, until)).collect()
             }

@@ -1,5 +1,5 @@
 //! States of what operators change, as lines of the operator's log tell them: users, API keys, apps, receivers, requests,
-//! frozen wallets and closed periods.
+//! frozen wallets, closed periods and prices.
 //! A new line has the whole state of its subject, secrets as digests. The audit and each confirmation compare the newest
 //! state that was told with what is there.
 
@@ -22,6 +22,7 @@ domain::word_enum! {
         Request = "request",
         Freeze = "freeze",
         Period = "period",
+        Prices = "prices",
     }
 }
 
@@ -90,6 +91,14 @@ macro_rules! states {
                        'closed_by_kind', closed_by_kind, 'closed_by', closed_by,
                        'closed_at', (extract(epoch FROM closed_at) * 1000000)::bigint)
                    FROM closed_periods
+                   UNION ALL
+                   SELECT 'prices', a.app_id, a.app_id, jsonb_build_object(
+                       'version', l.version, 'prices', left(encode(sha256(convert_to(coalesce((
+                           SELECT string_agg(concat_ws(' ', p.product_id, p.currency, p.amount, p.charge, p.bonus, p.active, p.name),
+                               chr(10) ORDER BY p.product_id)
+                           FROM topup_prices p WHERE p.app_no = l.app_no AND p.version = l.version), ''), 'UTF8')), 'hex'), 32))
+                   FROM apps a JOIN LATERAL (SELECT app_no, version FROM topup_price_lists
+                       WHERE app_no = a.app_no ORDER BY version DESC LIMIT 1) l ON true
                ) s WHERE "# + $rest
             $(, $parameter)*
         )
@@ -162,6 +171,7 @@ pub(crate) fn subject_of(
         | Action::ReceiverRotateSecret => of(SubjectKind::Receiver, app_id, subject),
         Action::WalletFreeze | Action::WalletThaw => of(SubjectKind::Freeze, app_id, subject),
         Action::PeriodClose => of(SubjectKind::Period, app_id, subject),
+        Action::PriceSet => of(SubjectKind::Prices, app_id, app_id),
         Action::ChangeRequestAsk | Action::ChangeRequestConfirm | Action::ChangeRequestRefuse => {
             of(SubjectKind::Request, app_id, after?.get("ref")?.as_str()?)
         }

@@ -10,8 +10,17 @@ use super::texts::Names;
 use crate::error::Result;
 
 /// Columns of numbers that games and operators choose. They are searched for the text in any word.
-const REFERENCES: [&str; 7] =
-    ["reference", "biz_no", "ref", "of_biz_no", "out_order_no", "out_biz_order_no", "poi_id"];
+const REFERENCES: [&str; 9] = [
+    "reference",
+    "biz_no",
+    "ref",
+    "of_biz_no",
+    "out_order_no",
+    "out_biz_order_no",
+    "poi_id",
+    "provider_order_id",
+    "paid_biz_no",
+];
 /// Columns of the operator's log that have such numbers among others.
 const WITH_REFERENCES: [&str; 4] = ["before", "after", "state", "credits"];
 
@@ -97,6 +106,9 @@ fn why(table: &str, column: &str) -> &'static str {
         ("receivers", "url") => "the URL of a receiver",
         ("orders" | "order_events", _) => "an order of another player, or its URL",
         ("packages", _) => "a page of the app",
+        ("topup_prices" | "topup_payments", "product_id" | "paid_product_id") => {
+            "a product that the app sells"
+        }
         ("archived_entries" | "ledger_entries" | "sales_hours", "zone_id" | "zone") => {
             "a zone of the game's server"
         }

@@ -24,8 +24,8 @@ use crate::secrets::random_bytes;
 use crate::store::Store;
 
 use texts::{
-    Names, replace_in_deliveries, replace_in_items, replace_in_ledger, replace_in_log, replace_in_refusals,
-    replace_in_requests,
+    Names, replace_in_deliveries, replace_in_items, replace_in_ledger, replace_in_log, replace_in_payments,
+    replace_in_refusals, replace_in_requests,
 };
 
 impl Store {
@@ -129,6 +129,14 @@ async fn erase(
         &orders
     );
     payments.execute(&mut *connection).await?;
+    let payments = sqlx::query!(
+        "UPDATE topup_payments SET open_id = CASE WHEN open_id = $2 THEN $3 ELSE open_id END, os = NULL, note = ''
+         WHERE app_no = $1 AND (open_id = $2 OR wallet_no = (SELECT wallet_no FROM wallets WHERE app_no = $1 AND open_id = $3))",
+        app_no,
+        open_id,
+        pseudonym
+    );
+    rows.insert("topup_payments", payments.execute(&mut *connection).await?.rows_affected());
     let requests = sqlx::query!(
         "UPDATE console_requests SET open_id = $3, reason = '' WHERE app_id = $1 AND open_id = $2",
         app_id,
@@ -137,6 +145,7 @@ async fn erase(
     );
     rows.insert("change_requests", requests.execute(&mut *connection).await?.rows_affected());
     replace_in_requests(connection, names).await?;
+    replace_in_payments(connection, app_no, names).await?;
     replace_in_ledger(connection, app_no, names).await?;
     replace_in_refusals(connection, names).await?;
     replace_in_deliveries(connection, names).await?;

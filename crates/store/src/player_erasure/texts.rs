@@ -227,6 +227,30 @@ pub(super) async fn replace_in_ledger(
     Ok(())
 }
 
+/// Replaces the player in notes of payments of others.
+pub(super) async fn replace_in_payments(
+    connection: &mut PgConnection,
+    app_no: i32,
+    names: &Names<'_>,
+) -> Result<()> {
+    let notes = sqlx::query_scalar!(
+        "SELECT DISTINCT note FROM topup_payments WHERE app_no = $1 AND strpos(note, $2) > 0",
+        app_no,
+        names.open_id
+    );
+    for note in notes.fetch_all(&mut *connection).await? {
+        sqlx::query!(
+            "UPDATE topup_payments SET note = $3 WHERE app_no = $1 AND note = $2",
+            app_no,
+            note,
+            names.replaced(&note)
+        )
+        .execute(&mut *connection)
+        .await?;
+    }
+    Ok(())
+}
+
 /// Replaces the player in what refused exchanges of others wanted to buy.
 pub(super) async fn replace_in_refusals(connection: &mut PgConnection, names: &Names<'_>) -> Result<()> {
     let products = sqlx::query_scalar!(

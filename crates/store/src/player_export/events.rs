@@ -33,6 +33,7 @@ pub(super) async fn write(
         after = last.last_no;
         let mut pieces = Vec::new();
         let mut numbers = Vec::new();
+        let mut payments = Vec::new();
         for row in rows {
             let damaged = || StoreError::damaged("events");
             let kind = EventType::parse(&row.r#type).map_err(|_| damaged())?;
@@ -40,10 +41,14 @@ pub(super) async fn write(
             if let EventKeys::Orders(orders) = &keys {
                 numbers.extend(orders.iter().map(|(number, _)| number.clone()));
             }
+            if let EventKeys::Payments(told) = &keys {
+                payments.extend(told.iter().cloned());
+            }
             let id = row.row_id.try_into().map_err(|_| damaged())?;
             pieces.push((row.last_no - i64::from(row.count), row.at, kind, id, keys));
         }
         let own = own_orders(connection, subject, &numbers).await?;
+        let own_payments = own_payments(connection, subject, &payments).await?;
         for (before, at, kind, row, keys) in pieces {
             let mut add = |place: usize, mut event: serde_json::Value| {
                 let place = u16::try_from(place).unwrap_or_default();
@@ -75,6 +80,13 @@ pub(super) async fn write(
                         }
                     }
                 }
+                EventKeys::Payments(payments) => {
+                    for (place, payment) in payments.into_iter().enumerate() {
+                        if own_payments.contains(&payment) {
+                            add(place, json!({ "payment": payment }))?;
+                        }
+                    }
+                }
                 EventKeys::Images(_) => {}
             }
         }
@@ -96,6 +108,26 @@ async fn own_orders(
         subject.app_id,
         subject.open_id,
         numbers
+    );
+    Ok(own.fetch_all(connection).await?.into_iter().collect())
+}
+
+/// Those of these unmatched payments that name the player.
+async fn own_payments(
+    connection: &mut PgConnection,
+    subject: &ExportedPlayer,
+    payments: &[String],
+) -> Result<HashSet<String>, ExportError> {
+    if payments.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let own = sqlx::query_scalar!(
+        r#"SELECT provider || '/' || provider_order_id AS "payment!" FROM topup_payments
+           WHERE app_no = $1 AND (open_id = $2 OR wallet_no = $3) AND provider || '/' || provider_order_id = ANY ($4)"#,
+        subject.app_no,
+        subject.open_id,
+        subject.wallet_no,
+        payments
     );
     Ok(own.fetch_all(connection).await?.into_iter().collect())
 }

@@ -31,7 +31,7 @@ domain::word_enum! {
     pub enum ExportedRows {
         /// Balances.
         Wallet = "wallet",
-        /// Ledger entries, archived ones too, and numbers that a query has closed.
+        /// Ledger entries, archived ones too, numbers that a query has closed, and orders of top-ups.
         LedgerEntries = "ledger_entries",
         /// Refused exchanges, presents and cancels.
         Refusals = "refusals",
@@ -47,6 +47,8 @@ domain::word_enum! {
         OrderPayments = "order_payments",
         /// Login codes that were not used.
         LoginCodes = "login_codes",
+        /// Payments for top-ups.
+        TopupPayments = "topup_payments",
         /// Events of the feed.
         Events = "events",
         /// Changes that waited for a second person.

@@ -13,7 +13,8 @@ impl ExportedRows {
             Self::Wallet => "The balances now, and when the app first knew the player.",
             Self::LedgerEntries => {
                 "Each change of a balance, oldest first. Of an archived entry, ts, os, user_ip and extension are in the\n    \
-                 file of its archive alone. A row of the kind closed is no change: a query has closed its number."
+                 file of its archive alone. A row of the kind closed is no change: a query has closed its number. Nor is one of the\n    \
+                 kind topup_order: it is an order of a top-up."
             }
             Self::Refusals => "How often a code has refused a number, in the last 30 days.",
             Self::Replays => "How often the answer to an exchange was sent again, in the last 30 days.",
@@ -22,9 +23,12 @@ impl ExportedRows {
             Self::OrderEvents => "Each report that made or changed an order.",
             Self::OrderPayments => "The payment numbers of the orders.",
             Self::LoginCodes => "Login codes that were not used. The codes themselves are not stored.",
+            Self::TopupPayments => {
+                "Payments for top-ups, as their providers told of them, and what was credited."
+            }
             Self::Events => {
-                "Events that servers were told of. Each is about a ledger entry (entry_seq) or a report of an order\n    \
-                 (out_biz_order_no and order_seq)."
+                "Events that servers were told of. Each is about a ledger entry (entry_seq), a report of an order\n    \
+                 (out_biz_order_no and order_seq) or a payment that fitted nothing (payment)."
             }
             Self::ChangeRequests => "Large changes for which an operator asked a second person.",
             Self::OperatorLog => {
@@ -55,7 +59,11 @@ impl ExportedRows {
             Self::OrderEvents => "out_biz_order_no,seq,at,order_status,report",
             Self::OrderPayments => "out_order_no,out_biz_order_no,first_seen_at",
             Self::LoginCodes => "union_id,expires_at",
-            Self::Events => "no,id,type,at,entry_seq,out_biz_order_no,order_seq",
+            Self::TopupPayments => {
+                "provider,provider_order_id,currency,amount,fee,paid_at,biz_no,open_id,product_id,os,note,state,reason,\
+                 paid_biz_no,paid_product_id,entry_seq,charge,bonus,free_balance,charge_balance,created_at,credited_at"
+            }
+            Self::Events => "no,id,type,at,entry_seq,out_biz_order_no,order_seq,payment",
             Self::ChangeRequests => {
                 "ref,kind,free,charge,create_wallet,of_biz_no,amount,reason,asked_by,asked_at,state,ended_by,\
                  ended_at,give_back_max"
@@ -95,8 +103,8 @@ pub(super) fn of<'c>(
         // The balances of an archived entry are sums: archives take entries from the first on.
         ExportedRows::LedgerEntries => texts!(
             connection,
-            "SELECT e.seq, e.at, e.kind, CASE WHEN e.reference NOT LIKE '!%' THEN e.reference END AS biz_no,
-                 CASE WHEN e.reference LIKE '!%' THEN substr(e.reference, 2) END AS ref, e.of_biz_no, e.free_change,
+            "SELECT e.seq, e.at, e.kind, CASE WHEN e.reference !~ '^[!$]' THEN e.reference END AS biz_no,
+                 CASE WHEN e.reference ~ '^[!$]' THEN substr(e.reference, 2) END AS ref, e.of_biz_no, e.free_change,
                  e.charge_change, e.free_balance, e.charge_balance, e.remaining, e.pay_priority, e.zone_id, e.ts, e.os,
                  e.user_ip, e.extension, e.remark, i.product_name, i.product_desc, i.product_info, e.is_archived
              FROM (
@@ -173,6 +181,17 @@ pub(super) fn of<'c>(
             connection,
             "SELECT union_id, expires_at FROM login_codes WHERE app_id = $1 AND open_id = $2 ORDER BY expires_at",
             app_id,
+            open_id
+        ),
+        ExportedRows::TopupPayments => texts!(
+            connection,
+            "SELECT provider, provider_order_id, currency, amount, fee, paid_at, biz_no, open_id, product_id, os, note, state,
+                 reason, paid_biz_no, paid_product_id, seq AS entry_seq, charge, bonus, free_balance, charge_balance, created_at,
+                 credited_at
+             FROM topup_payments
+             WHERE app_no = $1 AND (wallet_no = $2 OR open_id = $3) ORDER BY created_at, provider, provider_order_id",
+            subject.app_no,
+            subject.wallet_no,
             open_id
         ),
         ExportedRows::Events => futures_util::stream::empty().boxed(),

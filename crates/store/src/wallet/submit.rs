@@ -53,7 +53,12 @@ impl Store {
     pub fn answering_at_once(mut self) -> Self {
         self.writers.replace(WalletWriters::answering_at_once(self.settings.exchange_queue_max, |request| {
             let reference = request.value().reference.clone();
-            WalletOutcome::Done(Receipt { reference, balances: Balances::default(), given_back: None })
+            WalletOutcome::Done(Receipt {
+                reference,
+                balances: Balances::default(),
+                given_back: None,
+                ordered: None,
+            })
         }));
         self
     }

@@ -159,7 +159,7 @@ impl<'a> Columns<'a> {
             chain_hash: rows.iter().map(|row| row.entry.as_ref().map(|(_, hash)| hash.as_slice())).collect(),
             pay_priority: rows.iter().map(|row| Some(request(row).purchase()?.pay_priority.code())).collect(),
             ts: rows.iter().map(|row| Some(request(row).ts?.unix_millis())).collect(),
-            item_id: rows.iter().map(|row| Some(request(row).purchase()?.item_id.0.as_slice())).collect(),
+            item_id: rows.iter().map(|row| Some(request(row).item()?.id.0.as_slice())).collect(),
             zone_id: senders(|sender| sender.zone_id.as_str()),
             os: senders(|sender| sender.os.as_str()),
             user_ip: senders(|sender| sender.user_ip.as_str()),

@@ -46,6 +46,7 @@ impl<'b> Books<'b, '_> {
     fn decide(&mut self, position: usize) -> Decision {
         match &self.batch.requests[position].1.action {
             Action::Change(change) => self.change(position, change),
+            Action::Order(_) => self.order(position),
             Action::Balance => self.balance(position),
             Action::Query { closes } => self.query(position, *closes),
         }
@@ -57,7 +58,7 @@ impl<'b> Books<'b, '_> {
         let place = self.batch.places[position];
         let wallet = self.wallets[place.wallet];
         if let Some(record) = &self.records[place.number] {
-            return Decision::Answer(record.answer(wallet, request, change));
+            return Decision::Answer(record.answer(wallet, request));
         }
         if !request.is_fresh {
             return refused(Refused::TsOutsideWindow, wallet.balances());
@@ -95,6 +96,9 @@ impl<'b> Books<'b, '_> {
                 purses.credit(*free, *charge).map_err(|_| Refused::PurseFull)?
             }
             Change::Debit { free, charge } => purses.debit(*free, *charge).map_err(|_| not_covered)?,
+            Change::Topup { bonus, charge } => {
+                purses.credit(*bonus, *charge).map_err(|_| Refused::PurseFull)?
+            }
             Change::Cancel { amount, .. } => {
                 let (paid, exchange) = self.exchange_of(position, wallet.wallet_no)?;
                 let rest = exchange.remaining;
@@ -107,6 +111,29 @@ impl<'b> Books<'b, '_> {
             }
         };
         Ok((changed, None))
+    }
+
+    /// An order of a top-up: its number, `ts`, the wallet, the product. It moves no coins, so a frozen wallet takes it.
+    fn order(&mut self, position: usize) -> Decision {
+        let request = self.batch.requests[position].1;
+        let place = self.batch.places[position];
+        let wallet = self.wallets[place.wallet];
+        if let Some(record) = &self.records[place.number] {
+            return Decision::Answer(record.answer(wallet, request));
+        }
+        if !request.is_fresh {
+            return refused(Refused::TsOutsideWindow, wallet.balances());
+        }
+        let wallet = match wallet {
+            WalletState::Unknown => return refused(Refused::UnknownWallet, None),
+            WalletState::Held(_) => return Decision::SetAside,
+            WalletState::Open(wallet) => wallet,
+        };
+        if request.item().is_none() {
+            return refused(Refused::NotForSale, Some(wallet.balances));
+        }
+        let record = self.use_number(position, wallet, ReferenceKind::TopupOrder);
+        Decision::Answer(WalletOutcome::Done(record.receipt(request)))
     }
 
     /// A balance: `ts`, the wallet.
@@ -185,16 +212,22 @@ impl<'b> Books<'b, '_> {
 
     /// Closes the unused number of a query.
     fn close(&mut self, position: usize, wallet: OpenWallet) -> Decision {
-        let nothing = PurseChange { free_change: 0, charge_change: 0, after: Balances::default() };
-        let request = self.batch.requests[position].1;
-        let record = Record::new(request, wallet.wallet_no, ReferenceKind::Closed, nothing, None, self.at);
+        self.use_number(position, wallet, ReferenceKind::Closed);
         let state = NumberState {
-            reference: request.reference.clone(),
+            reference: self.batch.requests[position].1.reference.clone(),
             created_at: unix_millis(self.at),
             change: None,
         };
-        self.write(position, record, None, nothing, None);
         Decision::Answer(WalletOutcome::Number(Box::new(state)))
+    }
+
+    /// Uses a number up without a ledger entry.
+    fn use_number(&mut self, position: usize, wallet: OpenWallet, kind: ReferenceKind) -> Record<'b> {
+        let nothing = PurseChange { free_change: 0, charge_change: 0, after: Balances::default() };
+        let request = self.batch.requests[position].1;
+        let record = Record::new(request, wallet.wallet_no, kind, nothing, None, self.at);
+        self.write(position, record.clone(), None, nothing, None);
+        record
     }
 
     /// Shows what a known number was used for.
@@ -218,9 +251,14 @@ impl<'b> Books<'b, '_> {
                     has_more_cancels: detail.has_more_cancels,
                 }),
             },
-            (ReferenceKind::Cancel | ReferenceKind::Credit | ReferenceKind::Debit, _) => {
-                return refused(Refused::UnknownNumber, None);
-            }
+            (ReferenceKind::TopupOrder, _) => match record.ordered() {
+                None => return refused(Refused::UnknownNumber, None),
+                Some(ordered) => Some(NumberKind::Order(ordered)),
+            },
+            (
+                ReferenceKind::Cancel | ReferenceKind::Credit | ReferenceKind::Debit | ReferenceKind::Topup,
+                _,
+            ) => return refused(Refused::UnknownNumber, None),
         };
         let change = kind.map(|kind| NumberChange {
             kind,

@@ -4,10 +4,10 @@
 use std::borrow::Cow;
 
 use domain::ids::{ItemId, WalletNo};
-use domain::ledger::{ReferenceKind, micros};
+use domain::ledger::{ReferenceKind, micros, unix_millis};
 use domain::wallet::{
-    Balances, Change, GivenBack, PayPriority, PurseChange, Receipt, Refused, Repeat, WalletOutcome,
-    WalletRequest,
+    Action, Balances, Change, GivenBack, OrderReceipt, PayPriority, PurseChange, Receipt, Refused, Repeat,
+    WalletOutcome, WalletRequest,
 };
 use time::OffsetDateTime;
 
@@ -69,7 +69,7 @@ pub(super) fn columns() -> String {
 }
 
 impl<'b> Record<'b> {
-    /// The record of a change that is carried out now, or of a number that is closed.
+    /// The record of a change or an order that is carried out now, or of a number that is closed.
     pub(super) fn new(
         request: &'b WalletRequest,
         wallet_no: WalletNo,
@@ -90,7 +90,7 @@ impl<'b> Record<'b> {
             remaining: remaining.unwrap_or(paid),
             of: request.target().map(Cow::Borrowed),
             pay_priority: purchase.map(|purchase| purchase.pay_priority),
-            item_id: purchase.map(|purchase| purchase.item_id),
+            item_id: request.item().map(|item| *item.id),
             zone_id: sender.map(|sender| Cow::Borrowed(sender.zone_id.as_str())),
             extension: sender.map(|sender| Cow::Borrowed(sender.extension.as_str())),
             remark: request.remark.as_deref().map(Cow::Borrowed),
@@ -148,32 +148,33 @@ impl Record<'_> {
         }
     }
 
-    /// The answer to a change whose reference has this record.
-    pub(super) fn answer(
-        &self,
-        wallet: WalletState,
-        request: &WalletRequest,
-        change: &Change,
-    ) -> WalletOutcome {
+    /// The answer to a change or an order whose reference has this record.
+    pub(super) fn answer(&self, wallet: WalletState, request: &WalletRequest) -> WalletOutcome {
         if self.kind == ReferenceKind::Closed {
             return WalletOutcome::Refused(Refused::Closed, wallet.balances());
         }
         // The ref of an operator is replayed for ever (contract 8.3.3).
         let is_expired = self.is_expired && request.sender.is_some();
-        match Repeat::answer(is_expired, self.is_same(wallet.wallet_no(), request, change)) {
+        match Repeat::answer(is_expired, self.is_same(wallet.wallet_no(), request)) {
             Repeat::Replayed => WalletOutcome::Replayed(self.receipt(request)),
             Repeat::Conflict => WalletOutcome::Refused(Refused::Conflict, wallet.balances()),
             Repeat::Expired => WalletOutcome::Refused(Refused::Expired, wallet.balances()),
         }
     }
 
-    /// True when a change has the business content of this record (contract 3.3.6, 10.2.3). What a game says of its
-    /// player and platform may differ, and the note of an operator is for people.
-    fn is_same(&self, wallet_no: Option<WalletNo>, request: &WalletRequest, change: &Change) -> bool {
-        if self.kind != change.kind() || wallet_no != Some(self.wallet_no) {
+    /// True when a change or an order has the business content of this record (contract 3.3.6, 10.2.3, 19.2.4). What a game
+    /// says of its player and platform may differ, and the note of an operator is for people.
+    fn is_same(&self, wallet_no: Option<WalletNo>, request: &WalletRequest) -> bool {
+        if request.kind() != Some(self.kind) || wallet_no != Some(self.wallet_no) {
             return false;
         }
-        if !self.is_same_change(change) {
+        let is_same = match &request.action {
+            Action::Change(change) => self.is_same_change(change),
+            // The remark has the product too. The price is that of the first order.
+            Action::Order(_) => true,
+            Action::Balance | Action::Query { .. } => false,
+        };
+        if !is_same {
             return false;
         }
         let Some(sender) = &request.sender else { return true };
@@ -197,6 +198,7 @@ impl Record<'_> {
             }
             Change::Credit { free, charge } => changes == (*free, *charge),
             Change::Debit { free, charge } => changes == (-*free, -*charge),
+            Change::Topup { bonus, charge } => changes == (*bonus, *charge),
         }
     }
 
@@ -207,6 +209,13 @@ impl Record<'_> {
             charge: self.charge_change,
             remaining: self.remaining,
         });
-        Receipt { reference: request.reference.clone(), balances: self.balances, given_back }
+        let ordered = self.ordered();
+        Receipt { reference: request.reference.clone(), balances: self.balances, given_back, ordered }
+    }
+
+    /// What an order has fixed.
+    pub(super) fn ordered(&self) -> Option<OrderReceipt> {
+        let item_id = self.item_id.filter(|_| self.kind == ReferenceKind::TopupOrder)?;
+        Some(OrderReceipt { item_id, created_at: unix_millis(self.at) })
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::future::Future;
 
 use domain::ids::{AppNo, ItemId};
-use domain::wallet::Purchase;
+use domain::wallet::Item;
 use futures_util::future::{join, join5};
 
 use super::batch::{Batch, Decisions, ExchangeDetail};
@@ -146,19 +146,20 @@ impl StoredItems {
     fn missing<'a>(&self, batch: &Batch<'a>, decisions: &Decisions) -> Items<'a> {
         let bought = decisions.rows.iter().filter_map(|row| {
             let (app_no, request) = batch.requests[row.request];
-            Some((app_no, request.purchase()?))
+            // The row of a closed number has none, and neither has a change of an operator.
+            Some((app_no, request.item()?))
         });
-        let mut missing: Vec<(AppNo, &Purchase)> =
-            bought.filter(|(app_no, purchase)| !self.0.contains(&(*app_no, purchase.item_id))).collect();
-        missing.sort_unstable_by_key(|(app_no, purchase)| (*app_no, purchase.item_id));
-        missing.dedup_by_key(|(app_no, purchase)| (*app_no, purchase.item_id));
-        let texts = |of: fn(&'a Purchase) -> &'a str| missing.iter().map(|(_, bought)| of(bought)).collect();
+        let mut missing: Vec<(AppNo, Item<'a>)> =
+            bought.filter(|(app_no, item)| !self.0.contains(&(*app_no, *item.id))).collect();
+        missing.sort_unstable_by_key(|(app_no, item)| (*app_no, item.id));
+        missing.dedup_by_key(|(app_no, item)| (*app_no, item.id));
+        let texts = |of: fn(&Item<'a>) -> &'a str| missing.iter().map(|(_, item)| of(item)).collect();
         Items {
             app_no: missing.iter().map(|(app_no, _)| app_no.0).collect(),
-            item_id: missing.iter().map(|(_, purchase)| purchase.item_id.0.as_slice()).collect(),
-            product_name: texts(|bought| bought.product_name.as_str()),
-            product_info: texts(|bought| bought.product_info.as_str()),
-            product_desc: texts(|bought| bought.product_desc.as_str()),
+            item_id: missing.iter().map(|(_, item)| item.id.0.as_slice()).collect(),
+            product_name: texts(|item| item.product_name),
+            product_info: texts(|item| item.product_info),
+            product_desc: texts(|item| item.product_desc),
         }
     }
 

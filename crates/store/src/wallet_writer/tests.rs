@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::fields::Fields;
 use domain::ids::{AppNo, CreditRef, OpenId, WalletNo};
 use domain::ledger::{CHAIN_START, ChainHash, LedgerEntry, ReferenceKind, unix_millis};
+use domain::topup::{Currency, Offer};
 use domain::wallet::{
-    Action, Balances, CancelSummary, Change, GivenBack, NumberChange, NumberKind, NumberState, PayPriority,
-    Reading, Receipt, Refused, WalletCall, WalletForm, WalletOutcome, WalletRequest,
+    Action, Balances, CancelSummary, Change, GivenBack, NumberChange, NumberKind, NumberState, OrderReceipt,
+    PayPriority, Reading, Receipt, Refused, WalletCall, WalletForm, WalletOutcome, WalletRequest,
 };
 use proptest::prelude::*;
 
@@ -34,6 +35,10 @@ enum Kind {
     Debit,
     /// A cancel by an operator.
     GiveBack,
+    /// An order of a top-up.
+    Order,
+    /// The payment of one.
+    Pay,
 }
 
 /// One request of a test: few apps, players, numbers and contents, so that they often meet.
@@ -50,10 +55,10 @@ struct Asked {
 }
 
 fn asked() -> impl Strategy<Value = Asked> {
-    use Kind::{Balance, Cancel, Close, Credit, Debit, Exchange, GiveBack, Present, Query};
+    use Kind::{Balance, Cancel, Close, Credit, Debit, Exchange, GiveBack, Order, Pay, Present, Query};
     let kinds = [
         Exchange, Exchange, Exchange, Present, Cancel, Cancel, Balance, Query, Query, Close, Credit, Debit,
-        GiveBack,
+        GiveBack, Order, Order, Pay,
     ];
     let numbers = (0..12_u8, 0..12_u8, 1..40_i64, any::<bool>(), prop::bool::weighted(0.9));
     (prop::sample::select(kinds.to_vec()), 0..2_u8, 0..4_u8, numbers).prop_map(
@@ -93,16 +98,25 @@ impl Asked {
             Kind::Query | Kind::Close => WalletCall::Query,
             Kind::Credit => return operator(Change::Credit { free: self.amount, charge: 1 }),
             Kind::Debit => return operator(Change::Debit { free: self.amount, charge: 1 }),
+            Kind::Order => WalletCall::Topup,
+            Kind::Pay => {
+                let open_id = OpenId::parse(&format!("o{}", self.player)).unwrap();
+                return WalletRequest::of_payment(open_id, format!("$p/b{}", self.number), (self.amount, 1));
+            }
         };
         let ts = if self.fresh { NOW } else { NOW - 200_000_000 };
         let (gifted_first, close) = (u8::from(self.gifted_first), u8::from(self.kind == Kind::Close));
         let body = format!(
             "open_id=o{}&zone_id=s1_r1&os=ios&ts={ts}&user_ip=192.0.2.1&amount={}&pay_priority={gifted_first}&biz_no=b{}\
              &pay_biz_no=b{}&close={close}&product_name=n&product_desc=d\
-             &product_info=[{{\"product_id\":1,\"product_num\":1,\"product_type\":0}}]",
+             &product_info=[{{\"product_id\":1,\"product_num\":1,\"product_type\":0}}]&product_id=p{gifted_first}",
             self.player, self.amount, self.number, self.target
         );
-        let reading = Reading { pay_priority_default: PayPriority::ChargedFirst, now_millis: NOW };
+        // Some products are not for sale, and the others change their price all the time.
+        let currency = Currency::parse("CNY").unwrap();
+        let offer = Offer { currency, amount: self.amount, charge: 1, bonus: 0, ttl: 60 };
+        let offer = Some(offer).filter(|offer| offer.amount % 5 != 0);
+        let reading = Reading { offer, ..Reading::new(PayPriority::ChargedFirst, NOW) };
         let form = WalletForm { call, fields: Fields::from_urlencoded(body.as_bytes()).unwrap() };
         let request = WalletRequest::parse(&form, &reading).unwrap();
         match (self.kind, request.action) {
@@ -180,7 +194,27 @@ impl Model {
             remaining: used.remaining,
         });
         let balances = Balances::new(used.free, used.charge).unwrap();
-        Receipt { reference: used.content.reference.clone(), balances, given_back }
+        let ordered = Self::ordered(used);
+        Receipt { reference: used.content.reference.clone(), balances, given_back, ordered }
+    }
+
+    /// What the first request under a number has ordered.
+    fn ordered(used: &Used) -> Option<OrderReceipt> {
+        let Action::Order(order) = &used.content.action else { return None };
+        let item_id = order.offered.as_ref()?.item_id;
+        Some(OrderReceipt { item_id, created_at: unix_millis(AT) })
+    }
+
+    /// Whether a repeat has the same content: everything but time, and the price of an order.
+    fn is_same(used: &WalletRequest, request: &WalletRequest) -> bool {
+        let (mut used, mut request) = (used.clone(), request.clone());
+        for one in [&mut used, &mut request] {
+            (one.ts, one.is_fresh) = (None, true);
+            if let Action::Order(order) = &mut one.action {
+                order.offered = None;
+            }
+        }
+        used == request
     }
 
     /// The rules of contract 3 and 10 for one request alone, written down a second time.
@@ -189,12 +223,13 @@ impl Model {
         let wallet = (app_no.0, request.open_id.to_string());
         let held = self.wallets.get(&wallet).map(|(free, charge, ..)| Balances::new(*free, *charge).unwrap());
         let refused = |why| WalletOutcome::Refused(why, held);
-        let Action::Change(asked) = &request.action else { return self.read(app_no, request) };
+        if matches!(request.action, Action::Balance | Action::Query { .. }) {
+            return self.read(app_no, request);
+        }
         if let Some(used) = self.used.get(&key) {
-            let same = WalletRequest { ts: request.ts, is_fresh: request.is_fresh, ..used.content.clone() };
             return match used {
                 Used { is_closed: true, .. } => refused(Refused::Closed),
-                used if same == *request => WalletOutcome::Replayed(Self::receipt(used)),
+                used if Self::is_same(&used.content, request) => WalletOutcome::Replayed(Self::receipt(used)),
                 _ => refused(Refused::Conflict),
             };
         }
@@ -204,7 +239,21 @@ impl Model {
         let Some((free, charge, entries, hash)) = self.wallets.get(&wallet).copied() else {
             return refused(Refused::UnknownWallet);
         };
-        if self.frozen.contains(&wallet) && !matches!(request.reference.as_bytes(), [b'!', ..]) {
+        let asked = match &request.action {
+            Action::Change(asked) => asked,
+            Action::Order(order) if order.offered.is_none() => return refused(Refused::NotForSale),
+            _ => {
+                let content = request.clone();
+                let [free_change, charge_change, free, charge, remaining] = [0; 5];
+                let used =
+                    Used { content, free_change, charge_change, free, charge, remaining, is_closed: false };
+                let receipt = Self::receipt(&used);
+                self.used.insert(key.clone(), used);
+                self.order.push(key);
+                return WalletOutcome::Done(receipt);
+            }
+        };
+        if self.frozen.contains(&wallet) && !matches!(request.reference.as_bytes(), [b'!' | b'$', ..]) {
             return refused(Refused::Frozen(Balances::new(free, charge).unwrap()));
         }
         let (free_change, charge_change, remaining) =
@@ -272,6 +321,7 @@ impl Model {
                 Err(not_covered)
             }
             Change::Debit { free, charge } => Ok((-free, -charge, 0)),
+            Change::Topup { bonus, charge } => Ok((*bonus, *charge, 0)),
             Change::Cancel { of, amount } => {
                 let exchange = (app_no.0, of.to_string());
                 let paid = self.used.get(&exchange).filter(|used| used.content.open_id == *open_id);
@@ -324,6 +374,7 @@ impl Model {
                 let kind = match &used.content.action {
                     Action::Change(Change::Present(_)) => NumberKind::Present,
                     Action::Change(Change::Cancel { of, .. }) => NumberKind::Cancel { of: of.to_string() },
+                    Action::Order(_) => NumberKind::Order(Self::ordered(used).unwrap()),
                     _ => {
                         let detail = self.detail(&key);
                         NumberKind::Exchange {
@@ -404,6 +455,7 @@ impl Model {
         let bought = used.content.purchase().filter(|_| !used.is_closed);
         let kind = match &used.content.action {
             Action::Change(change) => change.kind(),
+            Action::Order(_) => ReferenceKind::TopupOrder,
             Action::Balance | Action::Query { .. } => ReferenceKind::Closed,
         };
         Some(Record {
@@ -415,7 +467,7 @@ impl Model {
             remaining: if bought.is_some() { self.remaining(key) } else { used.remaining },
             of: text(used.content.target()),
             pay_priority: bought.map(|bought| bought.pay_priority),
-            item_id: bought.map(|bought| bought.item_id),
+            item_id: used.content.item().map(|item| *item.id),
             zone_id: text(sender.map(|sender| sender.zone_id.as_str())),
             extension: text(sender.map(|sender| sender.extension.as_str())),
             remark: text(used.content.remark.as_deref()),
@@ -439,7 +491,8 @@ impl Model {
             let key = (app_no.0, request.reference.clone());
             let wallet = (app_no.0, request.open_id.to_string());
             assert_eq!(row.wallet_no, wallet_no(&wallet.1));
-            assert_eq!(row.entry.is_none(), row.kind == ReferenceKind::Closed);
+            let has_no_entry = matches!(row.kind, ReferenceKind::Closed | ReferenceKind::TopupOrder);
+            assert_eq!(row.entry.is_none(), has_no_entry);
             assert_eq!(row.remaining.is_some(), row.kind == ReferenceKind::Cancel);
             if let Some((seq, hash)) = row.entry {
                 let entry = self.ledgers.insert((wallet, seq), (key.1.clone(), hash));

@@ -21,6 +21,7 @@ pub fn refused(why: Refused, app_id: &AppId, open_id: &OpenId, reference: &Credi
         | Refused::Closed
         | Refused::Frozen(_)
         | Refused::TsOutsideWindow
+        | Refused::NotForSale
         | Refused::UnknownNumber => ref_used(reference),
     }
 }

@@ -87,6 +87,9 @@ impl Clients {
         } else {
             kind
         };
+        if kind == RequestKind::Present {
+            content.amount = content.amount.max(1);
+        }
         let mut content = content.of_kind(kind);
         if content.amount > 0 && random.chance(unlucky) {
             content.amount = UNLUCKY;
@@ -183,13 +186,14 @@ fn is_final(outcome: &Outcome) -> bool {
 }
 
 /// The content that a number goes with, so that repeats are common. Half of the numbers are exchanges; three of
-/// eight are cancels of an exchange of the same wallet, some of them two of one.
+/// eight are cancels of an exchange of the same wallet, some of them two of one; the others are presents and orders.
 fn usual_content(app: usize, number: usize) -> RequestContent {
     let own = number % NUMBERS;
     let before = if own % 16 < 8 { 4 } else { 12 };
     let kind = match own % 8 {
         0..=3 => RequestKind::Exchange,
-        4 => RequestKind::Present,
+        4 if own % 16 == 4 => RequestKind::Present,
+        4 => RequestKind::Order,
         _ => RequestKind::Cancel,
     };
     let content = RequestContent {
@@ -197,7 +201,7 @@ fn usual_content(app: usize, number: usize) -> RequestContent {
         wallet: app * WALLETS + number % WALLETS,
         amount: 1 + i64::try_from(number % 9).unwrap(),
         gifted_first: number.is_multiple_of(2),
-        variant: 0,
+        variant: u8::from(own % 32 == 12),
         of: number.checked_sub(before).filter(|_| own >= before),
     };
     match kind {
@@ -209,6 +213,7 @@ fn usual_content(app: usize, number: usize) -> RequestContent {
 fn count(world: &mut World, outcome: &Outcome) {
     world.counts.add(match outcome {
         Ok(WalletOutcome::Done(receipt)) if receipt.given_back.is_some() => EventKind::GivenBack,
+        Ok(WalletOutcome::Done(receipt)) if receipt.ordered.is_some() => EventKind::Ordered,
         Ok(WalletOutcome::Done(_)) => EventKind::Done,
         Ok(WalletOutcome::Replayed(_)) => EventKind::Replayed,
         Ok(WalletOutcome::Balance { .. }) => EventKind::Balance,
@@ -223,7 +228,7 @@ fn count(world: &mut World, outcome: &Outcome) {
         Ok(WalletOutcome::Refused(Refused::Frozen(_), _)) => EventKind::Frozen,
         Ok(WalletOutcome::Refused(Refused::MoreThanLeft { .. }, _)) => EventKind::MoreThanLeft,
         Ok(WalletOutcome::Refused(Refused::UnknownNumber, _)) => EventKind::UnknownNumber,
-        Ok(WalletOutcome::Refused(Refused::PurseFull, _))
+        Ok(WalletOutcome::Refused(Refused::PurseFull | Refused::NotForSale, _))
         | Err(StoreError::Unavailable(_) | StoreError::Overloaded) => EventKind::Unavailable,
         Err(StoreError::Again) => EventKind::Exhausted,
         Err(StoreError::Internal(_) | StoreError::PicturesUnavailable(_) | StoreError::Repeated) => {

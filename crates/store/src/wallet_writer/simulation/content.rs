@@ -17,7 +17,7 @@ use super::link::moment;
 use super::protocol::Recorded;
 use super::rows::{
     ITEMS, NUMBERS, REMARK, RequestContent, RequestKind, WALLETS, app_no, app_text, item_of, number_text,
-    wallet_no,
+    offer_of, order_item, order_remark, wallet_no,
 };
 use crate::wallet_writer::record::Record;
 
@@ -53,15 +53,18 @@ fn sign((number, content, is_fresh): RequestKey) -> Signed<WalletRequest> {
         RequestKind::Cancel => WalletCall::Cancel,
         RequestKind::Close | RequestKind::Query => WalletCall::Query,
         RequestKind::Balance => WalletCall::Balance,
+        RequestKind::Order => WalletCall::Topup,
     };
     let form = format!(
         "app_id={app_id}&open_id=o{}&zone_id={ZONE}&os=ios&ts={ts}&user_ip=192.0.2.1&amount={}&pay_priority={}\
-         &biz_no=n{number}&pay_biz_no={}&close={}&product_name=v{}&product_desc={REMARK}&product_info={ITEMS}",
+         &biz_no=n{number}&pay_biz_no={}&close={}&product_name=v{}&product_desc={REMARK}&product_info={ITEMS}\
+         &product_id=p{}",
         content.wallet % WALLETS,
         content.amount,
         u8::from(content.gifted_first),
         content.of.map(number_text).unwrap_or_default(),
         u8::from(content.kind == RequestKind::Close),
+        content.variant,
         content.variant
     );
     let key = PayKey::new(KEY.to_owned());
@@ -74,7 +77,8 @@ fn sign((number, content, is_fresh): RequestKey) -> Signed<WalletRequest> {
         ..App::new(AppId::parse(&app_id).unwrap())
     };
     let caller = Caller::new(Arc::new(app), TokenState::Valid).unwrap();
-    let reading = Reading { pay_priority_default: PayPriority::ChargedFirst, now_millis: NOW };
+    let offer = Some(offer_of(content.variant));
+    let reading = Reading { offer, ..Reading::new(PayPriority::ChargedFirst, NOW) };
     caller.verify(form).unwrap().request(&reading).unwrap()
 }
 
@@ -88,9 +92,17 @@ pub(super) fn record(recorded: Recorded) -> Record<'static> {
         RequestKind::Exchange => ReferenceKind::Exchange,
         RequestKind::Present => ReferenceKind::Present,
         RequestKind::Cancel => ReferenceKind::Cancel,
+        RequestKind::Order => ReferenceKind::TopupOrder,
         RequestKind::Close | RequestKind::Query | RequestKind::Balance => ReferenceKind::Closed,
     };
-    let is_change = kind != ReferenceKind::Closed;
+    let has_sender = kind != ReferenceKind::Closed;
+    let ordered = kind == ReferenceKind::TopupOrder;
+    let item_id = match kind {
+        ReferenceKind::Exchange => Some(item_of(content.variant)),
+        ReferenceKind::TopupOrder => Some(order_item(content.variant)),
+        _ => None,
+    };
+    let remark = if ordered { order_remark(content.variant) } else { REMARK.to_owned() };
     Record {
         wallet_no: wallet_no(content.wallet),
         kind,
@@ -100,10 +112,10 @@ pub(super) fn record(recorded: Recorded) -> Record<'static> {
         remaining,
         of: content.of.map(|of| Cow::Owned(number_text(of))),
         pay_priority: bought.then(|| PayPriority::from_code(content.gifted_first.into()).unwrap()),
-        item_id: bought.then(|| item_of(content.variant)),
-        zone_id: text(ZONE, is_change),
-        extension: text("", is_change),
-        remark: text(REMARK, is_change && !bought),
+        item_id,
+        zone_id: text(ZONE, has_sender),
+        extension: text("", has_sender),
+        remark: text(&remark, has_sender && !bought),
         at: micros(moment(row.created_at)),
         is_expired,
     }

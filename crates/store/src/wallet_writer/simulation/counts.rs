@@ -14,6 +14,7 @@ macro_rules! kinds {
 kinds! {
     Done "changes answered as done",
     GivenBack "cancels answered as done",
+    Ordered "orders answered as done",
     Balance "balances",
     NumberShown "numbers shown",
     ClosedShown "closed numbers shown",
@@ -33,6 +34,8 @@ kinds! {
     AnswerLost "answers lost on the way to the client",
     GaveUp "clients that gave up at their deadline",
     Credit "credits",
+    Paid "payments credited",
+    PaidBefore "payments told again, or of a paid order",
     Freeze "wallets frozen or thawed",
     UsualWrite "commits the usual way",
     LockedWrite "commits after locking first",

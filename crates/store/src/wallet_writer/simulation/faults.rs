@@ -5,7 +5,7 @@ use domain::ledger::{CHAIN_START, micros};
 use super::counts::EventKind;
 use super::link::moment;
 use super::protocol::{SqlStatement, StatementReply};
-use super::rows::{APPS, SimulatedEntry, WALLETS};
+use super::rows::{APPS, NUMBERS, RequestKind, SimulatedEntry, WALLETS};
 use super::world::{Peer, World};
 
 impl World {
@@ -33,6 +33,9 @@ impl World {
         }
         if self.fault(self.settings.credit) && self.is_up {
             self.operate_credit();
+        }
+        if self.fault(self.settings.pay) && self.is_up {
+            self.operate_pay();
         }
         if self.fault(self.settings.hold) && self.is_up {
             self.operate_hold();
@@ -64,6 +67,7 @@ impl World {
             wallet,
             seq: 0,
             request: None,
+            payment: None,
             remaining: None,
             free_change,
             charge_change,
@@ -77,6 +81,24 @@ impl World {
             SqlStatement::MakeWallet(wallet),
             SqlStatement::Lock { wallets: vec![wallet], skips_held: false },
             SqlStatement::Credit(change),
+            SqlStatement::Commit,
+        ]);
+    }
+
+    /// A provider tells of a payment, often of one that it has told of.
+    fn operate_pay(&mut self) {
+        let ordered = self.tables.records.iter().flatten().map(|(row, _)| row);
+        let ordered = ordered.filter(|row| row.content.kind == RequestKind::Order);
+        let ordered: Vec<(usize, usize)> = ordered.map(|row| (row.number, row.content.wallet)).collect();
+        if ordered.is_empty() {
+            return;
+        }
+        let (number, wallet) = self.random.one_of(&ordered);
+        let payment = if self.random.chance(8_000) { number } else { self.random.below(NUMBERS) };
+        self.operate(vec![
+            SqlStatement::Begin,
+            SqlStatement::Lock { wallets: vec![wallet], skips_held: false },
+            SqlStatement::Pay { payment, number },
             SqlStatement::Commit,
         ]);
     }

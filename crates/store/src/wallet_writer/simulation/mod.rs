@@ -107,6 +107,7 @@ fn a_rule_of_the_database_that_is_broken_is_noticed() {
         (Sabotage::ForgottenEvents, "no event for"),
         (Sabotage::EventsOutlive, "without its entry"),
         (Sabotage::FreezeUnnoticed, "a frozen wallet"),
+        (Sabotage::PaidTwice, "paid twice"),
     ];
     for (sabotage, expected) in broken {
         let noticed = run(1..=200, sabotage, u64::MAX).err();

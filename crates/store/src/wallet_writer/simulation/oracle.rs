@@ -4,11 +4,13 @@
 //! An answer is right when the rules give it at some moment between request and answer. Moments are
 //! counted in commits, and inside a commit in entries of a wallet.
 
-use domain::wallet::{Balances, NumberKind, NumberState, Receipt, Refused, WalletOutcome};
+use std::collections::BTreeMap;
+
+use domain::wallet::{Balances, NumberKind, NumberState, OrderReceipt, Receipt, Refused, WalletOutcome};
 
 use super::rows::{
     APPS, NUMBERS, RequestContent, RequestKind, SimulatedEntry, SimulatedEvent, SimulatedWallet, UNLUCKY,
-    Writes, number_text,
+    Writes, number_text, order_coins, order_item,
 };
 use crate::error::StoreError;
 
@@ -67,6 +69,8 @@ pub(super) struct Oracle {
     /// Contents that were sent with a fresh `ts`, by number.
     sent: Vec<Vec<RequestContent>>,
     replayed_for: u64,
+    /// The order that each payment has paid.
+    paid: BTreeMap<usize, usize>,
 }
 
 impl Oracle {
@@ -79,6 +83,7 @@ impl Oracle {
             records: vec![None; APPS * NUMBERS],
             sent: vec![Vec::new(); APPS * NUMBERS],
             replayed_for,
+            paid: BTreeMap::new(),
         }
     }
 
@@ -96,7 +101,7 @@ impl Oracle {
             }
         }
         let changes = writes.entries.iter().filter(|entry| entry.request.is_some()).count();
-        let closed = writes.records.iter().filter(|record| record.content.kind == RequestKind::Close);
+        let closed = writes.records.iter().filter(|record| has_no_entry(record.content.kind));
         if changes + closed.clone().count() != writes.records.len() {
             return Err(format!("{} records with {changes} entries", writes.records.len()));
         }
@@ -104,7 +109,7 @@ impl Oracle {
             self.use_number(record.number, record.content)?;
             let (content, created_at) = (record.content, record.created_at);
             if (record.seq, record.free_change, record.charge_change) != (None, 0, 0) {
-                return Err(format!("a closed number with an entry: {record:?}"));
+                return Err(format!("a closed number or an order with an entry: {record:?}"));
             }
             self.records[record.number] = Some(Original {
                 content,
@@ -125,6 +130,7 @@ impl Oracle {
         for entry in &entries {
             self.replay(entry, writes, commit).map_err(|text| format!("{text}: {entry:?}"))?;
         }
+        self.pay(&entries, &writes.payments)?;
         for (wallet, row) in &writes.wallets {
             let is_changed = entries.iter().any(|entry| entry.wallet == *wallet);
             if let (false, Some(before)) = (is_changed, self.wallets[*wallet]) {
@@ -148,6 +154,30 @@ impl Oracle {
         let has_row =
             |entry: &SimulatedEntry| writes.wallets.iter().any(|(wallet, _)| *wallet == entry.wallet);
         if entries.iter().all(has_row) { Ok(()) } else { Err("an entry without its wallet".to_owned()) }
+    }
+
+    /// Each payment is credited once, with the coins of its order, to whoever ordered; and each order is paid once.
+    fn pay(&mut self, entries: &[SimulatedEntry], payments: &[(usize, usize)]) -> Result<(), String> {
+        let credited = entries.iter().filter_map(|entry| Some((entry, entry.payment?)));
+        if credited.clone().count() != payments.len() {
+            return Err("a payment without its entry, or an entry without its payment".to_owned());
+        }
+        for (entry, (payment, number)) in credited {
+            let order = self.records[number].as_ref().map(|record| record.content);
+            let order = order.filter(|content| content.kind == RequestKind::Order);
+            let order = order.ok_or_else(|| format!("a payment of no order: {entry:?}"))?;
+            let changes = (entry.free_change, entry.charge_change);
+            if (order.wallet, order_coins(order.variant)) != (entry.wallet, changes) {
+                return Err(format!("a payment of other coins or another player: {entry:?}"));
+            }
+            if self.paid.values().any(|paid| *paid == number) {
+                return Err(format!("an order paid twice: {entry:?}"));
+            }
+            if self.paid.insert(payment, number).is_some() {
+                return Err(format!("a payment credited twice: {entry:?}"));
+            }
+        }
+        Ok(())
     }
 
     /// A wallet stands like this from a commit on.
@@ -252,9 +282,14 @@ impl Oracle {
                 let (less, more) = (as_if(left), as_if(rest));
                 Ok((before.free + more.0 - less.0, before.charge + more.1 - less.1, rest))
             }
-            (RequestKind::Cancel | RequestKind::Close | RequestKind::Query | RequestKind::Balance, _) => {
-                Err("no change has this kind".to_owned())
-            }
+            (
+                RequestKind::Cancel
+                | RequestKind::Close
+                | RequestKind::Query
+                | RequestKind::Balance
+                | RequestKind::Order,
+                _,
+            ) => Err("no change has this kind".to_owned()),
         }
     }
 
@@ -352,7 +387,9 @@ impl Oracle {
             }
             Refused::Frozen(balances) => {
                 let told = (balances.free(), balances.charge());
-                !is_read && request.is_fresh && self.stood(request, told, |stand| stand.is_frozen)
+                // A frozen wallet takes orders.
+                let is_change = !is_read && content.kind != RequestKind::Order;
+                is_change && request.is_fresh && self.stood(request, told, |stand| stand.is_frozen)
             }
             Refused::MoreThanLeft { remaining } => {
                 let exchange = content.of.and_then(|of| self.exchange_of(content, of));
@@ -373,7 +410,7 @@ impl Oracle {
                 let was_missing = !is_exchange || self.is_unused_on_arrival(sought, request);
                 request.is_fresh && is_free && may_miss && was_missing
             }
-            Refused::PurseFull => false,
+            Refused::PurseFull | Refused::NotForSale => false,
         }
     }
 
@@ -397,6 +434,7 @@ impl Oracle {
                     && left_during(record, request).any(|left| left == *remaining)
             }
             (NumberKind::Present, RequestKind::Present) => true,
+            (NumberKind::Order(told), RequestKind::Order) => Some(*told) == ordered(record),
             (NumberKind::Cancel { of }, RequestKind::Cancel) => {
                 record.content.of.map(number_text).as_ref() == Some(of)
             }
@@ -443,8 +481,7 @@ impl Oracle {
                 None => true,
                 Some(record) if stand.commit <= request.commit => record.commit > request.commit,
                 Some(record) => {
-                    let is_beside =
-                        record.content.wallet != wallet || record.content.kind == RequestKind::Close;
+                    let is_beside = record.content.wallet != wallet || has_no_entry(record.content.kind);
                     let is_later = (record.commit, record.seq) > (stand.commit, stand.seq);
                     is_later || (is_beside && record.commit > request.commit)
                 }
@@ -480,6 +517,20 @@ fn tells(receipt: &Receipt, record: &Original) -> bool {
     ));
     (receipt.balances.free(), receipt.balances.charge()) == (record.free, record.charge)
         && given_back == expected
+        && receipt.ordered == ordered(record)
+}
+
+/// What an order must be answered for ever.
+fn ordered(record: &Original) -> Option<OrderReceipt> {
+    (record.content.kind == RequestKind::Order).then(|| OrderReceipt {
+        item_id: order_item(record.content.variant),
+        created_at: i64::try_from(record.created_at).unwrap_or_default(),
+    })
+}
+
+/// Whether a number of this kind changes no purse.
+fn has_no_entry(kind: RequestKind) -> bool {
+    matches!(kind, RequestKind::Close | RequestKind::Order)
 }
 
 /// What was left of an exchange since the request came.

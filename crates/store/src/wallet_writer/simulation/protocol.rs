@@ -31,6 +31,11 @@ pub(super) enum SqlStatement {
     MakeWallet(usize),
     /// Writes a credit. The wallet is locked.
     Credit(SimulatedEntry),
+    /// Credits a payment of an order, whose wallet is locked, unless either was paid.
+    Pay {
+        payment: usize,
+        number: usize,
+    },
     /// Freezes a wallet, or thaws it. The wallet is locked.
     Freeze(usize),
     /// Waits until this time.

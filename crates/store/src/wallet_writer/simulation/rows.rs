@@ -3,6 +3,7 @@
 use domain::event::EventType;
 use domain::ids::{ItemId, WalletNo};
 use domain::ledger::{CHAIN_START, ChainHash, LedgerEntry, ReferenceKind};
+use domain::topup::{Currency, Offer, PricedProductId, TopupOrder};
 
 /// Numbers of apps, of wallets in each app, and of `biz_no`s in each app. The last wallet of an app
 /// does not exist at first.
@@ -24,6 +25,8 @@ pub(super) enum RequestKind {
     Close,
     Query,
     Balance,
+    /// An order of a top-up.
+    Order,
 }
 
 /// The content of a request, as far as the requests differ.
@@ -35,7 +38,7 @@ pub(super) struct RequestContent {
     pub(super) amount: i64,
     /// Of an exchange.
     pub(super) gifted_first: bool,
-    /// Of an exchange.
+    /// What an exchange buys, or the product of an order.
     pub(super) variant: u8,
     /// The exchange that a cancel names.
     pub(super) of: Option<usize>,
@@ -51,7 +54,7 @@ impl RequestContent {
             wallet: self.wallet,
             amount: if has_amount { self.amount } else { 0 },
             gifted_first: is_exchange && self.gifted_first,
-            variant: if is_exchange { self.variant } else { 0 },
+            variant: if is_exchange || kind == RequestKind::Order { self.variant } else { 0 },
             of: self.of.filter(|_| kind == RequestKind::Cancel),
         }
     }
@@ -93,8 +96,10 @@ pub(super) struct RecordRow {
 pub(super) struct SimulatedEntry {
     pub(super) wallet: usize,
     pub(super) seq: i64,
-    /// Number and content of a game's request. `None` for a credit.
+    /// Number and content of a game's request. `None` for a credit and a payment.
     pub(super) request: Option<(usize, RequestContent)>,
+    /// The payment and the number of its order.
+    pub(super) payment: Option<(usize, usize)>,
     pub(super) remaining: Option<i64>,
     pub(super) free_change: i64,
     pub(super) charge_change: i64,
@@ -109,13 +114,17 @@ impl SimulatedEntry {
     pub(super) fn hash_after(&self, previous: &ChainHash) -> ChainHash {
         let content = self.request.map(|(_, content)| content);
         let bought = content.filter(|content| content.kind == RequestKind::Exchange);
-        let reference = self.request.map_or_else(|| "!c".to_owned(), |(number, _)| number_text(number));
+        let reference = match (self.request, self.payment) {
+            (Some((number, _)), _) => number_text(number),
+            (None, Some((payment, _))) => format!("$s/p{payment}"),
+            (None, None) => "!c".to_owned(),
+        };
         let of = content.and_then(|content| content.of).map(number_text);
         let entry = LedgerEntry {
             app_no: app_no(self.wallet / WALLETS),
             wallet_no: wallet_no(self.wallet).0,
             seq: self.seq,
-            kind: content.map_or("credit", |content| kind_text(content.kind)),
+            kind: self.kind(),
             reference: &reference,
             of_biz_no: of.as_deref(),
             remaining: self.remaining,
@@ -128,6 +137,15 @@ impl SimulatedEntry {
             at: self.at,
         };
         entry.chain_hash(previous)
+    }
+
+    /// Its kind as the ledger has it.
+    fn kind(&self) -> &'static str {
+        match (self.request, self.payment) {
+            (Some((_, content)), _) => kind_text(content.kind),
+            (None, Some(_)) => "topup",
+            (None, None) => "credit",
+        }
     }
 }
 
@@ -142,8 +160,7 @@ pub(super) struct SimulatedEvent {
 impl SimulatedEvent {
     /// The event that tells of an entry.
     pub(super) fn of(entry: &SimulatedEntry) -> Self {
-        let kind = entry.request.map_or("credit", |(_, content)| kind_text(content.kind));
-        let event_type = EventType::of_entry(ReferenceKind::parse(kind).unwrap()).unwrap();
+        let event_type = EventType::of_entry(ReferenceKind::parse(entry.kind()).unwrap()).unwrap();
         Self { wallet: entry.wallet, seq: entry.seq, event_type }
     }
 }
@@ -156,12 +173,15 @@ pub(super) struct Writes {
     pub(super) entries: Vec<SimulatedEntry>,
     pub(super) wallets: Vec<(usize, SimulatedWallet)>,
     pub(super) events: Vec<SimulatedEvent>,
+    /// Payments that were credited, each with the number of its order.
+    pub(super) payments: Vec<(usize, usize)>,
 }
 
 impl Writes {
     pub(super) fn is_empty(&self) -> bool {
-        let Self { made, records, entries, wallets, events } = self;
-        made.is_empty() && records.is_empty() && entries.is_empty() && wallets.is_empty() && events.is_empty()
+        let Self { made, records, entries, wallets, events, payments } = self;
+        let has_rows = !(made.is_empty() && records.is_empty() && entries.is_empty());
+        !has_rows && wallets.is_empty() && events.is_empty() && payments.is_empty()
     }
 }
 
@@ -179,13 +199,20 @@ fn kind_text(kind: RequestKind) -> &'static str {
         RequestKind::Exchange => "exchange",
         RequestKind::Present => "present",
         RequestKind::Cancel => "cancel",
+        RequestKind::Order => "topup_order",
         RequestKind::Close | RequestKind::Query | RequestKind::Balance => "closed",
     }
 }
 
 /// The kind of a row with this text.
 pub(super) fn kind_of(text: &str) -> RequestKind {
-    let kinds = [RequestKind::Exchange, RequestKind::Present, RequestKind::Cancel, RequestKind::Close];
+    let kinds = [
+        RequestKind::Exchange,
+        RequestKind::Present,
+        RequestKind::Cancel,
+        RequestKind::Close,
+        RequestKind::Order,
+    ];
     kinds.into_iter().find(|kind| kind_text(*kind) == text).unwrap()
 }
 
@@ -225,5 +252,30 @@ pub(super) fn item_of(variant: u8) -> ItemId {
 }
 
 pub(super) fn variant_of(item_id: &[u8]) -> u8 {
-    (0..=1).find(|variant| item_of(*variant).0 == item_id).unwrap()
+    (0..=1).find(|variant| item_of(*variant).0 == item_id || order_item(*variant).0 == item_id).unwrap()
+}
+
+/// Gifted and charged coins of an order of this variant.
+pub(super) fn order_coins(variant: u8) -> (i64, i64) {
+    (i64::from(variant), 7 + 4 * i64::from(variant))
+}
+
+/// What the app sells the product of this variant for.
+pub(super) fn offer_of(variant: u8) -> Offer {
+    let (bonus, charge) = order_coins(variant);
+    Offer { currency: Currency::parse("CNY").unwrap(), amount: 100, charge, bonus, ttl: 7_200 }
+}
+
+fn order_of(variant: u8) -> TopupOrder {
+    TopupOrder::new(PricedProductId::parse(&format!("p{variant}")).unwrap(), Some(offer_of(variant)))
+}
+
+/// What an order of this variant has fixed.
+pub(super) fn order_item(variant: u8) -> ItemId {
+    order_of(variant).offered.unwrap().item_id
+}
+
+/// Product and remark of an order, as the ledger has them.
+pub(super) fn order_remark(variant: u8) -> String {
+    order_of(variant).content(REMARK)
 }

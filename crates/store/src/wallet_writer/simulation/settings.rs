@@ -32,6 +32,8 @@ pub(super) enum Sabotage {
     FreezeUnnoticed,
     /// Wallets are locked in any order.
     AnyLockOrder,
+    /// Payments and paid orders have no keys.
+    PaidTwice,
     /// Nothing is broken. Each batch has one app, as on Citus.
     OneAppABatch,
 }
@@ -58,6 +60,7 @@ pub(super) struct RunSettings {
     pub(super) serialisation: u64,
     pub(super) out_of_memory: u64,
     pub(super) credit: u64,
+    pub(super) pay: u64,
     pub(super) hold: u64,
     pub(super) freeze: u64,
     pub(super) unlucky: u64,
@@ -85,6 +88,7 @@ impl RunSettings {
             serialisation: random.one_of(&[0, 0, 0, 200, 4_000]),
             out_of_memory: random.one_of(&[0, 0, 0, 100]),
             credit: random.one_of(&[20, 100]),
+            pay: random.one_of(&[0, 100, 400]),
             hold: random.one_of(&[0, 0, 20, 60]),
             freeze: random.one_of(&[0, 0, 30, 200]),
             unlucky: random.one_of(&[0, 0, 200]),

@@ -2,12 +2,15 @@
 //! the commits before its first step. It waits for rows and keys that other transactions hold, and
 //! does everything or nothing.
 
+use domain::ledger::{CHAIN_START, micros};
+
 use super::counts::EventKind;
+use super::link::moment;
 use super::protocol::{
     Detailed, LockProgress, Recorded, SqlError, SqlStatement, StatementProgress, StatementReply, StepOutcome,
     Tx, error,
 };
-use super::rows::{RecordRow, RequestKind, SimulatedEntry, SimulatedEvent, SimulatedWallet};
+use super::rows::{RecordRow, RequestKind, SimulatedEntry, SimulatedEvent, SimulatedWallet, order_coins};
 use super::settings::Sabotage;
 use super::world::{LockKey, SentStatement, Transaction, World};
 
@@ -75,6 +78,7 @@ impl World {
             SqlStatement::Write(write) => self.write(place, write, progress),
             SqlStatement::MakeWallet(wallet) => self.make_wallet(place, *wallet),
             SqlStatement::Credit(entry) => self.credit(place, *entry),
+            SqlStatement::Pay { payment, number } => self.pay(place, (*payment, *number)),
             SqlStatement::Freeze(wallet) => self.freeze(place, *wallet),
             SqlStatement::Begin | SqlStatement::Hold { .. } => StepOutcome::Ended(Ok(StatementReply::Done)),
         }
@@ -235,8 +239,44 @@ impl World {
         writes.entries.push(entry);
         writes.events.push(SimulatedEvent::of(&entry));
         writes.wallets.push((change.wallet, after));
-        self.counts.add(EventKind::Credit);
+        writes.payments.extend(change.payment);
+        self.counts.add(if change.payment.is_some() { EventKind::Paid } else { EventKind::Credit });
         StepOutcome::Ended(Ok(StatementReply::Done))
+    }
+
+    fn pay(&mut self, place: usize, (payment, number): (usize, usize)) -> StepOutcome {
+        let Some((order, _)) = self.tables.records[number] else {
+            return StepOutcome::Ended(Ok(StatementReply::Done));
+        };
+        if self.settings.sabotage != Sabotage::PaidTwice {
+            for key in [LockKey::Payment(payment), LockKey::PaidOrder(number)] {
+                if let Err(holder) = self.take(place, key) {
+                    return StepOutcome::Waits(holder, StatementProgress::NotBegun);
+                }
+            }
+            let mut paid = self.tables.payments.iter();
+            if paid.any(|(other, of)| *other == payment || *of == number) {
+                self.counts.add(EventKind::PaidBefore);
+                return StepOutcome::Ended(Ok(StatementReply::Done));
+            }
+        }
+        let (free_change, charge_change) = order_coins(order.content.variant);
+        self.credit(
+            place,
+            SimulatedEntry {
+                wallet: order.content.wallet,
+                seq: 0,
+                request: None,
+                payment: Some((payment, number)),
+                remaining: None,
+                free_change,
+                charge_change,
+                free: 0,
+                charge: 0,
+                at: micros(moment(self.now)),
+                chain_hash: CHAIN_START,
+            },
+        )
     }
 
     fn freeze(&mut self, place: usize, wallet: usize) -> StepOutcome {

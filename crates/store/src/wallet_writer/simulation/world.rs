@@ -32,6 +32,10 @@ pub(super) enum LockKey {
     Cancel(usize, i64),
     /// An entry that is being written.
     Entry(usize, i64),
+    /// A payment that is being credited.
+    Payment(usize),
+    /// An order that is being paid.
+    PaidOrder(usize),
 }
 
 /// The committed rows, and the held locks.
@@ -41,6 +45,8 @@ pub(super) struct CommittedTables {
     /// Each with the commit that wrote it.
     pub(super) records: Vec<Option<(RecordRow, u64)>>,
     pub(super) entries: BTreeMap<(usize, i64), SimulatedEntry>,
+    /// Payments that were credited, each with the number of its order.
+    pub(super) payments: Vec<(usize, usize)>,
     pub(super) held: BTreeMap<LockKey, Tx>,
 }
 
@@ -127,6 +133,7 @@ impl World {
             wallets: wallets.clone(),
             records: vec![None; APPS * NUMBERS],
             entries: BTreeMap::new(),
+            payments: Vec::new(),
             held: BTreeMap::new(),
         };
         Self {

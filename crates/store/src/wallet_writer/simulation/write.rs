@@ -244,6 +244,7 @@ impl World {
         for row in writes.entries {
             self.tables.entries.insert((row.wallet, row.seq), row);
         }
+        self.tables.payments.extend(writes.payments);
         for (wallet, row) in writes.wallets {
             self.tables.wallets[wallet] = Some(row);
         }

@@ -1,0 +1,84 @@
+//! What operators do about top-ups (contract 19): prices, and payments that fitted nothing.
+
+use std::fmt::Display;
+
+use super::{OperationRefusal, RefusalKind, Subject};
+use crate::ids::{BizNo, OpenId, Reason};
+use crate::text;
+use crate::topup::{Price, PricedProductId};
+
+/// A new list of prices of an app. It replaces the one before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetPrices {
+    /// All products, each once.
+    pub prices: Vec<Price>,
+}
+
+/// What becomes of a payment that fitted nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettlePayment {
+    /// What becomes of it.
+    pub settlement: Settlement,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// What becomes of a payment that fitted nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Settlement {
+    /// It pays this order.
+    CreditOrder(BizNo),
+    /// It pays this product for this player.
+    CreditPlayer(OpenId, PricedProductId),
+    /// The money went back. Nothing is credited.
+    PaidBack,
+}
+
+/// The app has no such payment.
+#[must_use]
+pub fn unknown_payment(app_id: impl Display, payment: impl Display) -> OperationRefusal {
+    let text = text!("there is no payment {payment} of an app {app_id}", payment, app_id);
+    OperationRefusal::new(RefusalKind::Unknown(Subject::Payment), text).of_app(app_id)
+}
+
+/// The payment was told of with other content.
+#[must_use]
+pub fn payment_differs(payment: impl Display) -> OperationRefusal {
+    let text = text!("the payment {payment} was told of with other content", payment);
+    OperationRefusal::new(RefusalKind::Conflict, text)
+}
+
+/// Only a payment that fitted nothing is settled, and once.
+#[must_use]
+pub fn payment_not_open(payment: impl Display, state: impl Display) -> OperationRefusal {
+    let text =
+        text!("the payment {payment} is {state}, and only an unmatched one can be settled", payment, state);
+    OperationRefusal::new(RefusalKind::Conflict, text)
+}
+
+/// There is no such order of a top-up.
+#[must_use]
+pub fn unknown_topup_order(app_id: impl Display, biz_no: impl Display) -> OperationRefusal {
+    let text = text!("there is no order {biz_no} of a top-up of an app {app_id}", biz_no, app_id);
+    OperationRefusal::new(RefusalKind::Unknown(Subject::TopupOrder), text).of_app(app_id)
+}
+
+/// Another payment has paid the order.
+#[must_use]
+pub fn order_is_paid(biz_no: impl Display) -> OperationRefusal {
+    OperationRefusal::new(RefusalKind::Conflict, text!("the order {biz_no} is paid", biz_no))
+}
+
+/// The list of prices has no such product.
+#[must_use]
+pub fn unknown_product(app_id: impl Display, product_id: impl Display) -> OperationRefusal {
+    let text = text!("the prices of the app {app_id} have no product {product_id}", product_id, app_id);
+    OperationRefusal::new(RefusalKind::Invalid("product_id"), text)
+}
+
+/// A list names each product once.
+#[must_use]
+pub fn product_twice(product_id: impl Display) -> OperationRefusal {
+    let text = text!("expected each product once, got {product_id} twice", product_id);
+    OperationRefusal::new(RefusalKind::Invalid("prices"), text)
+}

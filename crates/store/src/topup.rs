@@ -1,0 +1,92 @@
+//! Top-ups (contract 19): prices, orders, and payments that providers tell of. An order is a number of the ledger, which
+//! the exchange writers take (`crate::wallet_writer`). A payment is credited in a transaction with its ledger entry.
+
+mod list;
+mod payment;
+mod prices;
+mod settle;
+
+use domain::ids::{AppId, BizNo, ItemId, OpenId};
+use domain::operation::unknown_app;
+use domain::topup::{Offer, PlacedOrder, PricedProductId};
+use sqlx::PgConnection;
+
+use crate::error::{OperationError, Result, StoreError};
+use crate::store::Store;
+
+pub use list::{TopupCursor, TopupFilter, TopupRow, TopupsPage};
+pub use payment::PaymentReport;
+pub use prices::{ListedPrice, PriceList, PricesOfFile};
+pub use settle::SettledPayment;
+
+/// An order of a top-up with what became of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopupOrderState {
+    /// The product.
+    pub product_id: String,
+    /// What the order has fixed.
+    pub offer: Offer,
+    /// When it was paid, in Unix milliseconds. `None` while it is not.
+    pub paid_at: Option<i64>,
+}
+
+impl Store {
+    /// Product and figures of an order that the writers took, and what became of it.
+    pub async fn topup_order(
+        &self,
+        app_id: &AppId,
+        item_id: ItemId,
+        biz_no: &str,
+    ) -> Result<TopupOrderState> {
+        let row = sqlx::query!(
+            r#"SELECT i.product_name, i.product_info,
+                   (extract(epoch FROM p.credited_at) * 1000)::bigint AS paid_at
+               FROM apps a JOIN items i ON i.app_no = a.app_no AND i.item_id = $2
+               LEFT JOIN topup_payments p ON p.app_no = a.app_no AND p.paid_biz_no = $3
+               WHERE a.app_id = $1"#,
+            app_id.as_str(),
+            item_id.0.as_slice(),
+            biz_no
+        );
+        let row = row.fetch_one(&self.pool).await?;
+        let offer = Offer::of_figures(&row.product_info).ok_or_else(|| StoreError::damaged("items"))?;
+        Ok(TopupOrderState { product_id: row.product_name, offer, paid_at: row.paid_at })
+    }
+}
+
+/// The number of an app.
+async fn number_of(connection: &mut PgConnection, app_id: &AppId) -> Result<i32, OperationError> {
+    let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
+    Ok(app_no.fetch_optional(connection).await?.ok_or_else(|| unknown_app(app_id))?)
+}
+
+/// The order of this number. `None` where the number is no order.
+async fn placed_order(
+    connection: &mut PgConnection,
+    app_no: i32,
+    biz_no: &BizNo,
+) -> Result<Option<PlacedOrder>> {
+    let row = sqlx::query!(
+        r#"SELECT w.open_id AS "open_id!", i.product_name AS "product_name!", i.product_info AS "product_info!",
+               EXISTS (SELECT 1 FROM topup_payments p WHERE p.app_no = $1 AND p.paid_biz_no = $2) AS "is_paid!"
+           FROM numbers n
+           JOIN wallets w ON w.app_no = n.app_no AND w.wallet_no = n.wallet_no
+           JOIN items i ON i.app_no = n.app_no AND i.item_id = n.item_id
+           WHERE n.app_no = $1 AND n.reference = $2 AND n.kind = 'topup_order'"#,
+        app_no,
+        biz_no.as_str()
+    );
+    let Some(row) = row.fetch_optional(connection).await? else { return Ok(None) };
+    let damaged = || StoreError::damaged("items");
+    let Offer { currency, amount, charge, bonus, .. } =
+        Offer::of_figures(&row.product_info).ok_or_else(damaged)?;
+    Ok(Some(PlacedOrder {
+        open_id: OpenId::parse(&row.open_id).map_err(|_| StoreError::damaged("wallets"))?,
+        product_id: PricedProductId::parse(&row.product_name).map_err(|_| damaged())?,
+        currency,
+        amount,
+        charge,
+        bonus,
+        is_paid: row.is_paid,
+    }))
+}

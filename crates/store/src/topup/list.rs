@@ -1,0 +1,181 @@
+//! Reads payments for people and programs.
+
+use std::str::FromStr;
+
+use domain::ids::{AppId, OpenId};
+use domain::rights::Apps;
+use domain::topup::{PaymentKey, UnmatchedReason};
+use serde::Serialize;
+use time::OffsetDateTime;
+
+use crate::error::Result;
+use crate::paging::{CursorKey, ListPage, TimeCursor};
+use crate::store::Store;
+
+/// A payment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "TopupPayment")]
+pub struct TopupRow {
+    /// The payment provider.
+    pub provider: String,
+    /// The provider's id.
+    pub provider_order_id: String,
+    /// `paid`, `unmatched` or `paid_back`.
+    #[schemars(extend("enum" = ["paid", "unmatched", "paid_back"]))]
+    pub state: String,
+    /// Why it fitted nothing when it was first told of. It stays after the settlement.
+    #[schemars(with = "Option<UnmatchedReason>")]
+    pub reason: Option<String>,
+    /// Code of the currency.
+    pub currency: String,
+    /// The money, in minor units.
+    pub amount: i64,
+    /// What the provider keeps, in minor units.
+    pub fee: Option<i64>,
+    /// When it was paid, as the provider says.
+    #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub paid_at: OffsetDateTime,
+    /// The order that it has paid, or that it names.
+    pub biz_no: Option<String>,
+    /// The player who was credited, or whom it names.
+    pub open_id: Option<String>,
+    /// The product that was credited, or that it names.
+    pub product_id: Option<String>,
+    /// Platform of the player.
+    pub os: Option<String>,
+    /// Note for people.
+    pub note: String,
+    /// Charged coins that were credited.
+    pub charge: Option<i64>,
+    /// Gifted coins that were credited.
+    pub bonus: Option<i64>,
+    /// Gifted currency right after it.
+    pub free_balance: Option<i64>,
+    /// Charged currency right after it.
+    pub charge_balance: Option<i64>,
+    /// Number of its ledger entry in the wallet.
+    pub seq: Option<i64>,
+    /// Who told of it first.
+    pub told_by: String,
+    /// When it was first told of.
+    #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub created_at: OffsetDateTime,
+    /// When it was credited.
+    #[serde(with = "time::serde::rfc3339::option")]
+    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
+    pub credited_at: Option<OffsetDateTime>,
+}
+
+/// Which payments are listed.
+#[derive(Debug, Clone, Default)]
+pub struct TopupFilter {
+    /// Those that fit nothing and wait for an operator.
+    pub unmatched: bool,
+    /// Of this player, credited or named.
+    pub open_id: Option<OpenId>,
+    /// Told of at or after this moment.
+    pub since: Option<OffsetDateTime>,
+    /// Told of before this moment.
+    pub until: Option<OffsetDateTime>,
+}
+
+/// The pair of a payment, in a cursor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PaymentPlace(String);
+
+impl FromStr for PaymentPlace {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        if text.contains('/') { Ok(Self(text.to_owned())) } else { Err(()) }
+    }
+}
+
+impl std::fmt::Display for PaymentPlace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl CursorKey for PaymentPlace {
+    const EXPECTED: &'static str = "the place of a payment, as an earlier page gave it";
+}
+
+/// A position in a list of payments, newest first.
+pub type TopupCursor = TimeCursor<PaymentPlace>;
+/// A page of payments, newest first.
+pub type TopupsPage = ListPage<TopupRow, TopupCursor>;
+
+/// Reads payments. `$rest` is the condition and the order.
+macro_rules! payments {
+    ($rest:literal $(, $parameter:expr)*) => {
+        sqlx::query_as!(
+            TopupRow,
+            r#"SELECT p.provider, p.provider_order_id, p.state, p.reason, p.currency, p.amount, p.fee, p.paid_at,
+                   coalesce(p.paid_biz_no, p.biz_no) AS biz_no, coalesce(w.open_id, p.open_id) AS open_id,
+                   coalesce(p.paid_product_id, p.product_id) AS product_id, p.os, p.note, p.charge, p.bonus, p.free_balance,
+                   p.charge_balance, p.seq, p.told_by, p.created_at, p.credited_at
+               FROM topup_payments p
+               LEFT JOIN wallets w ON w.app_no = p.app_no AND w.wallet_no = p.wallet_no
+               WHERE p.app_no = (SELECT app_no FROM apps WHERE app_id = $1) AND "# + $rest
+            $(, $parameter)*
+        )
+    };
+}
+
+impl Store {
+    /// A payment. `None` for one that was never told of.
+    pub async fn topup(&self, app_id: &AppId, key: &PaymentKey) -> Result<Option<TopupRow>> {
+        let row = payments!(
+            "p.provider = $2 AND p.provider_order_id = $3",
+            app_id.as_str(),
+            key.provider.as_str(),
+            key.provider_order_id.as_str()
+        );
+        Ok(row.fetch_optional(&self.pool).await?)
+    }
+
+    /// At most `limit` payments of an app, newest first.
+    pub async fn topups(
+        &self,
+        app_id: &AppId,
+        filter: &TopupFilter,
+        after: Option<&TopupCursor>,
+        limit: u32,
+    ) -> Result<TopupsPage> {
+        let place = after.map(|after| after.key.0.as_str());
+        let rows = payments!(
+            "($2::boolean = false OR p.state = 'unmatched')
+                 AND ($3::text IS NULL OR p.open_id = $3 OR p.wallet_no = (
+                     SELECT wallet_no FROM players WHERE app_id = $1 AND open_id = $3))
+                 AND ($4::timestamptz IS NULL OR p.created_at >= $4) AND ($5::timestamptz IS NULL OR p.created_at < $5)
+                 AND ($6::timestamptz IS NULL OR (p.created_at, p.provider || '/' || p.provider_order_id) < ($6, $7))
+             ORDER BY p.created_at DESC, p.provider || '/' || p.provider_order_id DESC LIMIT $8",
+            app_id.as_str(),
+            filter.unmatched,
+            filter.open_id.as_ref().map(OpenId::as_str),
+            filter.since,
+            filter.until,
+            after.map(|after| after.at),
+            place,
+            i64::from(limit) + 1
+        );
+        let rows = rows.fetch_all(&self.pool).await?;
+        Ok(ListPage::cut(rows, limit, |last| TimeCursor {
+            at: last.created_at,
+            key: PaymentPlace(format!("{}/{}", last.provider, last.provider_order_id)),
+        }))
+    }
+
+    /// How many payments of these apps fit nothing and wait for an operator.
+    pub async fn unmatched_payments(&self, apps: &Apps) -> Result<i64> {
+        let count = sqlx::query_scalar!(
+            r#"SELECT count(*) AS "count!" FROM topup_payments p JOIN apps a ON a.app_no = p.app_no
+               WHERE p.state = 'unmatched' AND ($1::text[] IS NULL OR a.app_id = ANY ($1))"#,
+            apps.ids()
+        );
+        Ok(count.fetch_one(&self.pool).await?)
+    }
+}

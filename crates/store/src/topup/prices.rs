@@ -1,0 +1,357 @@
+//! Lists of prices (contract 19.1). A new list is a new version; orders keep the figures they were made with.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use csv::StringRecord;
+use domain::fields::{Expected, parse_integer};
+use domain::ids::AppId;
+use domain::operation::topup::{SetPrices, product_twice};
+use domain::operator::Operator;
+use domain::topup::{Currency, Offer, PRICES_MAX, Price, PriceName, PricedProductId};
+use domain::wallet::AMOUNT_MAX;
+use serde::Serialize;
+use serde_json::json;
+use sqlx::PgConnection;
+
+use super::number_of;
+use crate::error::{OperationError, Result, StoreError};
+use crate::operator_log::{LogLine, OperatorAction};
+use crate::store::Store;
+
+/// The columns of a file, in any order.
+const COLUMNS: [&str; 7] = ["product_id", "currency", "amount", "charge", "bonus", "name", "active"];
+const BYTE_ORDER_MARK: &str = "\u{feff}";
+
+/// A product of the newest list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "Price")]
+pub struct ListedPrice {
+    /// The product.
+    #[schemars(with = "PricedProductId")]
+    pub product_id: String,
+    /// Code of the currency.
+    #[schemars(with = "Currency")]
+    pub currency: String,
+    /// The money, in minor units.
+    pub amount: i64,
+    /// Charged coins.
+    pub charge: i64,
+    /// Gifted coins.
+    pub bonus: i64,
+    /// Its name, for people.
+    pub name: String,
+    /// Whether it is for sale.
+    pub active: bool,
+}
+
+/// The newest list of an app.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "Prices")]
+pub struct PriceList {
+    /// Its version, from 1. 0 for an app without prices.
+    pub version: i32,
+    /// Its products, in the order of their ids.
+    pub prices: Vec<ListedPrice>,
+}
+
+impl Store {
+    /// The newest list of prices.
+    ///
+    /// # Errors
+    /// There is no such app, or the database is away.
+    pub async fn prices(&self, app_id: &AppId) -> Result<PriceList, OperationError> {
+        let mut connection = self.pool.acquire().await?;
+        let app_no = number_of(&mut connection, app_id).await?;
+        Ok(newest(&mut connection, app_no).await?)
+    }
+
+    /// What the app sells a product for now. `None` where it is not for sale. `ttl` is how long an order is shown as open.
+    pub async fn offer(
+        &self,
+        app_id: &AppId,
+        product_id: &PricedProductId,
+        ttl: i64,
+    ) -> Result<Option<Offer>> {
+        let mut connection = self.pool.acquire().await?;
+        let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
+        let app_no = app_no.fetch_one(&mut *connection).await?;
+        let price = price_of(&mut connection, app_no, product_id).await?;
+        Ok(price.filter(|price| price.active).map(|price| price.offer(ttl)))
+    }
+
+    /// Replaces the list of prices of an app. A list that is there already changes nothing.
+    ///
+    /// # Errors
+    /// There is no such app, a product stands twice, or the database is away.
+    pub async fn set_prices(
+        &self,
+        operator: &Operator,
+        app_id: &AppId,
+        command: SetPrices,
+    ) -> Result<PriceList, OperationError> {
+        let context = (operator.clone(), app_id.clone(), command);
+        self.transaction(context, |connection, (operator, app_id, command)| {
+            Box::pin(write_prices(connection, operator, app_id, command))
+        })
+        .await
+    }
+}
+
+async fn write_prices(
+    connection: &mut PgConnection,
+    operator: &Operator,
+    app_id: &AppId,
+    command: &SetPrices,
+) -> Result<PriceList, OperationError> {
+    // Lists of one app take turns.
+    let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1 FOR UPDATE", app_id.as_str());
+    let app_no = app_no.fetch_optional(&mut *connection).await.map_err(StoreError::from)?;
+    let app_no = app_no.ok_or_else(|| domain::operation::unknown_app(app_id))?;
+    let before = newest(connection, app_no).await?;
+    let mut seen = HashSet::new();
+    if let Some(twice) = command.prices.iter().find(|price| !seen.insert(&price.product_id)) {
+        return Err(product_twice(&twice.product_id).into());
+    }
+    let mut prices: Vec<ListedPrice> = command.prices.iter().map(ListedPrice::of).collect();
+    prices.sort_unstable_by(|one, other| one.product_id.cmp(&other.product_id));
+    if before.version > 0 && before.prices == prices {
+        return Ok(before);
+    }
+    let version = before.version + 1;
+    sqlx::query!("INSERT INTO topup_price_lists (app_no, version) VALUES ($1, $2)", app_no, version)
+        .execute(&mut *connection)
+        .await?;
+    let texts =
+        |of: fn(&ListedPrice) -> &str| prices.iter().map(|price| of(price).to_owned()).collect::<Vec<_>>();
+    let numbers = |of: fn(&ListedPrice) -> i64| prices.iter().map(of).collect::<Vec<_>>();
+    sqlx::query!(
+        "INSERT INTO topup_prices (app_no, version, product_id, currency, amount, charge, bonus, name, active)
+         SELECT $1, $2, unnest($3::text[]), unnest($4::text[]), unnest($5::bigint[]), unnest($6::bigint[]),
+             unnest($7::bigint[]), unnest($8::text[]), unnest($9::boolean[])",
+        app_no,
+        version,
+        &texts(|price| &price.product_id),
+        &texts(|price| &price.currency),
+        &numbers(|price| price.amount),
+        &numbers(|price| price.charge),
+        &numbers(|price| price.bonus),
+        &texts(|price| &price.name),
+        &prices.iter().map(|price| price.active).collect::<Vec<_>>()
+    )
+    .execute(&mut *connection)
+    .await?;
+    let list = PriceList { version, prices };
+    let summary = |list: &PriceList| {
+        let active = list.prices.iter().filter(|price| price.active).count();
+        json!({ "version": list.version, "products": list.prices.len(), "active": active })
+    };
+    let line = LogLine::new(operator, OperatorAction::PriceSet, app_id.as_str()).of_app(app_id);
+    let line = line.before(Some(summary(&before)).filter(|_| before.version > 0)).after(summary(&list));
+    line.answer(&list).record(connection).await?;
+    Ok(list)
+}
+
+async fn newest(connection: &mut PgConnection, app_no: i32) -> Result<PriceList> {
+    let version = sqlx::query_scalar!(
+        r#"SELECT coalesce(max(version), 0) AS "version!" FROM topup_price_lists WHERE app_no = $1"#,
+        app_no
+    );
+    let version = version.fetch_one(&mut *connection).await?;
+    let prices = sqlx::query_as!(
+        ListedPrice,
+        "SELECT product_id, currency, amount, charge, bonus, name, active FROM topup_prices
+         WHERE app_no = $1 AND version = $2 ORDER BY product_id",
+        app_no,
+        version
+    );
+    Ok(PriceList { version, prices: prices.fetch_all(connection).await? })
+}
+
+/// The price of a product in the newest list.
+pub(super) async fn price_of(
+    connection: &mut PgConnection,
+    app_no: i32,
+    product_id: &PricedProductId,
+) -> Result<Option<Price>> {
+    let row = sqlx::query_as!(
+        ListedPrice,
+        "SELECT product_id, currency, amount, charge, bonus, name, active FROM topup_prices
+         WHERE app_no = $1 AND product_id = $2
+             AND version = (SELECT version FROM topup_price_lists WHERE app_no = $1 ORDER BY version DESC LIMIT 1)",
+        app_no,
+        product_id.as_str()
+    );
+    let Some(row) = row.fetch_optional(connection).await? else { return Ok(None) };
+    let damaged = |_| StoreError::damaged("topup_prices");
+    Ok(Some(Price {
+        product_id: product_id.clone(),
+        currency: Currency::parse(&row.currency).map_err(damaged)?,
+        amount: row.amount,
+        charge: row.charge,
+        bonus: row.bonus,
+        name: PriceName::parse(&row.name).map_err(damaged)?,
+        active: row.active,
+    }))
+}
+
+impl ListedPrice {
+    fn of(price: &Price) -> Self {
+        Self {
+            product_id: price.product_id.to_string(),
+            currency: price.currency.to_string(),
+            amount: price.amount,
+            charge: price.charge,
+            bonus: price.bonus,
+            name: price.name.to_string(),
+            active: price.active,
+        }
+    }
+}
+
+/// The prices of a CSV file, or what is wrong with it, one text a line.
+#[derive(Debug)]
+pub struct PricesOfFile(pub Result<Vec<Price>, Vec<String>>);
+
+impl PricesOfFile {
+    /// Reads a file with the heading of contract 19.1.2.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read(file: &Path) -> std::io::Result<Self> {
+        let bytes = std::fs::read(file)?;
+        Ok(Self(read(&bytes)))
+    }
+}
+
+fn read(bytes: &[u8]) -> Result<Vec<Price>, Vec<String>> {
+    let mut reader =
+        csv::ReaderBuilder::new().trim(csv::Trim::All).flexible(true).has_headers(false).from_reader(bytes);
+    let mut heading = StringRecord::new();
+    reader.read_record(&mut heading).map_err(|error| vec![format!("line 1: {error}")])?;
+    let names: Vec<&str> =
+        heading.iter().map(|name| name.trim_start_matches(BYTE_ORDER_MARK).trim()).collect();
+    let places = COLUMNS.map(|column| names.iter().position(|name| *name == column));
+    if names.len() != COLUMNS.len() || places.contains(&None) {
+        let got = names.join(",");
+        return Err(vec![format!("line 1: expected the heading {}, got {got}", COLUMNS.join(","))]);
+    }
+    let places = places.map(Option::unwrap_or_default);
+    let (mut prices, mut wrong, mut products) = (Vec::new(), Vec::new(), HashSet::new());
+    let mut record = StringRecord::new();
+    loop {
+        match reader.read_record(&mut record) {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(error) => {
+                wrong.push(error.to_string());
+                break;
+            }
+        }
+        if record.iter().all(str::is_empty) {
+            continue;
+        }
+        let line = record.position().map_or(0, |position| line_at(bytes, position.byte()));
+        let mut faults = Vec::new();
+        let price = price(&record, places, &mut faults);
+        if let Some(price) = price {
+            if !products.insert(price.product_id.clone()) {
+                faults.push(format!("product_id: {} stands twice", price.product_id));
+            }
+            prices.push(price);
+        }
+        wrong.extend(faults.into_iter().map(|fault| format!("line {line}: {fault}")));
+    }
+    if prices.len() > PRICES_MAX {
+        wrong.push(format!("expected at most {PRICES_MAX} products, got {}", prices.len()));
+    }
+    if wrong.is_empty() { Ok(prices) } else { Err(wrong) }
+}
+
+/// The number of the line that begins at a byte, or behind empty lines from there.
+fn line_at(bytes: &[u8], byte: u64) -> usize {
+    let byte = usize::try_from(byte).unwrap_or(bytes.len()).min(bytes.len());
+    let empty = bytes[byte..].iter().take_while(|byte| matches!(byte, b'\n' | b'\r')).count();
+    1 + bytes[..byte + empty].iter().filter(|byte| **byte == b'\n').count()
+}
+
+fn price(record: &StringRecord, places: [usize; 7], faults: &mut Vec<String>) -> Option<Price> {
+    if record.len() != COLUMNS.len() {
+        faults.push(format!("expected {} columns, got {}", COLUMNS.len(), record.len()));
+        return None;
+    }
+    let [product_id, currency, amount, charge, bonus, name, active] = places;
+    let text = |place: usize| record.get(place).unwrap_or_default();
+    let mut fault = |column: usize, expected: Expected, got: &str| {
+        faults.push(format!("{}: {expected}, got {got:?}", COLUMNS[column]));
+    };
+    let coins = |text: &str| parse_integer(text, 0, AMOUNT_MAX, "an integer from 0 to 1000000000000");
+    let money = |text: &str| parse_integer(text, 1, AMOUNT_MAX, "an integer from 1 to 1000000000000");
+    let yes_or_no = |text: &str| match text {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err(Expected::new("true or false")),
+    };
+    macro_rules! cell {
+        ($column:literal, $place:expr, $parse:expr) => {{
+            let text = text($place);
+            $parse(text).map_err(|expected| fault($column, expected, text)).ok()
+        }};
+    }
+    let product_id = cell!(0, product_id, PricedProductId::parse);
+    let currency = cell!(1, currency, Currency::parse);
+    let amount = cell!(2, amount, money);
+    let (charge, bonus) = (cell!(3, charge, coins), cell!(4, bonus, coins));
+    let name = cell!(5, name, PriceName::parse);
+    let active = cell!(6, active, yes_or_no);
+    if let (Some(charge), Some(bonus)) = (charge, bonus)
+        && let Err(expected) = Price::check_coins(charge, bonus)
+    {
+        faults.push(format!("{expected}, got 0 and 0"));
+        return None;
+    }
+    Some(Price {
+        product_id: product_id?,
+        currency: currency?,
+        amount: amount?,
+        charge: charge?,
+        bonus: bonus?,
+        name: name?,
+        active: active?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rule 19.1.2: a wrong file names every wrong line.
+    #[test]
+    fn every_wrong_line_of_a_file_is_named() {
+        let heading = "\u{feff}name,product_id,currency,amount,charge,bonus,active\n";
+        let good = format!("{heading}Gems,gems60,CNY,600,60,6,true\n,,,,,,\n\"A, b\",g.2,JPY,1,0,1,false\n");
+        let prices = read(good.as_bytes()).unwrap();
+        let shown: Vec<_> =
+            prices.iter().map(|price| (price.product_id.as_str(), price.name.as_str())).collect();
+        assert_eq!(shown, [("gems60", "Gems"), ("g.2", "A, b")]);
+        let bad = format!(
+            "{heading}x,a b,CNY,600,60,6,true\nx,g1,cny,0,-1,+6,yes\nx,g2,CNY,600,0,0,true\nx,g3,CNY\n\
+             x,g4,CNY,1,1,0,true\nx,g4,CNY,1,1,0,true\n"
+        );
+        assert_eq!(
+            read(bad.as_bytes()).unwrap_err(),
+            [
+                r#"line 2: product_id: expected 1 to 64 of 0-9A-Za-z._-, got "a b""#,
+                r#"line 3: currency: expected a code of ISO 4217 in capitals, such as CNY or USD, got "cny""#,
+                r#"line 3: amount: expected an integer from 1 to 1000000000000, got "0""#,
+                r#"line 3: charge: expected an integer from 0 to 1000000000000, got "-1""#,
+                r#"line 3: bonus: expected an integer from 0 to 1000000000000, got "+6""#,
+                r#"line 3: active: expected true or false, got "yes""#,
+                "line 4: expected 1 or more in charge or bonus, got 0 and 0",
+                "line 5: expected 7 columns, got 3",
+                "line 7: product_id: g4 stands twice",
+            ]
+        );
+        assert!(read(b"product_id,currency\n").unwrap_err()[0].starts_with("line 1: expected the heading"));
+    }
+}

@@ -1,0 +1,218 @@
+//! Operators settle payments that fitted nothing, each once: credited to an order or a player, or marked as paid back
+//! (contract 19.3.6). The settlement, its ledger entry and its line in the operator's log are one transaction.
+
+use domain::ids::AppId;
+use domain::operation::topup::{
+    SettlePayment, Settlement, order_is_paid, payment_not_open, unknown_payment, unknown_product,
+    unknown_topup_order,
+};
+use domain::operation::wallet::{balance_too_large, unknown_player};
+use domain::operator::Operator;
+use domain::topup::{Coins, PaymentKey};
+use serde::Serialize;
+use serde_json::{Value, json};
+use sqlx::PgConnection;
+
+use super::payment::{CreditedPayment, NotCredited, again_if_taken, credit, first_told, is_known};
+use super::prices::price_of;
+use super::{number_of, placed_order};
+use crate::alone_limit::require_within;
+use crate::engine::Engine;
+use crate::error::{OperationError, StoreError};
+use crate::operator_log::{LogLine, OperatorAction};
+use crate::store::Store;
+
+/// A payment that was settled.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "TopupSettlement")]
+pub struct SettledPayment {
+    /// `paid`: it was credited. `paid_back`: the money went back.
+    #[schemars(extend("enum" = ["paid", "paid_back"]))]
+    pub state: &'static str,
+    /// The order that it has paid.
+    #[schemars(with = "Option<domain::ids::BizNo>")]
+    pub biz_no: Option<String>,
+    /// The player who was credited.
+    #[schemars(with = "Option<domain::ids::OpenId>")]
+    pub open_id: Option<String>,
+    /// Charged coins that were credited.
+    pub charge: i64,
+    /// Gifted coins that were credited.
+    pub bonus: i64,
+    /// Gifted currency right after it. `null` where nothing was credited.
+    pub free_balance: Option<i64>,
+    /// Charged currency right after it. `null` where nothing was credited.
+    pub charge_balance: Option<i64>,
+}
+
+impl Store {
+    /// Settles an unmatched payment.
+    ///
+    /// # Errors
+    /// There is no such payment, it is not unmatched any more, what it shall pay does not exist, it needs a second person, or
+    /// the database is away.
+    pub async fn settle_payment(
+        &self,
+        operator: &Operator,
+        app_id: &AppId,
+        key: PaymentKey,
+        command: SettlePayment,
+    ) -> Result<SettledPayment, OperationError> {
+        let engine = self.engine.get();
+        let context = (operator.clone(), app_id.clone(), key, command);
+        let settled = self.transaction(context, move |connection, (operator, app_id, key, command)| {
+            Box::pin(write_settlement(connection, engine, (operator, app_id), key, command))
+        });
+        let settled = settled.await?;
+        self.events.notify_one();
+        Ok(settled)
+    }
+}
+
+async fn write_settlement(
+    connection: &mut PgConnection,
+    engine: Engine,
+    (operator, app_id): (&Operator, &AppId),
+    key: &PaymentKey,
+    SettlePayment { settlement, reason }: &SettlePayment,
+) -> Result<SettledPayment, OperationError> {
+    crate::wallet_writer::plan_by_keys(connection, engine).await?;
+    let app_no = number_of(connection, app_id).await?;
+    lock(connection, app_no, key).await?;
+    let payment = key.as_text();
+    let first = first_told(connection, app_no, key).await?;
+    let first = first.ok_or_else(|| unknown_payment(app_id, &payment))?;
+    if first.state != "unmatched" {
+        return Err(payment_not_open(&payment, &first.state).into());
+    }
+    let credited = match coins(connection, (app_id, app_no), settlement).await? {
+        None => None,
+        Some(coins) => match credit(connection, engine, app_no, key, &coins).await? {
+            Ok(credited) => Some((coins, credited)),
+            Err(NotCredited::PurseFull) => return Err(balance_too_large().into()),
+            Err(NotCredited::UnknownPlayer) => return Err(unknown_player(app_id, &coins.open_id).into()),
+        },
+    };
+    update(connection, app_no, key, credited.as_ref()).await?;
+    let settled = SettledPayment::of(credited.as_ref());
+    let line = LogLine::new(operator, OperatorAction::TopupSettle, &payment).of_app(app_id);
+    let line = line.before(before(&first.currency, first.amount, credited.as_ref()));
+    let line = line.after(after(&payment, &settled)).note(reason.as_str());
+    line.answer(&settled).record(&mut *connection).await?;
+    require_within(connection, operator).await?;
+    Ok(settled)
+}
+
+/// Locks the row of a payment, so that it is settled once.
+async fn lock(connection: &mut PgConnection, app_no: i32, key: &PaymentKey) -> Result<(), StoreError> {
+    let locked = sqlx::query!(
+        "SELECT 1 AS one FROM topup_payments WHERE app_no = $1 AND provider = $2 AND provider_order_id = $3 FOR UPDATE",
+        app_no,
+        key.provider.as_str(),
+        key.provider_order_id.as_str()
+    );
+    locked.fetch_optional(connection).await?;
+    Ok(())
+}
+
+/// What a settlement credits. `None` for money that went back.
+async fn coins(
+    connection: &mut PgConnection,
+    (app_id, app_no): (&AppId, i32),
+    settlement: &Settlement,
+) -> Result<Option<Coins>, OperationError> {
+    match settlement {
+        Settlement::PaidBack => Ok(None),
+        Settlement::CreditOrder(biz_no) => {
+            let order = placed_order(connection, app_no, biz_no).await?;
+            let order = order.ok_or_else(|| unknown_topup_order(app_id, biz_no))?;
+            if order.is_paid {
+                return Err(order_is_paid(biz_no).into());
+            }
+            Ok(Some(order.coins(biz_no.clone())))
+        }
+        Settlement::CreditPlayer(open_id, product_id) => {
+            if !is_known(connection, app_no, open_id).await? {
+                return Err(unknown_player(app_id, open_id).into());
+            }
+            // An operator may credit what is no longer for sale.
+            let price = price_of(connection, app_no, product_id).await?;
+            let price = price.ok_or_else(|| unknown_product(app_id, product_id))?;
+            Ok(Some(price.coins(open_id.clone())))
+        }
+    }
+}
+
+async fn update(
+    connection: &mut PgConnection,
+    app_no: i32,
+    key: &PaymentKey,
+    credited: Option<&(Coins, CreditedPayment)>,
+) -> Result<(), StoreError> {
+    let (coins, entry) = (credited.map(|(coins, _)| coins), credited.map(|(_, entry)| entry));
+    let updated = sqlx::query!(
+        "UPDATE topup_payments SET state = $4, wallet_no = $5, seq = $6, charge = $7, bonus = $8, free_balance = $9,
+             charge_balance = $10, credited_at = $11, paid_biz_no = $12, paid_product_id = $13
+         WHERE app_no = $1 AND provider = $2 AND provider_order_id = $3",
+        app_no,
+        key.provider.as_str(),
+        key.provider_order_id.as_str(),
+        if credited.is_some() { "paid" } else { "paid_back" },
+        entry.map(|entry| entry.wallet_no),
+        entry.map(|entry| entry.seq),
+        coins.map(|coins| coins.charge),
+        coins.map(|coins| coins.bonus),
+        entry.map(|entry| entry.free.1),
+        entry.map(|entry| entry.charge.1),
+        entry.map(|entry| entry.at),
+        coins.and_then(|coins| coins.biz_no.as_ref()).map(domain::ids::BizNo::as_str),
+        coins.map(|coins| coins.product_id.as_str())
+    );
+    updated.execute(connection).await.map(drop).map_err(again_if_taken)
+}
+
+/// The state before, for the operator's log. With purses where some were credited: the limit of one person counts them.
+fn before(currency: &str, amount: i64, credited: Option<&(Coins, CreditedPayment)>) -> Value {
+    let mut state = json!({ "state": "unmatched", "currency": currency, "amount": amount });
+    if let Some((_, entry)) = credited {
+        state["free_balance"] = entry.free.0.into();
+        state["charge_balance"] = entry.charge.0.into();
+    }
+    state
+}
+
+fn after(payment: &str, settled: &SettledPayment) -> Value {
+    let mut state = json!({ "state": settled.state, "ref": payment });
+    if settled.free_balance.is_some() {
+        state["open_id"] = json!(settled.open_id);
+        state["biz_no"] = json!(settled.biz_no);
+        state["free_balance"] = json!(settled.free_balance);
+        state["charge_balance"] = json!(settled.charge_balance);
+    }
+    state
+}
+
+impl SettledPayment {
+    fn of(credited: Option<&(Coins, CreditedPayment)>) -> Self {
+        let Some((coins, entry)) = credited else {
+            return Self {
+                state: "paid_back",
+                biz_no: None,
+                open_id: None,
+                charge: 0,
+                bonus: 0,
+                free_balance: None,
+                charge_balance: None,
+            };
+        };
+        Self {
+            state: "paid",
+            biz_no: coins.biz_no.as_ref().map(ToString::to_string),
+            open_id: Some(coins.open_id.to_string()),
+            charge: coins.charge,
+            bonus: coins.bonus,
+            free_balance: Some(entry.free.1),
+            charge_balance: Some(entry.charge.1),
+        }
+    }
+}
