@@ -18,7 +18,7 @@ pub use oidc::{OIDC_CALLBACK_PATH, Oidc};
 pub use picture_stores::S3;
 pub use sections::{
     Console, Database, Exchange, Fetch, Http, Image, ImageJudge, Limits, Listener, Log, LogFormat, Notify,
-    Secrets, Tracing, WhenUnavailable,
+    Secrets, Topup, Tracing, WhenUnavailable,
 };
 
 /// The documented defaults, which are the defaults.
@@ -63,6 +63,7 @@ pub struct Config {
     pub database: Database,
     pub secrets: Secrets,
     pub exchange: Exchange,
+    pub topup: Topup,
     pub image: Image,
     pub image_judge: ImageJudge,
     pub s3: S3,

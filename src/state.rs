@@ -258,7 +258,7 @@ impl Config {
     /// How the fields of a call of the wallet that arrives at this moment are read (contract 3.1 and 3.3).
     #[must_use]
     pub fn reading(&self, now_millis: i64) -> Reading {
-        Reading { pay_priority_default: self.exchange.pay_priority_default, now_millis }
+        Reading::new(self.exchange.pay_priority_default, now_millis)
     }
 
     /// How strangers' URLs are fetched (contract 5.2).

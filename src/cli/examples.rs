@@ -3,7 +3,7 @@
 use clap::Command;
 
 /// The words of a command, and its examples. After two blanks and `#` stands a comment.
-const EXAMPLES: [(&str, &[&str]); 96] = [
+const EXAMPLES: [(&str, &[&str]); 102] = [
     ("serve", &["minitill serve", "minitill serve --config /etc/minitill.toml"]),
     ("status", &["minitill status", "minitill status --json"]),
     ("health", &["minitill health", "minitill health --ready"]),
@@ -46,6 +46,23 @@ const EXAMPLES: [(&str, &[&str]); 96] = [
             "minitill reconcile mygame their.csv",
             "minitill reconcile mygame their.csv --map order=biz_no --map player=open_id --day 2026-10-31",
             "minitill reconcile mygame gifts.csv --by ref --map coins=amount",
+        ],
+    ),
+    ("price set", &["minitill price set mygame prices.csv"]),
+    ("price list", &["minitill price list mygame"]),
+    (
+        "topup pay",
+        &[
+            "minitill topup pay mygame stripe pi_3OrtQ2 --currency CNY --amount 600 --paid-at 2026-11-21T08:00 --biz-no 20261121080000001",
+        ],
+    ),
+    ("topup list", &["minitill topup list mygame", "minitill topup list mygame --unmatched"]),
+    ("topup show", &["minitill topup show mygame stripe pi_3OrtQ2"]),
+    (
+        "topup settle",
+        &[
+            "minitill topup settle mygame stripe pi_3OrtQ2 --biz-no 20261121080000001 --reason 'Typed by hand'",
+            "minitill topup settle mygame stripe pi_3OrtQ2 --paid-back --reason 'Paid twice'",
         ],
     ),
     (

@@ -26,6 +26,7 @@ mod order;
 mod output;
 mod player;
 mod postgres;
+mod price;
 mod receiver;
 mod receiver_listen;
 mod reconcile;
@@ -40,6 +41,7 @@ mod span;
 mod status;
 mod table;
 mod token;
+mod topup;
 mod user;
 mod visible;
 mod wallet;
@@ -154,6 +156,12 @@ enum StoreCommand {
     /// Show what was refused
     #[command(subcommand)]
     Refusal(refusal_list::RefusalCommand),
+    /// Set and show the prices of top-ups
+    #[command(subcommand)]
+    Price(price::PriceCommand),
+    /// Show and settle payments for top-ups
+    #[command(subcommand)]
+    Topup(topup::TopupCommand),
     /// Show orders
     #[command(subcommand)]
     Order(order::OrderCommand),
@@ -337,6 +345,8 @@ async fn on_store(context: &Context, opened: &database::Opened, command: StoreCo
         StoreCommand::Wallet(command) => return wallet::run(context, store, command).await,
         StoreCommand::Exchange(command) => exchange::run(context, store, command).await,
         StoreCommand::Refusal(command) => refusal_list::run(context, store, command).await,
+        StoreCommand::Price(command) => price::run(context, store, command).await,
+        StoreCommand::Topup(command) => topup::run(context, store, command).await,
         StoreCommand::Order(command) => order::run(context, store, command).await,
         StoreCommand::Image(command) => return image::run(context, store, command).await,
         StoreCommand::Receiver(command) => receiver::run(context, store, command).await,

@@ -43,6 +43,8 @@ pub(super) fn refused(refusal: OperationRefusal) -> Error {
         RefusalKind::Unknown(
             Subject::Exchange
             | Subject::Request
+            | Subject::Payment
+            | Subject::TopupOrder
             | Subject::Token
             | Subject::Event
             | Subject::Session

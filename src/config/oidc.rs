@@ -26,6 +26,7 @@ pub struct Oidc {
     pub groups_claim: String,
     pub admin_group: String,
     pub developer_group: String,
+    pub payments_group: String,
     pub finance_group: String,
     pub support_group: String,
     pub viewer_group: String,
@@ -44,6 +45,7 @@ impl Oidc {
         [
             (&self.admin_group, Role::Admin),
             (&self.developer_group, Role::Developer),
+            (&self.payments_group, Role::Payments),
             (&self.finance_group, Role::Finance),
             (&self.support_group, Role::Support),
             (&self.viewer_group, Role::Viewer),

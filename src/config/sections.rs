@@ -154,6 +154,14 @@ pub struct Exchange {
     pub deadline: Duration,
 }
 
+/// `[topup]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Topup {
+    #[serde(deserialize_with = "duration")]
+    pub order_ttl: Duration,
+}
+
 /// `[image]`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]

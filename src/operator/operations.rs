@@ -62,6 +62,8 @@ operations! {
     "receiver.rotate_secret": "receiver rotate-secret", "rotateReceiverSecret",
         "/console/apps/{app_id}/receivers/{receiver_id}/rotate-secret";
     "receiver.resend": "receiver resend", "resendEvents", "/console/apps/{app_id}/receivers/{receiver_id}/resend";
+    "price.set": "price set", "setPrices", -;
+    "topup.settle": "topup settle", "settleTopup", -;
     "period.close": "report close", "closePeriod", "/console/apps/{app_id}/closed-periods";
     "image.block": "image block", "blockImage", "/console/images/{img_id}/block";
     "image.unblock": "image unblock", "unblockImage", "/console/images/{img_id}/unblock";

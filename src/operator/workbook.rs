@@ -117,7 +117,7 @@ fn figures_of(sums: &RevenueSums) -> [SheetCell<'static>; 6] {
 
 /// The figures of a statement by purse: a name, gifted, charged. What goes out is below zero.
 #[must_use]
-pub(crate) fn statement_rows(statement: &Statement) -> [(Text, i64, i64); 10] {
+pub(crate) fn statement_rows(statement: &Statement) -> [(Text, i64, i64); 11] {
     let (free, charge) = (&statement.free, &statement.charge);
     [
         (text!("Opening balance"), free.opening, charge.opening),
@@ -125,6 +125,7 @@ pub(crate) fn statement_rows(statement: &Statement) -> [(Text, i64, i64); 10] {
         (text!("Credits by import"), free.credits.import, charge.credits.import),
         (text!("Credits by API"), free.credits.api, charge.credits.api),
         (text!("Credits in the console"), free.credits.console, charge.credits.console),
+        (text!("Top-ups"), free.topups, charge.topups),
         (text!("Presents"), free.presents, charge.presents),
         (text!("Exchanges"), -free.exchanges, -charge.exchanges),
         (text!("Cancels"), free.cancels, charge.cancels),

@@ -221,7 +221,7 @@ async fn refuse_if_asked(state: &AppState, app: &App) -> Result<(), Refusal> {
     }
 }
 
-/// Checks that the caller holds a permission scope (contract 4.1.2, 10.3.2 and 10.4.2).
+/// Checks that the caller holds a permission scope (contract 4.1.2, 10.3.2, 10.4.2 and 19.2.2).
 ///
 /// # Errors
 /// 100200102 naming the scope, for a sandbox app with the command that gives it.
@@ -271,7 +271,9 @@ pub async fn authenticate_call(
 /// What is checked before the signature.
 async fn admit_call(state: &AppState, form: &WalletForm) -> Result<Caller, Refusal> {
     let limited = match form.call {
-        WalletCall::Exchange | WalletCall::Present | WalletCall::Cancel => Limited::Exchanges,
+        WalletCall::Exchange | WalletCall::Present | WalletCall::Cancel | WalletCall::Topup => {
+            Limited::Exchanges
+        }
         WalletCall::Balance | WalletCall::Query => Limited::Reads,
     };
     let caller = authenticate(state, &form.fields, limited).await?;

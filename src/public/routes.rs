@@ -4,7 +4,7 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use domain::endpoint::Endpoint;
 
 use super::sandbox::{requests, server};
-use super::wallet::{balance, cancel, exchange, present, query};
+use super::wallet::{balance, cancel, exchange, present, query, topup};
 use super::{image, image_upload, login, order_report, sandbox, token};
 use crate::config::Config;
 use crate::http::refusal::{Envelope, Refusal};
@@ -81,10 +81,10 @@ macro_rules! route {
     };
 }
 
-/// Every route of the public listener (contract 1.2.1: sections 3 to 6, 10, 11, 15 and 18, and nothing else), those of a
+/// Every route of the public listener (contract 1.2.1: sections 3 to 6, 10, 11, 15, 18 and 19.2, and nothing else), those of a
 /// path together.
 #[rustfmt::skip]
-pub static ROUTES: [Route; 22] = [
+pub static ROUTES: [Route; 23] = [
     route!(POST "/api/{payment_segment}/minigame/pay", "exchange" in "Exchange",
         SignedForm, Exchange, Exchange, exchange::exchange, exchange::describe),
     route!(POST "/api/{payment_segment}/minigame/balance", "getBalance" in "Exchange",
@@ -95,6 +95,8 @@ pub static ROUTES: [Route; 22] = [
         SignedForm, Cancel, Exchange, cancel::cancel, cancel::describe),
     route!(POST "/api/{payment_segment}/minigame/query", "queryNumber" in "Exchange",
         SignedForm, Query, Exchange, query::query, query::describe),
+    route!(POST "/api/{payment_segment}/minigame/topup", "orderTopup" in "Exchange",
+        SignedForm, Topup, Exchange, topup::topup, topup::describe),
     route!(POST "/openapi/mp/developer/order/v1/report", "reportOrder" in "Orders",
         QueryToken, OrderReport, Open, order_report::report, order_report::describe),
     route!(POST "/openapi/mp/developer/file/img/uploadWithFile", "uploadWithFile" in "Images",

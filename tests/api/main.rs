@@ -71,6 +71,7 @@ mod service_manager;
 mod signature_help;
 mod snippets;
 mod token;
+mod topups;
 mod traces;
 mod unused_images;
 mod upload_floods;

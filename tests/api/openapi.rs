@@ -71,7 +71,7 @@ fn assert_same(documented: &Value, answer: &Answer, context: &str) {
         assert_eq!(key.as_str().unwrap().len(), 24);
         *key = expected.clone();
     }
-    for path in ["/data/createTime", "/data/cancels/0/createTime"] {
+    for path in ["/data/createTime", "/data/expireTime", "/data/cancels/0/createTime"] {
         if let (Some(time), Some(expected)) = (got.pointer_mut(path), documented.pointer(path)) {
             assert!(time.as_i64().is_some_and(|millis| millis > 1_700_000_000_000), "{context}: {time}");
             *time = expected.clone();
@@ -154,7 +154,7 @@ async fn every_example_of_the_exchange_is_answered_as_documented() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_example_of_the_other_calls_of_the_wallet_is_answered_as_documented() {
-    for id in ["getBalance", "present", "cancel", "queryNumber"] {
+    for id in ["getBalance", "present", "cancel", "queryNumber", "orderTopup"] {
         try_every_example(id).await;
     }
 }
@@ -231,6 +231,7 @@ fn the_tests_above_try_every_call() {
         "present",
         "cancel",
         "queryNumber",
+        "orderTopup",
         "reportOrder",
         "uploadWithFile",
         "uploadWithUrl",

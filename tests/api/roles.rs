@@ -23,12 +23,13 @@ use crate::support::console::Browser;
 use crate::support::{Answer, TestApp, TestTill, operator};
 
 /// What each role may, as the contract has it.
-const ROLES: [(Role, &str); 5] = [
+const ROLES: [(Role, &str); 6] = [
     (Role::Viewer, "Read"),
     (Role::Support, "Read GiveBack"),
     (Role::Finance, "Read Reports"),
+    (Role::Payments, "Read Payments"),
     (Role::Developer, "Read Develop"),
-    (Role::Admin, "Read GiveBack Money Reports Develop Administer"),
+    (Role::Admin, "Read GiveBack Money Reports Payments Develop Administer"),
 ];
 
 /// What is in every text about the app that the users of this walk do not see.

@@ -63,6 +63,12 @@ impl Game {
         Self::new(app, open_id, biz_no, 0).into_call(WalletCall::Query)
     }
 
+    /// An order of a top-up.
+    pub fn topup(app: &TestApp, open_id: &str, biz_no: &str, product_id: &str) -> Self {
+        let topup = Self::new(app, open_id, biz_no, 0).with("product_id", product_id);
+        topup.into_call(WalletCall::Topup)
+    }
+
     /// Another call, with those of the fields that it signs.
     fn into_call(mut self, call: WalletCall) -> Self {
         self.fields.retain(|name, _| *name == "access_token" || call.signs(name));

@@ -51,6 +51,7 @@ fn csv(statement: &Statement) -> Result<Vec<u8>> {
         ("credits.import", free.credits.import, charge.credits.import),
         ("credits.api", free.credits.api, charge.credits.api),
         ("credits.console", free.credits.console, charge.credits.console),
+        ("topups", free.topups, charge.topups),
         ("presents", free.presents, charge.presents),
         ("exchanges", free.exchanges, charge.exchanges),
         ("cancels", free.cancels, charge.cancels),

@@ -132,7 +132,7 @@ impl Call {
             .expect("the name of an API key can be an operator's");
         let operator = match self.key.rights.role {
             Role::Support => operator.giving_back_at_most(self.give_back_max),
-            Role::Viewer | Role::Finance | Role::Developer | Role::Admin => operator,
+            Role::Viewer | Role::Finance | Role::Payments | Role::Developer | Role::Admin => operator,
         };
         let operator = match self.alone_max {
             Some(max) => operator.alone_up_to(max),

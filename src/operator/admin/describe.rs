@@ -4,6 +4,7 @@ use domain::fields::{Expected, FieldError, LIST_ITEMS_MAX};
 use domain::ids::{AppId, BizNo, ImgId, OpenId, OrderNo};
 use domain::moment;
 use domain::receiver::ReceiverId;
+use domain::topup::{Provider, ProviderOrderId};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -15,6 +16,7 @@ use super::orders::ORDER_NO;
 use super::problem::Problem;
 use super::receivers::RECEIVER_ID;
 use super::routes::Answers;
+use super::topups::{PROVIDER, PROVIDER_ORDER_ID};
 use crate::openapi::{
     APP_ID, Content, Example, Field, FieldReader, IMG_ID, Input, OPEN_ID, Operation, Place, Schema, Success,
 };
@@ -114,6 +116,13 @@ pub(super) fn segment(name: &'static str) -> (Field, Example<Problem>) {
         "receiver_id" => {
             (Field::required::<ReceiverId>(name, RECEIVER_ID, "The receiver."), example::no_receiver())
         }
+        "provider" => {
+            (Field::required::<Provider>(name, PROVIDER, "The payment provider."), example::no_payment())
+        }
+        "provider_order_id" => (
+            Field::required::<ProviderOrderId>(name, PROVIDER_ORDER_ID, "The provider's id of the payment."),
+            example::no_payment(),
+        ),
         "month" => (Field::required::<String>(name, "2026-10", "The month."), example::no_month()),
         "out_biz_order_no" => {
             (Field::required::<OrderNo>(name, ORDER_NO, "The order number."), example::no_order())

@@ -67,10 +67,11 @@ pub fn document(config: &Config) -> Document {
     api.document()
 }
 
-const TAGS: [(&str, &str); 7] = [
+const TAGS: [(&str, &str); 8] = [
     ("Apps", "Apps: their settings, keys, tokens and what they offer."),
     ("Players", "The players of an app, their wallets and ledger entries."),
     ("Exchanges", "What was sold under an order number, and why a signature does not match."),
+    ("Top-ups", "Prices, and payments that providers tell of."),
     ("Reports", "What an app has sold, in sums, and its books."),
     ("Orders", "Orders, as developers have reported them."),
     ("Images", "Uploaded images, and blocks of pictures."),
@@ -155,8 +156,8 @@ fn introduction() -> String {
         "\
         **Keys.** `minitill api-key create NAME --role admin` prints a key once. Send it as `Authorization: Bearer mtk_...`. \
         The operator's log names the key.\n\n\
-        **Roles.** A key of the role viewer reads. support also gives exchanges back, finance also reads reports, developer \
-        also changes keys, packages, receivers and settings of apps, and admin does everything. With `--app` a key is for \
+        **Roles.** A key of the role viewer reads. support also gives exchanges back, finance also reads reports, payments also tells of \
+        payments for top-ups, developer also changes keys, packages, receivers, prices and settings of apps, and admin does everything. With `--app` a key is for \
         some apps: lists have those alone, and each other app is answered as an unknown one.\n\n\
         **Bodies.** Each body is one JSON object, at most 64 KiB, but where a file is taken. An unknown field is refused by its name, and so is a name \
         that is given twice. Nothing is converted: `\"5\"` is not a number. `null` is the same as absent.\n\n\

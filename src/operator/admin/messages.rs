@@ -5,13 +5,14 @@ use std::fmt::Display;
 
 use axum::http::{HeaderValue, header};
 use domain::ids::IdempotencyKey;
-use domain::operation::{app, image, receiver, unknown_app, wallet};
+use domain::operation::{app, image, receiver, topup, unknown_app, wallet};
 
 use super::document::EXAMPLE_IDEMPOTENCY_KEY;
 use super::exchanges::BIZ_NO;
 use super::orders::ORDER_NO;
 use super::problem::{Problem, ProblemKind};
 use super::receivers::{EVENT_ID, RECEIVER_ID};
+use super::topups::PAYMENT;
 use crate::openapi::{APP_ID, IMG_ID, OPEN_ID, refusals};
 
 refusals! { Problem:
@@ -40,6 +41,14 @@ refusals! { Problem:
     ref_used(reference = "order-4711") => wallet::ref_used(reference).into();
     /// A purse cannot hold that much.
     balance_too_large() => wallet::balance_too_large().into();
+    /// The app has no such payment.
+    no_payment(app_id = APP_ID, payment = PAYMENT) => topup::unknown_payment(app_id, payment).into();
+    /// The payment was told of with other content.
+    payment_differs(payment = PAYMENT) => topup::payment_differs(payment).into();
+    /// The payment is not unmatched any more.
+    payment_not_open(payment = PAYMENT, state = "paid") => topup::payment_not_open(payment, state).into();
+    /// Another payment has paid the order.
+    order_is_paid(biz_no = BIZ_NO) => topup::order_is_paid(biz_no).into();
     /// There is no such image.
     no_image(img_id = IMG_ID) => image::unknown_image(img_id).into();
     /// The image is not blocked.

@@ -16,6 +16,7 @@ mod logins;
 mod messages;
 mod operator_log;
 mod orders;
+mod prices;
 pub mod problem;
 mod receivers;
 mod reconcile;
@@ -23,6 +24,7 @@ mod refusals;
 mod reports;
 mod routes;
 mod tokens;
+mod topups;
 mod wallets;
 
 use std::panic::AssertUnwindSafe;
@@ -161,6 +163,8 @@ async fn guarded<T>(serving: impl Future<Output = Result<T, Problem>>) -> Result
 
 /// The call that waits without a place, and takes one when it must read.
 const FEED: &str = "listEvents";
+/// The call whose answer tells that an operator must look at it.
+const TAKE_PAYMENT: &str = "takePayment";
 /// The call that makes something which has an address.
 const CREATE_APP: &str = "createApp";
 
@@ -173,7 +177,9 @@ fn success(route: &AdminRoute, uri: &axum::http::Uri, answered: IdempotentAnswer
         AdminAnswer::Json(body) => body,
         AdminAnswer::File(file) => return file,
     };
-    let mut response = json_response(status_of(route), &body);
+    // It was taken, and an operator must look at it.
+    let waits = route.id == TAKE_PAYMENT && body["state"] == "unmatched";
+    let mut response = json_response(if waits { StatusCode::ACCEPTED } else { status_of(route) }, &body);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if answered.replayed {

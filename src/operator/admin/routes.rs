@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use super::call::Call;
 use super::problem::Problem;
 use super::{
-    apps, books, closed_periods, credits, events, exchanges, images, logins, operator_log, orders, receivers,
-    reconcile, refusals, reports, tokens, wallets,
+    apps, books, closed_periods, credits, events, exchanges, images, logins, operator_log, orders, prices,
+    receivers, reconcile, refusals, reports, tokens, topups, wallets,
 };
 use crate::http::body::BODY_BYTES_MAX;
 use crate::openapi::{Operation, Schema, schema};
@@ -168,6 +168,8 @@ pub static ROUTES: LazyLock<Vec<AdminRoute>> = LazyLock::new(|| {
         wallets::ROUTES,
         credits::ROUTES,
         exchanges::ROUTES,
+        prices::ROUTES,
+        topups::ROUTES,
         refusals::ROUTES,
         reports::ROUTES,
         reconcile::ROUTES,

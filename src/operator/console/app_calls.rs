@@ -9,10 +9,12 @@ use axum::extract::Path;
 use axum::http::Request;
 use axum::routing::{get, post};
 use domain::app::App;
+use domain::examples::PRICED;
 use domain::fields::{Expected, Fields};
 use domain::ids::{AppId, BizNo, OpenId};
 use domain::rights::Need;
 use domain::text;
+use domain::topup::PricedProductId;
 use domain::wallet::{AMOUNT_MAX, WalletCall, canonical_string};
 use tower::ServiceExt as _;
 
@@ -146,6 +148,8 @@ fn filled_in(
     let biz_no = given.optional("biz_no", BizNo::parse)?;
     let biz_no = biz_no.map_or_else(|| format!("console{now_millis}"), |biz_no| biz_no.to_string());
     let pay_biz_no = given.optional("pay_biz_no", BizNo::parse)?.map(|number| number.to_string());
+    let product_id = given.optional("product_id", PricedProductId::parse)?;
+    let product_id = product_id.map_or_else(|| PRICED.to_owned(), |product_id| product_id.to_string());
     let ts = now_millis.to_string();
     let fields = [
         ("access_token", token),
@@ -158,6 +162,7 @@ fn filled_in(
         ("amount", &amount),
         ("biz_no", &biz_no),
         ("pay_biz_no", pay_biz_no.as_deref().unwrap_or_default()),
+        ("product_id", product_id.as_str()),
         ("product_name", "test item"),
         ("product_info", r#"[{"product_id":1,"product_num":1,"product_type":0}]"#),
         ("product_desc", "from the console"),

@@ -32,10 +32,15 @@ pub(super) async fn change_notice(
         Ok(ReferenceKind::Credit) => text!("Credited"),
         Ok(ReferenceKind::Debit) => text!("Debited"),
         Ok(ReferenceKind::Cancel) => text!("Gave back"),
-        // What a game does has no ref.
-        Ok(ReferenceKind::Exchange | ReferenceKind::Present | ReferenceKind::Closed) | Err(_) => {
-            return Ok(None);
-        }
+        // What a game or a provider does has no ref.
+        Ok(
+            ReferenceKind::Exchange
+            | ReferenceKind::Present
+            | ReferenceKind::Closed
+            | ReferenceKind::TopupOrder
+            | ReferenceKind::Topup,
+        )
+        | Err(_) => return Ok(None),
     };
     let (what, seq) =
         (text!("{done} {free} gifted and {charge} charged coins", done, free, charge), line.seq);

@@ -198,7 +198,7 @@ impl ConsoleError {
     /// The role of the user does not allow this.
     pub(super) fn not_for_role(need: Need) -> Self {
         match need {
-            Need::Money | Need::Administer => Self::ADMINS_ONLY,
+            Need::Money | Need::Payments | Need::Administer => Self::ADMINS_ONLY,
             Need::Read | Need::GiveBack | Need::Reports | Need::Develop => Self::NOT_FOR_ROLE,
         }
     }

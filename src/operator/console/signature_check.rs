@@ -233,7 +233,7 @@ fn address_step(address: &str) -> Option<Step> {
         (_, None) => Step::bad(
             "Address",
             "This is not the address of a call of the wallet, POST /api/<payment_segment>/minigame/pay, balance, \
-             present, cancel or query.",
+             present, cancel, query or topup.",
         ),
     })
 }
@@ -260,6 +260,7 @@ fn title(call: WalletCall) -> &'static str {
         WalletCall::Cancel => "It is a cancel",
         WalletCall::Balance => "It is a balance",
         WalletCall::Query => "It is a query",
+        WalletCall::Topup => "It is an order of a top-up",
     }
 }
 

@@ -64,14 +64,14 @@ pub(super) fn scope_missing(scope: Scope) -> Example<Refusal> {
     Example::new("scope_missing", "The app lacks the scope.", auth::scope_missing(scope))
 }
 
+/// The refusals of what uses a number.
+pub(super) fn refusals_of_numbers() -> [Example<Refusal>; 3] {
+    [example::biz_no_conflict(), example::biz_no_expired(), example::biz_no_closed()]
+}
+
 /// The refusals that changes share.
-pub(super) fn refusals_of_changes() -> [Example<Refusal>; 4] {
-    [
-        example::biz_no_conflict(),
-        example::biz_no_expired(),
-        example::biz_no_closed(),
-        example::wallet_frozen(),
-    ]
+pub(super) fn refusals_of_changes() -> impl Iterator<Item = Example<Refusal>> {
+    refusals_of_numbers().into_iter().chain([example::wallet_frozen()])
 }
 
 /// The answer of a repeat.

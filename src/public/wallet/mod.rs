@@ -1,4 +1,4 @@
-//! The calls of the wallet (contract 3 and 10), one file a call: its refusals, its handler, its answer and its
+//! The calls of the wallet (contract 3, 10 and 19.2), one file a call: its refusals, its handler, its answer and its
 //! description. Here is how each is carried out, and what all of them refuse.
 
 pub mod balance;
@@ -7,6 +7,7 @@ mod describe;
 pub mod exchange;
 pub mod present;
 pub mod query;
+pub mod topup;
 
 use axum::extract::Request;
 use axum::http::{Extensions, HeaderName, HeaderValue, StatusCode};
@@ -100,21 +101,24 @@ async fn answer_signed(
     reading: &Reading,
     deadline: Instant,
 ) -> Result<Response, RefusedCall> {
+    let reading = &topup::with_offer(state, signed, reading, deadline).await?;
     let request = signed.request(reading).map_err(refused_field)?;
     let told = Told::of(request.value());
     let sandbox = SandboxApp::of(request.app());
     match state.store.submit(request, deadline).await? {
-        WalletOutcome::Done(receipt) => Ok(receipt_answered(receipt)),
+        WalletOutcome::Done(receipt) => Ok(receipt_answered(state, signed.app_id(), receipt).await?),
         WalletOutcome::Replayed(receipt) => {
             if fault::makes_numbers_old(state, sandbox.as_ref()).await {
                 return Err(biz_no_expired(receipt.reference).into());
             }
-            let mut response = receipt_answered(receipt);
+            let mut response = receipt_answered(state, signed.app_id(), receipt).await?;
             response.headers_mut().insert(IDEMPOTENT_REPLAYED.clone(), HeaderValue::from_static("true"));
             Ok(response)
         }
         WalletOutcome::Balance { balances, is_frozen } => Ok(balance::answered(balances, is_frozen)),
-        WalletOutcome::Number(number) => Ok(query::answered(*number)),
+        WalletOutcome::Number(number) => {
+            Ok(query::answered(state, signed.app_id(), *number, reading.now_millis).await?)
+        }
         WalletOutcome::Refused(why, balances) => {
             Err(RefusedCall { refusal: told.refusal(why, reading.now_millis), balances })
         }
@@ -152,6 +156,7 @@ struct Told {
     reference: String,
     target: Option<String>,
     amount: i64,
+    product_id: String,
     ts: Option<Timestamp>,
 }
 
@@ -160,12 +165,17 @@ impl Told {
         let amount = match &request.action {
             Action::Change(Change::Exchange(purchase)) => purchase.amount.get(),
             Action::Change(Change::Present(amount) | Change::Cancel { amount, .. }) => amount.get(),
-            Action::Change(Change::Credit { .. } | Change::Debit { .. })
+            Action::Change(Change::Credit { .. } | Change::Debit { .. } | Change::Topup { .. })
+            | Action::Order(_)
             | Action::Balance
             | Action::Query { .. } => 0,
         };
+        let product_id = match &request.action {
+            Action::Order(order) => order.product_id.to_string(),
+            Action::Change(_) | Action::Balance | Action::Query { .. } => String::new(),
+        };
         let target = request.target().map(str::to_owned);
-        Self { reference: request.reference.clone(), target, amount, ts: request.ts }
+        Self { reference: request.reference.clone(), target, amount, product_id, ts: request.ts }
     }
 
     fn refusal(self, why: Refused, now_millis: i64) -> Refusal {
@@ -183,15 +193,21 @@ impl Told {
             (Refused::UnknownNumber, Some(of)) => cancel::unknown_exchange(of),
             (Refused::UnknownNumber, None) => query::unknown_number(self.reference),
             (Refused::PurseFull, _) => purse_full(),
+            (Refused::NotForSale, _) => topup::not_for_sale(self.product_id),
         }
     }
 }
 
-/// The answer of a change: its receipt.
-fn receipt_answered(mut receipt: Receipt) -> Response {
-    match receipt.given_back.take() {
-        None => exchange::answered(receipt),
-        Some(given_back) => cancel::answered(receipt, given_back),
+/// The answer of a change or an order: its receipt.
+async fn receipt_answered(
+    state: &AppState,
+    app_id: &AppId,
+    mut receipt: Receipt,
+) -> Result<Response, StoreError> {
+    match (receipt.given_back.take(), receipt.ordered) {
+        (Some(given_back), _) => Ok(cancel::answered(receipt, given_back)),
+        (None, None) => Ok(exchange::answered(receipt)),
+        (None, Some(ordered)) => topup::answered(state, app_id, receipt.reference, ordered).await,
     }
 }
 

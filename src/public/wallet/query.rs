@@ -4,14 +4,16 @@
 use axum::extract::{Request, State};
 use axum::response::Response;
 use domain::examples::BIZ_NO;
-use domain::ids::BizNo;
+use domain::ids::{AppId, BizNo, ItemId};
 use domain::ledger::REF_MARK;
 use domain::text;
-use domain::wallet::{CancelSummary, NumberChange, NumberKind, NumberState, WalletCall};
+use domain::wallet::{CancelSummary, NumberChange, NumberKind, NumberState, OrderReceipt, WalletCall};
 use schemars::JsonSchema;
 use serde::Serialize;
+use store::{StoreError, TopupOrderState};
 
 use super::describe::{self, SIGNATURE};
+use super::topup::{OrderFigures, example_figures};
 use super::{WalletSuccess, answer};
 use crate::config::Config;
 use crate::http::refusal::{Code, Refusal};
@@ -44,19 +46,44 @@ struct NumberAnswer {
     #[schemars(with = "BizNo")]
     biz_no: String,
     /// What it was used for.
-    #[schemars(extend("enum" = ["exchange", "present", "cancel", "closed"]))]
+    #[schemars(extend("enum" = ["exchange", "present", "cancel", "topup", "closed"]))]
     kind: &'static str,
-    /// An exchange is `paid`, `part_cancelled` or `cancelled`; a present or a cancel is `done`.
-    #[schemars(extend("enum" = ["paid", "part_cancelled", "cancelled", "done", "closed"]))]
+    /// An exchange is `paid`, `part_cancelled` or `cancelled`; a present or a cancel is `done`; an order of a top-up is
+    /// `created`, `expired` or `paid`.
+    #[schemars(extend("enum" = ["paid", "part_cancelled", "cancelled", "done", "created", "expired", "closed"]))]
     status: &'static str,
     /// When, in Unix milliseconds of the server.
     create_time: i64,
     #[serde(flatten)]
-    change: Option<ChangeAnswer>,
+    what: Option<UseAnswer>,
+}
+
+/// What a number was used for.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+enum UseAnswer {
+    /// A change of the wallet.
+    Change(ChangeAnswer),
+    /// An order of a top-up.
+    Order(OrderStateAnswer),
+}
+
+/// An order of a top-up.
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+#[serde(rename_all = "camelCase")]
+struct OrderStateAnswer {
+    #[serde(flatten)]
+    figures: OrderFigures,
+    /// When it was paid, in Unix milliseconds of the server. Only of a paid one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "i64")]
+    paid_time: Option<i64>,
 }
 
 /// What a number has changed.
 #[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
 #[serde(rename_all = "camelCase")]
 struct ChangeAnswer {
     /// What was deducted, given or given back.
@@ -116,9 +143,10 @@ impl From<NumberState> for NumberAnswer {
             }
             Some(NumberChange { kind: NumberKind::Present, .. }) => ("present", "done"),
             Some(NumberChange { kind: NumberKind::Cancel { .. }, .. }) => ("cancel", "done"),
+            Some(NumberChange { kind: NumberKind::Order(_), .. }) => ("topup", "created"),
         };
-        let change = change.map(ChangeAnswer::from);
-        Self { biz_no: reference, kind, status, create_time: created_at, change }
+        let what = change.map(ChangeAnswer::from).map(UseAnswer::Change);
+        Self { biz_no: reference, kind, status, create_time: created_at, what }
     }
 }
 
@@ -136,7 +164,7 @@ impl From<NumberChange> for ChangeAnswer {
             cancels_more: None,
         };
         match kind {
-            NumberKind::Present => answer,
+            NumberKind::Present | NumberKind::Order(_) => answer,
             NumberKind::Cancel { of } => Self { pay_biz_no: Some(of), ..answer },
             NumberKind::Exchange { product_name, remaining, cancels, has_more_cancels } => {
                 let cancels = cancels.into_iter().map(|cancel| CancelAnswer {
@@ -156,8 +184,32 @@ impl From<NumberChange> for ChangeAnswer {
     }
 }
 
-pub(super) fn answered(number: NumberState) -> Response {
-    answer(&NumberAnswer::from(number))
+impl NumberAnswer {
+    fn of_order(number: NumberState, figures: OrderFigures, paid_time: Option<i64>, now_millis: i64) -> Self {
+        let status = match paid_time {
+            Some(_) => "paid",
+            None if figures.is_expired(now_millis) => "expired",
+            None => "created",
+        };
+        let what = Some(UseAnswer::Order(OrderStateAnswer { figures, paid_time }));
+        Self { status, what, ..Self::from(number) }
+    }
+}
+
+pub(super) async fn answered(
+    state: &AppState,
+    app_id: &AppId,
+    number: NumberState,
+    now_millis: i64,
+) -> Result<Response, StoreError> {
+    let Some(NumberChange { kind: NumberKind::Order(ordered), .. }) = &number.change else {
+        return Ok(answer(&NumberAnswer::from(number)));
+    };
+    let OrderReceipt { item_id, created_at } = *ordered;
+    let TopupOrderState { product_id, offer, paid_at } =
+        state.store.topup_order(app_id, item_id, &number.reference).await?;
+    let figures = OrderFigures::new(product_id, offer, created_at);
+    Ok(answer(&NumberAnswer::of_order(number, figures, paid_at, now_millis)))
 }
 
 /// The description of the query in the API's document.
@@ -180,6 +232,17 @@ pub(in crate::public) fn describe(config: &Config) -> Operation<Refusal> {
         charge_change: -20,
         zone_id: "zone1_role1".to_owned(),
     };
+    let order = NumberAnswer::of_order(
+        number(Some(NumberChange {
+            kind: NumberKind::Order(OrderReceipt { item_id: ItemId([0; 16]), created_at: NOW_MILLIS }),
+            free_change: 0,
+            charge_change: 0,
+            zone_id: "zone1_role1".to_owned(),
+        })),
+        example_figures(),
+        None,
+        NOW_MILLIS,
+    );
     let (known, closed) = (NumberAnswer::from(number(Some(exchange))), NumberAnswer::from(number(None)));
     describe::call(WalletCall::Query, config, "Ask what became of a number", description)
         .answers(Success::json(
@@ -191,6 +254,11 @@ pub(in crate::public) fn describe(config: &Config) -> Operation<Refusal> {
             "closed",
             "Nothing has used the number, and `close` was 1.",
             &WalletSuccess::new(&closed),
+        ))
+        .answers(Success::json(
+            "order",
+            "An order of a top-up that nothing has paid.",
+            &WalletSuccess::new(&order),
         ))
         .refuses([example::unknown_number()])
 }

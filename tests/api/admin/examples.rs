@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use domain::app::Scope;
 use domain::console_user::Role;
 use domain::ids::OpenId;
 use domain::operation::receiver::{NewReceiver, ReceiverCommand, ReceiverReport};
@@ -23,7 +24,8 @@ use crate::support::program::Program;
 use crate::support::{Answer, AppKind, Request, TestApp, TestTill, committed, fresh_database, operator};
 
 /// What is fresh each time. Everything else must be as documented.
-const FRESH: [&str; 25] = [
+const FRESH: [&str; 26] = [
+    "credited_at",
     "closed_at",
     "compared_at",
     "app_secret",
@@ -98,6 +100,9 @@ pub(super) async fn fail_event(till: &TestTill, app_id: &str) {
     till.execute(&failed).await;
 }
 
+/// The order of the examples.
+const ORDER: &str = "order1001";
+
 /// A till, and a request to it as an example needs it.
 #[derive(Clone)]
 struct Scenario {
@@ -112,6 +117,7 @@ struct Scenario {
     idempotency_key: Option<String>,
     /// The id of the picture, where there is one.
     image: Option<String>,
+    app: Option<TestApp>,
 }
 
 impl Scenario {
@@ -161,6 +167,7 @@ impl Scenario {
             content_type: if is_file { "text/csv" } else { "application/json" },
             idempotency_key,
             image: None,
+            app: None,
         };
         if example != "no_app" {
             scenario.make_app().await;
@@ -181,7 +188,10 @@ impl Scenario {
 
     /// The app of the examples, with its page, a player and a picture.
     async fn make_app(&mut self) {
-        let app = self.till.app_like("demo", AppKind::default()).await;
+        let orders = self.call.route.path.contains("/topups");
+        let scopes: &[Scope] = if orders { &Scope::ALL } else { &[Scope::Epay] };
+        let app = self.till.app_like("demo", AppKind { scopes, ..AppKind::default() }).await;
+        self.app = Some(app.clone());
         if self.example != "no_player" {
             let charge = if self.example == "balance_too_large" { i64::MAX } else { 100 };
             self.till.player(&app, "player-1", 40, charge).await;
@@ -200,6 +210,7 @@ impl Scenario {
             }
         }
         self.sell(&app).await;
+        self.order(&app).await;
         self.notify(&app).await;
     }
 
@@ -262,6 +273,35 @@ impl Scenario {
         }
     }
 
+    /// The prices, the order and the payment of the examples.
+    async fn order(&self, app: &TestApp) {
+        let id = self.call.route.id;
+        if !self.call.route.path.contains("/topups") && id != "getPrices" {
+            return;
+        }
+        crate::topups::sell(&self.till, app).await;
+        if self.example == "no_player" || self.example == "no_payment" {
+            return;
+        }
+        let order = Game::topup(app, "player-1", ORDER, "gems60");
+        let is_paid = ["getTopup", "listTopups"].contains(&id);
+        let order = order.send(&self.till).await;
+        assert_eq!(order.code(), 1, "{}", order.body);
+        if is_paid {
+            let body = json!({"provider": "stripe", "provider_order_id": "pi_3OrtQ2", "currency": "CNY", "amount": 600,
+                "paid_at": "2026-11-21T08:00:00Z", "biz_no": ORDER});
+            let teller = Caller::new(&self.till, "payments", Role::Payments).await;
+            let paid = teller.send("POST", "/apps/demo/topups", None, &body).await;
+            assert_eq!(paid.status, 200, "{}", paid.body);
+        } else if id == "settleTopup" {
+            crate::topups::keep_unmatched(&self.till, app, "stripe", "pi_3OrtQ2").await;
+        }
+    }
+
+    fn demo(&self) -> TestApp {
+        self.app.clone().expect("the app was made")
+    }
+
     /// A member of the body with another value, or none.
     fn replace(&mut self, name: &str, value: Option<Value>) {
         let mut body: Map<String, Value> = serde_json::from_slice(self.body.as_deref().unwrap()).unwrap();
@@ -294,7 +334,24 @@ impl Scenario {
             | "registered" | "issued" | "revoked" | "known" | "credited" | "frozen" | "thawed"
             | "blocked" | "unblocked" | "checked" | "compared" | "no_app" | "no_player" | "no_image"
             | "no_exchange" | "no_order" | "no_block" | "not_for_role" | "all_apps_only" | "above_limit"
-            | "balance_too_large" | "needs_second" | "body_too_slow" | "no_longer_sandbox" => {}
+            | "balance_too_large" | "needs_second" | "prices" | "replaced" | "paid" | "settled"
+            | "no_payment" | "body_too_slow" | "no_longer_sandbox" => {}
+            "payment_differs" => {
+                crate::topups::keep_unmatched(&self.till, &self.demo(), "stripe", "pi_3OrtQ2").await
+            }
+            "payment_not_open" => {
+                self.till
+                    .execute("UPDATE topup_payments SET state = 'paid', wallet_no = 1, seq = 9, charge = 1, bonus = 0,
+                         free_balance = 0, charge_balance = 0, credited_at = now(), paid_product_id = 'gems60'")
+                    .await;
+            }
+            "order_is_paid" => {
+                let body = json!({"provider": "stripe", "provider_order_id": "pi_1", "currency": "CNY", "amount": 600,
+                    "paid_at": "2026-11-21T08:00:00Z", "biz_no": ORDER});
+                let caller = Caller { till: &self.till, key: self.key.clone().unwrap() };
+                let paid = caller.send("POST", "/apps/demo/topups", None, &body).await;
+                assert_eq!(paid.status, 200, "{}", paid.body);
+            }
             "key_missing" => self.key = None,
             "key_unknown" => self.key = Some(API_KEY.to_owned()),
             "key_revoked" => revoke(&self.till, "dashboard").await,
@@ -368,6 +425,13 @@ impl Scenario {
             "cancelExchange" => self.replace("amount", Some(json!(0))),
             "blockImage" | "freezeWallet" => self.replace("reason", None),
             "checkSignature" => self.replace("form", None),
+            "setPrices" => {
+                let price = json!({"product_id": "gems60", "currency": "CNY", "amount": 0, "charge": 60});
+                self.replace("prices", Some(json!([price])));
+            }
+            "listTopups" => "open_id=o.1".clone_into(&mut self.query),
+            "takePayment" => self.replace("amount", Some(json!(0))),
+            "settleTopup" => self.replace("action", Some(json!("refund"))),
             "reconcile" => "app_id=demo&biz_no_column=number".clone_into(&mut self.query),
             other => panic!("{other}: a new example needs a scenario here"),
         }

@@ -31,6 +31,11 @@ fn writes() -> Vec<(&'static str, &'static str, Value)> {
         ("debitWallet", "/apps/a1/wallets/o1/debits", json!({"charge": 5, "ref": "r2"})),
         ("freezeWallet", "/apps/a1/wallets/o1/freezes", json!({"reason": "chargeback"})),
         ("cancelExchange", "/apps/a1/exchanges/b1/cancels", json!({"amount": 5, "ref": "r3"})),
+        (
+            "settleTopup",
+            "/apps/a1/topups/p/1/settlement",
+            json!({"action": "credit", "reason": "r", "open_id": "o1", "product_id": "gems60"}),
+        ),
         ("addReceiver", "/apps/a1/receivers", json!({"url": "https://game.example/notify"})),
         ("rotateReceiverSecret", "/apps/a1/receivers/rcv_0000000000000001/secrets", json!({})),
         ("resendEvents", "/apps/a1/receivers/rcv_0000000000000001/resends", json!({})),
@@ -45,6 +50,8 @@ async fn player_with_exchange(till: &TestTill, app: &TestApp) {
     fail_event(till, "a1").await;
     till.player(app, "o1", 0, 100).await;
     assert_eq!(Game::new(app, "o1", "b1", 60).send(till).await.code(), 1);
+    crate::topups::sell(till, app).await;
+    crate::topups::keep_unmatched(till, app, "p", "1").await;
 }
 
 #[track_caller]

@@ -123,6 +123,9 @@ impl Scenario {
             let free = if example == "insufficient_balance" { 0 } else { 40 };
             till.player(&app, "player-1", free, if free == 0 { 59 } else { 100 }).await;
         }
+        if example != "not_for_sale" {
+            crate::topups::sell(&till, &app).await;
+        }
         let image = till.image(&app).await;
         let operation = &call.operation;
         let mut scenario = Self {
@@ -195,6 +198,11 @@ impl Scenario {
     async fn arrange(&mut self, image: &ImgId) {
         match self.example {
             example if NEED_NOTHING.contains(&example) => {}
+            "ordered" | "not_for_sale" => {}
+            "order" => {
+                let order = Game::topup(&self.app, OPEN_ID, "20270115080000001", "gems60");
+                assert_eq!(order.send(&self.till).await.code(), 1);
+            }
             "given_back" | "known" | "more_than_left" | "purse_full" | "closed" | "biz_no_closed" => {
                 self.arrange_wallet().await;
             }
@@ -331,7 +339,9 @@ impl Scenario {
         }
         let first = self.till.send(self.request()).await;
         assert_eq!(first.code(), 1, "{}", first.body);
-        if self.example == "biz_no_conflict" {
+        if self.example == "biz_no_conflict" && self.call.route.id == "orderTopup" {
+            self.replace("product_id", "gems6");
+        } else if self.example == "biz_no_conflict" {
             self.replace("amount", "61");
         } else if self.example == "biz_no_expired" {
             self.till.execute("UPDATE ledger_entries SET at = now() - interval '48 hours'").await;

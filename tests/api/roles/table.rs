@@ -145,6 +145,12 @@ POST /apps Administer AllApps
 GET /apps/{app_id} Read OneApp
 PATCH /apps/{app_id} Develop OneApp
 POST /apps/{app_id}/app-secrets Develop OneApp
+GET /apps/{app_id}/prices Read OneApp
+PUT /apps/{app_id}/prices Develop OneApp
+GET /apps/{app_id}/topups Read OneApp
+POST /apps/{app_id}/topups Payments OneApp
+GET /apps/{app_id}/topups/{provider}/{provider_order_id} Read OneApp
+POST /apps/{app_id}/topups/{provider}/{provider_order_id}/settlement Money OneApp
 GET /apps/{app_id}/closed-periods Reports OneApp
 PUT /apps/{app_id}/closed-periods/{month} Reports OneApp
 POST /apps/{app_id}/credits:batch Money OneApp

@@ -5,6 +5,7 @@ use domain::code::Code;
 use domain::ledger::ReferenceKind;
 use domain::text;
 use domain::text::Text;
+use domain::topup::TopupOrder;
 use domain::wallet::{Action, Change, WalletForm, WalletRequest};
 use store::BizNoUse;
 
@@ -37,7 +38,7 @@ pub(super) async fn wallet_steps(
         }
     };
     steps.push(Step::good("Fields", "All fields are valid."));
-    if let Action::Change(_) = request.action {
+    if let Action::Change(_) | Action::Order(_) = request.action {
         if let Some(used) = state.store.number_use(&app.id, &request.reference).await? {
             let (at, conflict) = (used.at.shown(), Code::BizNoConflict.number());
             let first = text!("It was used at {at} for {kind}", at, kind = kind_of(&used));
@@ -124,7 +125,15 @@ async fn wallet_step(state: &AppState, app: &App, request: &WalletRequest) -> Re
             Some(_) => Step::refused("biz_no", "Another player has used it", Code::UnknownNumber),
             None => Step::wait("biz_no", "Nothing has used it. With close=1 the query closes it."),
         },
-        Action::Change(Change::Present(_) | Change::Credit { .. } | Change::Debit { .. })
+        Action::Order(TopupOrder { product_id, .. }) => {
+            match state.store.offer(&app.id, product_id, 0).await? {
+                Some(_) => Step::good("product_id", "The app sells the product."),
+                None => Step::refused("product_id", "The app does not sell it", Code::ProductNotForSale),
+            }
+        }
+        Action::Change(
+            Change::Present(_) | Change::Credit { .. } | Change::Debit { .. } | Change::Topup { .. },
+        )
         | Action::Balance => Step::good("open_id", text!("{held}.", held)),
     })
 }

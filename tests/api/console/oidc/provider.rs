@@ -113,6 +113,7 @@ pub(super) fn settings_of(issuer: String) -> impl FnOnce(&mut Config) + use<> {
             groups_claim: "groups".to_owned(),
             admin_group: "till-admins".to_owned(),
             developer_group: "till-developers".to_owned(),
+            payments_group: "till-payments".to_owned(),
             finance_group: "till-finance".to_owned(),
             support_group: "till-support".to_owned(),
             viewer_group: "till-viewers".to_owned(),

@@ -1,0 +1,186 @@
+//! `minitill topup ...` shows payments for top-ups, enters one by hand, and settles what fitted nothing (contract 19.3).
+
+use anyhow::{Result, anyhow};
+use clap::{Args, Subcommand};
+use domain::ids::{AppId, BizNo, OpenId, Os, Reason};
+use domain::moment;
+use domain::operation::topup::{SettlePayment, Settlement, unknown_payment};
+use domain::topup::{
+    Currency, Payment, PaymentKey, PaymentTarget, PricedProductId, Provider, ProviderOrderId,
+};
+use domain::wallet::AMOUNT_MAX;
+use store::{Store, TopupFilter};
+use time::OffsetDateTime;
+
+use super::span::SpanArguments;
+use super::{Context, not_done, refused};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum TopupCommand {
+    /// Enter a payment whose provider told nobody; one that is known changes nothing
+    Pay(Box<PayArguments>),
+    /// List payments, newest first
+    List {
+        /// App of the payments
+        app_id: AppId,
+        /// Only those that fit nothing and wait for an operator
+        #[arg(long)]
+        unmatched: bool,
+        /// Only of this player
+        #[arg(long, value_name = "OPEN_ID")]
+        open_id: Option<OpenId>,
+        #[command(flatten)]
+        span: SpanArguments,
+        /// List at most this many
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        limit: u32,
+    },
+    /// Show a payment
+    Show {
+        /// App of the payment
+        app_id: AppId,
+        /// Payment provider
+        provider: Provider,
+        /// The provider's id of the payment
+        provider_order_id: ProviderOrderId,
+    },
+    /// Settle a payment that fits nothing, once: credit it, or mark it as paid back
+    Settle(SettleArguments),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct PayArguments {
+    /// App of the payment
+    app_id: AppId,
+    /// Payment provider
+    provider: Provider,
+    /// The provider's id of the payment
+    provider_order_id: ProviderOrderId,
+    /// Code of the currency, such as CNY
+    #[arg(long, value_parser = parse_currency)]
+    currency: Currency,
+    /// The money, in minor units
+    #[arg(long, value_parser = clap::value_parser!(i64).range(1..=AMOUNT_MAX))]
+    amount: i64,
+    /// Time when it was paid, such as 2026-11-21T08:00
+    #[arg(long, value_name = "TIME", value_parser = moment::parse)]
+    paid_at: OffsetDateTime,
+    /// The order that it pays
+    #[arg(long)]
+    biz_no: Option<BizNo>,
+    /// The player, in place of an order
+    #[arg(long)]
+    open_id: Option<OpenId>,
+    /// The product, in place of an order
+    #[arg(long)]
+    product_id: Option<PricedProductId>,
+    /// The player's platform, such as ios
+    #[arg(long)]
+    os: Option<Os>,
+    /// What the provider keeps, in minor units
+    #[arg(long, value_parser = clap::value_parser!(i64).range(0..=AMOUNT_MAX))]
+    fee: Option<i64>,
+    /// Note for people
+    #[arg(long, default_value = "", hide_default_value = true)]
+    note: String,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct SettleArguments {
+    /// App of the payment
+    app_id: AppId,
+    /// Payment provider
+    provider: Provider,
+    /// The provider's id of the payment
+    provider_order_id: ProviderOrderId,
+    /// Reason, for the operator's log
+    #[arg(long)]
+    reason: Reason,
+    #[command(flatten)]
+    what: SettledAs,
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
+pub(super) struct SettledAs {
+    /// Credit it to this order
+    #[arg(long, conflicts_with_all = ["open_id", "product_id", "paid_back"])]
+    biz_no: Option<BizNo>,
+    /// Credit it to this player
+    #[arg(long, requires = "product_id", conflicts_with = "paid_back")]
+    open_id: Option<OpenId>,
+    /// Credit this product
+    #[arg(long, requires = "open_id", conflicts_with = "paid_back")]
+    product_id: Option<PricedProductId>,
+    /// The money went back, and nothing is credited
+    #[arg(long)]
+    paid_back: bool,
+}
+
+fn parse_currency(text: &str) -> Result<Currency, String> {
+    Currency::parse(text).map_err(|expected| expected.to_string())
+}
+
+pub(super) async fn run(context: &Context, store: &Store, command: TopupCommand) -> Result<()> {
+    match command {
+        TopupCommand::Pay(arguments) => pay(context, store, *arguments).await,
+        TopupCommand::List { app_id, unmatched, open_id, span, limit } => {
+            let [since, until] = span.ends(context);
+            let filter = TopupFilter { unmatched, open_id, since, until };
+            let found = store.topups(&app_id, &filter, None, limit).await?.items;
+            let columns = [
+                "created_at",
+                "provider",
+                "provider_order_id",
+                "state",
+                "reason",
+                "currency",
+                "amount",
+                "open_id",
+                "product_id",
+                "biz_no",
+                "charge",
+                "bonus",
+            ];
+            let output = span.output(context);
+            output.list("topups", &found, &columns, "No payment of this app matches.")
+        }
+        TopupCommand::Show { app_id, provider, provider_order_id } => {
+            let key = PaymentKey { provider, provider_order_id };
+            let row = store.topup(&app_id, &key).await?;
+            context.output.show(&row.ok_or_else(|| refused(unknown_payment(&app_id, key.as_text())))?)
+        }
+        TopupCommand::Settle(arguments) => settle(context, store, arguments).await,
+    }
+}
+
+async fn pay(context: &Context, store: &Store, arguments: PayArguments) -> Result<()> {
+    let PayArguments { app_id, provider, provider_order_id, currency, amount, paid_at, .. } = arguments;
+    let target = PaymentTarget::of(arguments.biz_no, arguments.open_id, arguments.product_id);
+    let target = target.ok_or_else(|| anyhow!("expected --biz-no, or --open-id and --product-id"))?;
+    let payment = Payment {
+        key: PaymentKey { provider, provider_order_id },
+        currency,
+        amount,
+        target,
+        paid_at,
+        os: arguments.os,
+        fee: arguments.fee,
+        note: arguments.note,
+    };
+    let report = store.take_payment(&context.operator, &app_id, payment).await.map_err(not_done)?;
+    context.output.show(&report)
+}
+
+async fn settle(context: &Context, store: &Store, arguments: SettleArguments) -> Result<()> {
+    let SettleArguments { app_id, provider, provider_order_id, reason, what } = arguments;
+    let settlement = match (what.biz_no, what.open_id.zip(what.product_id)) {
+        (Some(biz_no), _) => Settlement::CreditOrder(biz_no),
+        (None, Some((open_id, product_id))) => Settlement::CreditPlayer(open_id, product_id),
+        (None, None) => Settlement::PaidBack,
+    };
+    let key = PaymentKey { provider, provider_order_id };
+    let command = SettlePayment { settlement, reason };
+    let settled = store.settle_payment(&context.operator, &app_id, key, command).await.map_err(not_done)?;
+    context.output.show(&settled)
+}

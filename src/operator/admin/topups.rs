@@ -1,0 +1,215 @@
+//! Payments for top-ups (contract 19.3): what a provider tells, and what operators do about what fits nothing.
+
+use domain::fields::FieldError;
+use domain::ids::{BizNo, OpenId, Os, Reason};
+use domain::moment;
+use domain::operation::topup::{SettlePayment, Settlement};
+use domain::topup::{
+    Currency, Payment, PaymentKey, PaymentTarget, PricedProductId, Provider, ProviderOrderId,
+};
+use domain::wallet::AMOUNT_MAX;
+use serde_json::{Value, json};
+use store::{PaymentReport, SettledPayment, TopupCursor, TopupFilter, TopupRow};
+use time::OffsetDateTime;
+
+use super::call::Call;
+use super::describe::{ListBody, MOMENT, after, answers, lists, moment as moment_of};
+use super::exchanges::BIZ_NO;
+use super::messages::{example, no_app, no_payment};
+use super::problem::Problem;
+use super::routes::routes;
+use super::wallets::{TEXT_BYTES_MAX, line};
+use crate::openapi::{Input, OPEN_ID};
+use crate::state::AppState;
+
+/// The provider of the examples.
+pub(super) const PROVIDER: &str = "stripe";
+/// The payment of the examples.
+pub(super) const PROVIDER_ORDER_ID: &str = "pi_3OrtQ2";
+/// Both as one text.
+pub(super) const PAYMENT: &str = "stripe/pi_3OrtQ2";
+
+routes! { "Top-ups":
+    /// List payments
+    ///
+    /// The payments of an app, newest first. With `unmatched` those alone that fit nothing and wait for an operator.
+    GET "/apps/{app_id}/topups", "listTopups", Read(Read): list -> ListBody<TopupRow> =>
+        lists("A page of payments.", &row_example()).query(topups_and_place)
+            .wrong("open_id", "expected 1 to 64 of 0-9A-Za-z_-, got \"o.1\"");
+    /// Tell of a payment
+    ///
+    /// Credits a payment once: `provider` and `provider_order_id` are its key, for ever, so this call needs no idempotency
+    /// key. After a time-out send the same request again. With `biz_no` it pays that order; `open_id` and `product_id` may
+    /// come too and must be those of the order. Without it, `open_id` and `product_id` name a player and a product of the
+    /// prices.
+    ///
+    /// Where currency, amount, product or player differ, or the order is unknown or paid, nothing is credited: the payment is
+    /// kept as `unmatched` with the reason, and answered 202. An operator settles it.
+    ///
+    /// A repeat is answered as the first time, with `replayed`. `paid_at`, `os`, `fee` and `note` may differ then; any other
+    /// content is 409.
+    POST "/apps/{app_id}/topups", "takePayment", Replace(Payments): take -> PaymentReport =>
+        answers("paid", "It was credited.", json!({
+            "state": "paid", "reason": null, "biz_no": BIZ_NO, "open_id": OPEN_ID, "charge": 60, "bonus": 6,
+            "free_balance": 46, "charge_balance": 160, "replayed": false,
+        }))
+        .read(payment_fields)
+        .wrong("amount", "expected an integer from 1 to 1000000000000, got 0")
+        .refuses([example::payment_differs()]);
+    /// Show a payment
+    ///
+    /// A payment as its provider told of it, and what was credited.
+    GET "/apps/{app_id}/topups/{provider}/{provider_order_id}", "getTopup", Read(Read): get -> TopupRow =>
+        answers("shown", "The payment.", row_example());
+    /// Settle an unmatched payment
+    ///
+    /// Once: `credit` it to an order (`biz_no`), or to a player and a product (`open_id`, `product_id`), whatever money came;
+    /// or mark it as `paid_back`.
+    POST "/apps/{app_id}/topups/{provider}/{provider_order_id}/settlement", "settleTopup", Once(Money): settle -> SettledPayment =>
+        answers("settled", "It was credited.", json!({
+            "state": "paid", "biz_no": BIZ_NO, "open_id": OPEN_ID, "charge": 60, "bonus": 6, "free_balance": 46,
+            "charge_balance": 160,
+        }))
+        .read(settlement_fields)
+        .wrong("action", "expected credit or paid_back, got \"refund\"")
+        .refuses([
+            example::payment_not_open(), example::order_is_paid(), example::balance_too_large(), example::needs_second(),
+        ]);
+}
+
+/// The fields of a payment, before they are a whole.
+struct PaymentFields {
+    key: PaymentKey,
+    currency: Currency,
+    amount: i64,
+    paid_at: OffsetDateTime,
+    biz_no: Option<BizNo>,
+    open_id: Option<OpenId>,
+    product_id: Option<PricedProductId>,
+    os: Option<Os>,
+    fee: Option<i64>,
+    note: String,
+}
+
+fn payment_fields(body: &mut Input<'_>) -> Result<PaymentFields, FieldError> {
+    let words = "The payment provider, as you name it.";
+    let provider = body.field("provider", words).required(PROVIDER, Provider::parse)?;
+    let words = "The provider's id of the payment.";
+    let id = body.field("provider_order_id", words).required(PROVIDER_ORDER_ID, ProviderOrderId::parse)?;
+    let words = "Code of the currency of the money (ISO 4217).";
+    let currency = body.field("currency", words).required("CNY", Currency::parse)?;
+    let amount = body.field("amount", "The money, in minor units.").required_integer(600, 1, AMOUNT_MAX)?;
+    let paid_at = body.field("paid_at", "When it was paid, as the provider says.");
+    let paid_at = paid_at.demand("format", "date-time").required_as::<String, _>(MOMENT, moment::parse)?;
+    let biz_no = body.field("biz_no", "The order that it pays.").example(BIZ_NO).optional(BizNo::parse)?;
+    let open_id = body.field("open_id", "The player. Without `biz_no` it must be there.");
+    let open_id = open_id.optional(OpenId::parse)?;
+    let product_id = body.field("product_id", "The product. Without `biz_no` it must be there.");
+    let product_id = product_id.optional(PricedProductId::parse)?;
+    let os = body.field("os", "The player's platform, such as `ios`.").optional(Os::parse)?;
+    let fee = body.field("fee", "What the provider keeps, in minor units.").integer(0, AMOUNT_MAX)?;
+    let note = body.field("note", "Note, for people.").demand("maxLength", TEXT_BYTES_MAX);
+    let note = note.optional(line)?.unwrap_or_default();
+    let key = PaymentKey { provider, provider_order_id: id };
+    Ok(PaymentFields { key, currency, amount, paid_at, biz_no, open_id, product_id, os, fee, note })
+}
+
+async fn take(state: &AppState, call: &Call) -> Result<PaymentReport, Problem> {
+    let app_id = call.app_id()?;
+    let PaymentFields { key, currency, amount, paid_at, biz_no, open_id, product_id, os, fee, note } =
+        call.read(payment_fields)?;
+    let target = PaymentTarget::of(biz_no, open_id, product_id).ok_or_else(no_target)?;
+    let payment = Payment { key, currency, amount, target, paid_at, os, fee, note };
+    Ok(state.store.take_payment(&call.operator(), &app_id, payment).await?)
+}
+
+fn no_target() -> Problem {
+    Problem::field("biz_no", "is missing; without it, expected open_id and product_id")
+}
+
+fn key_of(call: &Call) -> Result<PaymentKey, Problem> {
+    let provider = call.segment("provider", "provider", Provider::parse)?;
+    let provider_order_id = call.segment("provider_order_id", "payment", ProviderOrderId::parse)?;
+    Ok(PaymentKey { provider, provider_order_id })
+}
+
+async fn get(state: &AppState, call: &Call) -> Result<TopupRow, Problem> {
+    call.fields.only(&[])?;
+    let (app_id, key) = (call.app_id()?, key_of(call)?);
+    let row = state.store.topup(&app_id, &key).await?;
+    row.ok_or_else(|| no_payment(&app_id, key.as_text()))
+}
+
+async fn list(state: &AppState, call: &Call) -> Result<ListBody<TopupRow>, Problem> {
+    let app_id = call.app_id()?;
+    let (filter, after) = call.read(topups_and_place)?;
+    let found = state.store.topups(&app_id, &filter, after.as_ref(), call.limit()?).await?;
+    if found.items.is_empty() && state.store.find_app(&app_id).await?.is_none() {
+        return Err(no_app(&app_id));
+    }
+    Ok(ListBody { items: found.items, next: found.next.map(|next| next.to_string()) })
+}
+
+fn topups_and_place(query: &mut Input<'_>) -> Result<(TopupFilter, Option<TopupCursor>), FieldError> {
+    let filter = TopupFilter {
+        unmatched: query
+            .field("unmatched", "Those alone that wait for an operator.")
+            .flag()?
+            .unwrap_or_default(),
+        open_id: query.field("open_id", "Of this player alone.").optional(OpenId::parse)?,
+        since: moment_of(query.field("since", "Told of at or after this moment."))?,
+        until: moment_of(query.field("until", "Told of before this moment."))?,
+    };
+    Ok((filter, after(query, TopupCursor::parse)?))
+}
+
+/// The fields of a settlement, before they are a whole.
+struct SettlementFields {
+    credits: bool,
+    reason: Reason,
+    biz_no: Option<BizNo>,
+    open_id: Option<OpenId>,
+    product_id: Option<PricedProductId>,
+}
+
+fn settlement_fields(body: &mut Input<'_>) -> Result<SettlementFields, FieldError> {
+    let words = "`credit`: the player gets the coins. `paid_back`: the money went back.";
+    let action = body.field("action", words).demand_with("enum", || json!(["credit", "paid_back"]));
+    let credits = action.required_as::<String, _>("credit", |text| match text {
+        "credit" => Ok(true),
+        "paid_back" => Ok(false),
+        _ => Err(domain::fields::Expected::one_of(&["credit", "paid_back"])),
+    })?;
+    let reason =
+        body.field("reason", "Why, for the operator's log.").required("Typed by hand", Reason::parse)?;
+    let biz_no = body.field("biz_no", "The order that it pays.").example(BIZ_NO).optional(BizNo::parse)?;
+    let open_id = body.field("open_id", "The player, in place of an order.").optional(OpenId::parse)?;
+    let product_id =
+        body.field("product_id", "The product, with `open_id`.").optional(PricedProductId::parse)?;
+    Ok(SettlementFields { credits, reason, biz_no, open_id, product_id })
+}
+
+async fn settle(state: &AppState, call: &Call) -> Result<SettledPayment, Problem> {
+    let (app_id, key) = (call.app_id()?, key_of(call)?);
+    let SettlementFields { credits, reason, biz_no, open_id, product_id } = call.read(settlement_fields)?;
+    let settlement = match (credits, biz_no, open_id, product_id) {
+        (true, Some(biz_no), None, None) => Settlement::CreditOrder(biz_no),
+        (true, None, Some(open_id), Some(product_id)) => Settlement::CreditPlayer(open_id, product_id),
+        (false, None, None, None) => Settlement::PaidBack,
+        (true, ..) => {
+            return Err(Problem::field("biz_no", "expected biz_no, or open_id and product_id in its place"));
+        }
+        (false, ..) => return Err(Problem::field("action", "expected paid_back alone: it credits nobody")),
+    };
+    let command = SettlePayment { settlement, reason };
+    Ok(state.store.settle_payment(&call.operator(), &app_id, key, command).await?)
+}
+
+fn row_example() -> Value {
+    json!({
+        "provider": PROVIDER, "provider_order_id": PROVIDER_ORDER_ID, "state": "paid", "reason": null, "currency": "CNY",
+        "amount": 600, "fee": null, "paid_at": MOMENT, "biz_no": BIZ_NO, "open_id": OPEN_ID, "product_id": "gems60",
+        "os": null, "note": "", "charge": 60, "bonus": 6, "free_balance": 46, "charge_balance": 160, "seq": 2,
+        "told_by": "api_key payments", "created_at": MOMENT, "credited_at": MOMENT,
+    })
+}
