@@ -14,7 +14,7 @@ use domain::text::Text;
 use futures_util::{Stream, TryStreamExt as _};
 use guarded_fetch::bulkhead::{AskedBack, Permit};
 use store::secrets::random_token;
-use store::{BookColumn, ComparedBy, ComparisonQuery};
+use store::{BillColumn, BookColumn, ComparedBy, ComparisonQuery};
 use tokio::io::AsyncWriteExt as _;
 
 use crate::http::body::{BoxedError, PACE_BYTES, paced};
@@ -27,19 +27,19 @@ pub(super) const FILE_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// The columns that are compared, each with the field that says which column of a file it is. Those that most
 /// files have come first.
 pub(super) const COLUMN_FIELDS: [(BookColumn, &str); 13] = [
-    (BookColumn::BizNo, "biz_no_column"),
+    (BookColumn::Bill(BillColumn::BizNo), "biz_no_column"),
     (BookColumn::Amount, "amount_column"),
-    (BookColumn::ChargeChange, "charge_change_column"),
-    (BookColumn::FreeChange, "free_change_column"),
-    (BookColumn::OpenId, "open_id_column"),
-    (BookColumn::Kind, "kind_column"),
-    (BookColumn::ProductName, "product_name_column"),
-    (BookColumn::ZoneId, "zone_id_column"),
-    (BookColumn::At, "at_column"),
-    (BookColumn::Seq, "seq_column"),
-    (BookColumn::ChargeBalance, "charge_balance_column"),
-    (BookColumn::FreeBalance, "free_balance_column"),
-    (BookColumn::Ref, "ref_column"),
+    (BookColumn::Bill(BillColumn::ChargeChange), "charge_change_column"),
+    (BookColumn::Bill(BillColumn::FreeChange), "free_change_column"),
+    (BookColumn::Bill(BillColumn::OpenId), "open_id_column"),
+    (BookColumn::Bill(BillColumn::Kind), "kind_column"),
+    (BookColumn::Bill(BillColumn::ProductName), "product_name_column"),
+    (BookColumn::Bill(BillColumn::ZoneId), "zone_id_column"),
+    (BookColumn::Bill(BillColumn::At), "at_column"),
+    (BookColumn::Bill(BillColumn::Seq), "seq_column"),
+    (BookColumn::Bill(BillColumn::ChargeBalance), "charge_balance_column"),
+    (BookColumn::Bill(BillColumn::FreeBalance), "free_balance_column"),
+    (BookColumn::Bill(BillColumn::Ref), "ref_column"),
 ];
 
 /// The field that says which column of a file is this one.

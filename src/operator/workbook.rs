@@ -8,7 +8,7 @@ use spreadsheet::{SheetCell, Workbook, WorkbookError};
 use store::{
     RevenueGroup, RevenueReport, RevenueRow, RevenueSums, SheetStyle, Statement, StoreError, revenue_headings,
 };
-use time::{Date, Month};
+use time::{Date, Month, PrimitiveDateTime, Time};
 use tokio::task::spawn_blocking;
 
 use crate::openapi::XLSX;
@@ -84,21 +84,29 @@ pub(crate) async fn revenue(
 
 fn group_heading(group: RevenueGroup, style: &SheetStyle) -> Text {
     match group {
+        RevenueGroup::Hour => text!("Hour ({zone})", zone = style.zone),
         RevenueGroup::Day => text!("Day ({zone})", zone = style.zone),
+        RevenueGroup::Week => text!("Week from ({zone})", zone = style.zone),
+        RevenueGroup::App => text!("App"),
         RevenueGroup::ProductName => text!("Item"),
         RevenueGroup::Zone => text!("Zone"),
     }
 }
 
 fn group_cell(row: &RevenueRow, group: RevenueGroup) -> SheetCell<'_> {
+    let name = row.name(group);
     match group {
-        RevenueGroup::Day => {
-            let day = row.day.as_deref().unwrap_or_default();
-            date_of(day).map_or(SheetCell::Text(day), SheetCell::Day)
-        }
-        RevenueGroup::ProductName => SheetCell::Text(row.product_name.as_deref().unwrap_or_default()),
-        RevenueGroup::Zone => SheetCell::Text(row.zone.as_deref().unwrap_or_default()),
+        RevenueGroup::Day | RevenueGroup::Week => date_of(name).map_or(SheetCell::Text(name), SheetCell::Day),
+        RevenueGroup::Hour => hour_of(name).map_or(SheetCell::Text(name), SheetCell::Moment),
+        RevenueGroup::App | RevenueGroup::ProductName | RevenueGroup::Zone => SheetCell::Text(name),
     }
+}
+
+/// What the clock shows in an hour such as 2026-10-31T08:00+08:00.
+fn hour_of(hour: &str) -> Option<PrimitiveDateTime> {
+    let (day, clock) = hour.split_once('T')?;
+    let time = Time::from_hms(clock.get(..2)?.parse().ok()?, clock.get(3..5)?.parse().ok()?, 0).ok()?;
+    Some(PrimitiveDateTime::new(date_of(day)?, time))
 }
 
 /// A day such as 2026-10-31.

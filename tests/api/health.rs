@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::health::{HealthLevel, HealthMinute, HealthProblem};
+use domain::health::{ChartSpan, HealthLevel, HealthMinute, HealthPoint, HealthPoints, HealthProblem};
 use minitill::health::{CELL, Health};
 use minitill::operator::take_sample;
 use time::OffsetDateTime;
@@ -126,4 +126,64 @@ async fn cells_count_what_was_wrong() {
     let shift = "UPDATE health_minutes SET at = at + (now() - '2027-01-15 00:00Z') - make_interval(days => ";
     till.execute(&format!("{shift} CASE instance WHEN 'c' THEN 31 ELSE 2 END)")).await;
     assert_eq!(till.store.forget_old_health().await.unwrap(), 2);
+}
+
+/// Rule 16.3.5: the database adds up what the domain does, of minutes with and without each figure.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_database_adds_up_steps_as_the_domain_does() {
+    let till = TestTill::start().await;
+    let since = OffsetDateTime::from_unix_timestamp(NOW / 86_400_000 * 86_400).unwrap();
+    let mut minutes = Vec::new();
+    for number in 0..400_i64 {
+        let float = |number: i64| f64::from(i32::try_from(number).unwrap());
+        minutes.push(HealthMinute {
+            at: since + Duration::from_mins(u64::try_from(number * 7 % 1500 / 2).unwrap()),
+            instance: format!("i{}", number % 3),
+            succeeded: number * 31 % 97,
+            refused: [(10_000_601, number % 4), (10_000_500, number % 11 / 10)]
+                .into_iter()
+                .filter(|(_, count)| *count > 0)
+                .collect(),
+            p50_ms: (number % 5 > 0).then(|| float(number % 13) + 0.25),
+            p99_ms: (number % 5 > 0).then(|| float(number * 17 % 1200)),
+            queue: number % 9,
+            queue_max: 16,
+            database_up: number % 23 > 0,
+            round_trip_ms: float(number % 19) / 8.0,
+            takes_uploads: number % 29 > 0,
+            receivers_failing: number % 31 / 30,
+            stopped: false,
+            started: number % 37 == 0,
+            connections: (number % 6 > 0).then_some(number % 41),
+            database_connections: (number % 7 > 1).then_some(number % 5),
+        });
+    }
+    // A row of one instance and minute is written once.
+    minutes.sort_by_key(|minute| (minute.at, minute.instance.clone()));
+    minutes.dedup_by_key(|minute| (minute.at, minute.instance.clone()));
+    till.store.write_health(&minutes).await.unwrap();
+    for span in [ChartSpan::Hour, ChartSpan::Day, ChartSpan::Month] {
+        let mut expected = HealthPoints::new(since, span);
+        minutes.iter().for_each(|minute| expected.add(minute));
+        let shown = |points: Vec<HealthPoint>| -> Vec<_> {
+            let thousandths = |ms: Option<f64>| ms.map(|ms| format!("{ms:.3}"));
+            let shown = points.into_iter().map(|point| {
+                let ms = [point.p50_ms, point.p99_ms, point.round_trip_ms].map(thousandths);
+                let counts = [point.queue, point.connections, point.database_connections];
+                (
+                    point.at,
+                    point.minutes,
+                    point.succeeded,
+                    point.refused,
+                    ms,
+                    counts,
+                    point.started,
+                    point.problems,
+                )
+            });
+            shown.collect()
+        };
+        let points = till.store.health_points(since, span).await.unwrap();
+        assert_eq!(shown(points), shown(expected.finish()), "{span}");
+    }
 }

@@ -11,6 +11,7 @@ use crate::admin::{Caller, assert_answer, assert_problem};
 use crate::game::Game;
 use crate::support::program::Program;
 use crate::support::{AppKind, TestApp, TestTill, encoded, operator};
+use crate::workbook::sheet_lines;
 
 /// What is in an archive has left the ledger. It moves the numbers `B1` and `P1`.
 pub(crate) const ARCHIVE: &str = "
@@ -309,7 +310,7 @@ async fn revenue_is_summed_by_day_product_and_zone() {
     let query = "/reports/revenue?app_id=a1&since=2026-10-20&until=2026-10-21T01:00&time_zone=Asia/Shanghai&group=zone";
     let expected = json!({
         "app_id": "a1", "since": "2026-10-19T16:00:00Z", "until": "2026-10-20T17:00:00Z", "time_zone": "Asia/Shanghai",
-        "rows": [row(&json!({"zone": "z1"}), [2, 100, 50, 0, 0])], "total": sums([2, 100, 50, 0, 0]),
+        "rows": [row(&json!({"zone": "z1"}), [2, 100, 50, 0, 0])], "total": sums([2, 100, 50, 0, 0]), "payers": 2,
     });
     assert_answer(&caller.get(query).await, 200, &expected);
     // Without the sums only what is read from the ledger is left: the reports do read them.
@@ -368,16 +369,21 @@ async fn a_wrong_report_is_refused_by_the_field() {
     till.app("a1").await;
     let caller = Caller::admin(&till).await;
     for (query, field, detail) in [
-        ("", "app_id", "is missing"),
+        ("app_id=a1&month=2026-10&day=2026-10-01", "month", "expected a month or a day, got both"),
         (
-            "app_id=a1&group=hour",
+            "app_id=a1&month=2026-10&since=2026-10-01",
+            "since",
+            "expected a month, a day, or moments, got several of them",
+        ),
+        (
+            "app_id=a1&group=day,hour",
             "group",
-            r#"expected day, product_name and zone, each at most once, with commas between them, got "hour""#,
+            r#"expected one of hour, day and week, app_id, product_name and zone, each at most once, with commas between them, got "day,hour""#,
         ),
         (
             "app_id=a1&group=day,day",
             "group",
-            r#"expected day, product_name and zone, each at most once, with commas between them, got "day,day""#,
+            r#"expected one of hour, day and week, app_id, product_name and zone, each at most once, with commas between them, got "day,day""#,
         ),
         (
             "app_id=a1&time_zone=Mars",
@@ -406,6 +412,76 @@ async fn a_wrong_report_is_refused_by_the_field() {
     }
     let unknown = caller.get("/reports/revenue?app_id=a9").await;
     assert_problem(&unknown, 404, "not-found", "there is no app a9");
+}
+
+/// Rules 13.2.3, 13.2.4 and 13.2.9: over apps, of a zone and a part of a name, by hour and week, rolled up or not, and as a
+/// file.
+#[tokio::test(flavor = "multi_thread")]
+async fn revenue_is_over_apps_and_filtered() {
+    let (till, _) = till().await;
+    till.execute(
+        "UPDATE ledger_entries SET at = '2026-10-20T20:00:00Z' WHERE reference = 'B1' AND free_change = 0",
+    )
+    .await;
+    let caller = Caller::admin(&till).await;
+    let reports = [
+        (
+            "group=app_id&month=2026-10",
+            json!([
+                row(&json!({"app_id": "a1"}), [3, 100, 90, 80, 40]),
+                row(&json!({"app_id": "a2"}), [1, 0, 7, 0, 0])
+            ]),
+            json!(3),
+        ),
+        (
+            "app_id=a1&group=product_name&zone=z1_r9&item=HIE",
+            json!([row(&json!({"product_name": "Shield"}), [1, 0, 20, 0, 0])]),
+            json!(1),
+        ),
+        (
+            "app_id=a1&group=zone&product_name=Sword",
+            json!([
+                row(&json!({"zone": "z1"}), [1, 100, 30, 80, 30]),
+                row(&json!({"zone": "z2"}), [1, 0, 40, 0, 10])
+            ]),
+            json!(2),
+        ),
+        ("app_id=a1&group=zone&product_name=Swor", json!([]), json!(0)),
+        (
+            "app_id=a1&group=week,zone&zone=z2&time_zone=Asia/Shanghai",
+            json!([row(&json!({"week": "2026-10-19", "zone": "z2"}), [1, 0, 40, 0, 10])]),
+            json!(1),
+        ),
+        (
+            "app_id=a1&group=hour&day=2026-10-20&time_zone=Asia/Kolkata",
+            json!([
+                row(&json!({"hour": "2026-10-20T21:30+05:30"}), [2, 100, 50, 0, 0]),
+                row(&json!({"hour": "2026-10-20T23:30+05:30"}), [1, 0, 40, 0, 0])
+            ]),
+            json!(2),
+        ),
+    ];
+    for when in ["not rolled up", "rolled up"] {
+        for (query, rows, payers) in &reports {
+            let answer = caller.get(&format!("/reports/revenue?{query}")).await;
+            assert_eq!(answer.status, 200, "{}", answer.body);
+            assert_eq!((&answer.json()["rows"], &answer.json()["payers"]), (rows, payers), "{when}: {query}");
+        }
+        till.store.number_events(None).await.unwrap();
+        till.store.roll_up_sales().await.unwrap();
+    }
+    let csv = caller.get("/reports/revenue?app_id=a1&month=2026-10&group=zone&format=csv").await;
+    assert_eq!(csv.header("content-disposition"), Some("attachment; filename=\"revenue-a1-2026-10.csv\""));
+    let heading = "zone,count,free_taken,charge_taken,free_given_back,charge_given_back,net";
+    assert_eq!(
+        csv.body,
+        format!("{heading}\nz1,2,100,50,80,30,40\nz2,1,0,40,0,10,30\ntotal,3,100,90,80,40,70\n")
+    );
+    let book = caller
+        .get("/reports/revenue?app_id=a1&month=2026-10&group=hour&format=xlsx&time_zone=Asia/Shanghai")
+        .await;
+    let lines = sheet_lines(&book.bytes, "Revenue");
+    assert_eq!(lines[0], "@2026-10-21 00:00:00\t#2\t#100\t#50\t#0\t#0\t#150");
 }
 
 /// Rule 13.2.6: the command has the same, as a table, as CSV without formulas, and as JSON.

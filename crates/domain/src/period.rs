@@ -7,7 +7,7 @@ mod preset;
 
 use std::fmt;
 
-use jiff::civil::{Date, DateTime};
+use jiff::civil::{Date, DateTime, Weekday};
 use jiff::{Span as Distance, Timestamp, Zoned, tz};
 pub use preset::Preset;
 use time::{OffsetDateTime, PrimitiveDateTime, UtcOffset};
@@ -87,6 +87,16 @@ impl TimeZone {
         let part = |part: u8| i8::try_from(part).ok();
         let date = || Date::new(i16::try_from(year).ok()?, part(month.into())?, part(day)?).ok();
         date().unwrap_or(Date::constant(1970, 1, 1))
+    }
+
+    /// The weeks that a span of time touches, oldest first, each with its Monday and the moment at which that begins.
+    #[must_use]
+    pub fn weeks(&self, span: TimeSpan) -> Vec<(Date, OffsetDateTime)> {
+        let week_before = span.since.saturating_sub(time::Duration::days(7));
+        let mut weeks = self.days(TimeSpan { since: week_before, ..span });
+        weeks.retain(|(day, _)| day.weekday() == Weekday::Monday);
+        let first = weeks.iter().rposition(|(_, start)| *start <= span.since).unwrap_or_default();
+        weeks.split_off(first)
     }
 
     /// The days that a span of time touches, oldest first, each with the moment at which it begins. A day that the clocks

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use domain::health::{HealthMinute, HealthProblem, HealthSpan};
-use futures_util::TryStreamExt as _;
+use domain::health::{ChartSpan, HealthMinute, HealthPoint, HealthPoints, HealthProblem, HealthSpan};
 use sqlx::types::Json;
 use time::OffsetDateTime;
 
@@ -40,29 +39,75 @@ impl Store {
 
     /// The minutes of all instances that began in a span of time, oldest first.
     pub async fn health(&self, since: OffsetDateTime, until: OffsetDateTime) -> Result<Vec<HealthMinute>> {
-        let mut minutes = Vec::new();
-        self.each_health_minute(since, until, |minute| minutes.push(minute)).await?;
-        Ok(minutes)
-    }
-
-    /// Gives each minute of all instances that began in a span of time, oldest first. A month of them is never in memory.
-    pub async fn each_health_minute(
-        &self,
-        since: OffsetDateTime,
-        until: OffsetDateTime,
-        mut take: impl FnMut(HealthMinute),
-    ) -> Result<()> {
-        let mut rows = sqlx::query_scalar!(
+        let rows = sqlx::query_scalar!(
             r#"SELECT seen AS "seen: Json<HealthMinute>" FROM health_minutes WHERE at >= $1 AND at < $2
                ORDER BY at, instance"#,
             since,
             until
-        )
-        .fetch(&self.pool);
-        while let Some(Json(minute)) = rows.try_next().await? {
-            take(minute);
+        );
+        Ok(rows.fetch_all(&self.pool).await?.into_iter().map(|Json(minute)| minute).collect())
+    }
+
+    /// What all instances saw in each step of the time from `since` on, oldest first (contract 16.3.5). The database adds up
+    /// what [`HealthPoints::add`] does: a month of minutes would take too long to read.
+    pub async fn health_points(&self, since: OffsetDateTime, span: ChartSpan) -> Result<Vec<HealthPoint>> {
+        let (until, step) = (since + span.length(), span.step().as_secs_f64());
+        let sums = sqlx::query!(
+            r#"SELECT step AS "step!", count(*) AS "minutes!", sum(succeeded)::bigint AS "succeeded!",
+                   sum(weighted) / sum(weight)::float8 AS p50_ms, max(p99_ms) AS p99_ms, max(round_trip_ms) AS round_trip_ms,
+                   bool_or(started) AS "started!", max(queue)::bigint AS queue, max(connections)::bigint AS connections,
+                   max(database_connections)::bigint AS database_connections
+               FROM (
+                   SELECT date_bin(make_interval(secs => $3), at, $1) AS step, sum((seen->>'succeeded')::bigint) AS succeeded,
+                       sum((seen->>'p50_ms')::float8 * w.weight) AS weighted,
+                       sum(w.weight) FILTER (WHERE seen->>'p50_ms' IS NOT NULL) AS weight,
+                       max((seen->>'p99_ms')::float8) AS p99_ms,
+                       max((seen->>'round_trip_ms')::float8) FILTER (WHERE (seen->>'database_up')::boolean)
+                           AS round_trip_ms,
+                       bool_or(coalesce((seen->>'started')::boolean, false)) AS started,
+                       sum((seen->>'queue')::bigint) AS queue, sum((seen->>'connections')::bigint) AS connections,
+                       sum((seen->>'database_connections')::bigint) AS database_connections
+                   FROM health_minutes
+                   CROSS JOIN LATERAL (
+                       SELECT greatest(1, (seen->>'succeeded')::bigint + coalesce(sum(count::bigint), 0)) AS weight
+                       FROM jsonb_each_text(seen->'refused') AS refused (code, count)) w
+                   WHERE at >= $1 AND at < $2
+                   GROUP BY at
+               ) minutes
+               GROUP BY step"#,
+            since,
+            until,
+            step
+        );
+        let mut points = HealthPoints::new(since, span).finish();
+        let sums = sums.fetch_all(&self.pool).await?;
+        for row in sums {
+            let Some(point) = points.iter_mut().find(|point| point.at == row.step) else { continue };
+            (point.minutes, point.succeeded, point.started) = (row.minutes, row.succeeded, row.started);
+            (point.p50_ms, point.p99_ms, point.round_trip_ms) = (row.p50_ms, row.p99_ms, row.round_trip_ms);
+            (point.queue, point.connections) = (row.queue, row.connections);
+            point.database_connections = row.database_connections;
         }
-        Ok(())
+        let refused = sqlx::query!(
+            r#"SELECT date_bin(make_interval(secs => $3), at, $1) AS "step!", code AS "code!", sum(count::bigint)::bigint AS "count!"
+               FROM health_minutes CROSS JOIN LATERAL jsonb_each_text(seen->'refused') AS refused (code, count)
+               WHERE at >= $1 AND at < $2 GROUP BY 1, 2"#,
+            since,
+            until,
+            step
+        );
+        for row in refused.fetch_all(&self.pool).await? {
+            let code = row.code.parse().map_err(|_| StoreError::damaged("health_minutes"))?;
+            if let Some(point) = points.iter_mut().find(|point| point.at == row.step) {
+                point.refused.insert(code, row.count);
+            }
+        }
+        for told in self.health_spans(since, until, span.step()).await? {
+            if let Some(point) = points.iter_mut().find(|point| point.at == told.at) {
+                point.problems = told.problems;
+            }
+        }
+        Ok(points)
     }
 
     /// What was wrong in each span of this length from `since` on, oldest first. A span that nobody told of is left out.

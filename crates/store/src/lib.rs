@@ -74,7 +74,7 @@ pub use books::{
     Bill, BillColumn, BillFormat, BillLine, BillPiece, BillSums, BillText, BookColumn, BookNumber,
     ClosedPeriod, ComparedBy, Comparison, ComparisonQuery, Credits, Difference, FileFault, FileRefusal,
     Flows, ReconcileError, Reconciled, SheetStyle, SheetWords, Statement, TheirFile, WORKBOOK_ENTRIES_MAX,
-    revenue_headings,
+    csv_fault, revenue_headings,
 };
 pub use change_request::{ChangeRequest, RequestState, RequestedChange};
 pub use console_user::{CodeAttempt, ConsoleSession, ConsoleUser, NewSession, SessionUser, SignInAttempt};
@@ -106,8 +106,9 @@ pub use receiver::{
     ReceiverTry, TriesNote,
 };
 pub use sales::{
-    ListedKind, REVENUE_ROWS_MAX, RevenueGroup, RevenueQuery, RevenueReport, RevenueRow, RevenueSums,
-    RollUpCheck, RollUpDifference, SaleCursor, SaleFilter, SaleKey, SaleRow, SalesOfHours, SalesPage, Zone,
+    ItemFilter, ListedKind, PAYERS_ENTRIES_MAX, REVENUE_ROWS_MAX, RevenueFilter, RevenueGroup, RevenueQuery,
+    RevenueReport, RevenueRow, RevenueSums, RollUpCheck, RollUpDifference, SaleCursor, SaleFilter, SaleKey,
+    SaleRow, SalesOfHours, SalesPage, Zone, time_groups,
 };
 pub use sandbox::{DueFault, SandboxPurchase};
 pub use sandbox_server::{FixedSecrets, prepare_sandbox_database};

@@ -1,10 +1,11 @@
-//! `minitill report revenue` shows what an app has taken and given back (contract 13.2).
+//! `minitill report revenue` shows what apps have taken and given back (contract 13.2).
 
 use anyhow::Result;
 use clap::Args;
-use domain::ids::AppId;
+use domain::ids::{AppId, ProductText};
 use domain::moment::GivenMoment;
-use store::{RevenueGroup, RevenueQuery, RevenueReport, Store};
+use domain::rights::Apps;
+use store::{ItemFilter, RevenueFilter, RevenueGroup, RevenueQuery, RevenueReport, Store, Zone};
 
 use super::{FormatArguments, PeriodArguments, ReportFormat};
 use crate::cli::output::visible_document;
@@ -13,11 +14,17 @@ use crate::operator::workbook;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct RevenueArguments {
-    /// Id of the app
-    app_id: AppId,
+    /// Ids of apps; without one all apps
+    app_ids: Vec<AppId>,
     #[command(flatten)]
     period: PeriodArguments,
-    /// What each row is of: `day`, `product_name` and `zone`, with commas between them
+    /// Only of this zone: what `zone_id` has before its first underscore; the role of a `zone_id` does not count
+    #[arg(long, value_parser = parse_zone)]
+    zone: Option<Zone>,
+    /// Only of items with this text in their names
+    #[arg(long, value_name = "TEXT", value_parser = parse_item)]
+    item: Option<ProductText>,
+    /// What each row is of: one of `hour`, `day` and `week`, `app_id`, `product_name` and `zone`, with commas between them
     #[arg(long, value_name = "GROUPS", default_value = "day", value_parser = parse_group)]
     group: ParsedGroups,
     #[command(flatten)]
@@ -32,13 +39,29 @@ fn parse_group(text: &str) -> Result<ParsedGroups, String> {
     RevenueQuery::parse_groups(text).map(ParsedGroups).map_err(|expected| expected.to_string())
 }
 
+fn parse_zone(text: &str) -> Result<Zone, String> {
+    Zone::parse(text).map_err(|expected| expected.to_string())
+}
+
+fn parse_item(text: &str) -> Result<ProductText, String> {
+    ProductText::parse(text).map_err(|expected| expected.to_string())
+}
+
 pub(super) async fn run(context: &Context, store: &Store, arguments: RevenueArguments) -> Result<()> {
-    let RevenueArguments { app_id, period, group: ParsedGroups(group), format } = arguments;
+    let RevenueArguments { app_ids, period, zone, item, group: ParsedGroups(group), format } = arguments;
     let asked = format.format(context, ReportFormat::Table)?;
     let [since, until] = period.ends().map(|end| end.map(GivenMoment::Fixed));
     let time_zone = period.time_zone.clone();
-    let query = RevenueQuery { app_id, since, until, group: group.clone(), time_zone };
-    let report = store.revenue(query).await.map_err(not_done)?;
+    let item = item.map(|text| ItemFilter { text, is_part: true });
+    let query = RevenueQuery {
+        apps: Apps::of(app_ids)?,
+        filter: RevenueFilter { zone, item },
+        since,
+        until,
+        group: group.clone(),
+        time_zone,
+    };
+    let report = store.revenue_with_payers(query).await.map_err(not_done)?;
     let report = match asked {
         ReportFormat::Table => {
             let columns: Vec<&str> = RevenueReport::columns(&group).collect();

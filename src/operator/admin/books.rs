@@ -103,15 +103,31 @@ pub(super) fn asked_with(
     example: Option<(&str, &str)>,
 ) -> Result<BooksQuery, FieldError> {
     let app_id = query.field("app_id", "The app.").required(APP_ID, AppId::parse)?;
-    let month = query.field("month", "Of this month, such as 2026-10.").demand("pattern", r"^\d{4}-\d{2}$");
-    let month = if let Some((example, _)) = example { month.example(example) } else { month };
-    let month = month.optional_as::<String, _>(Period::month)?;
-    let day = query.field("day", "Of this day, such as 2026-10-31.");
-    let day = day.demand("format", "date").optional_as::<String, _>(Period::day)?;
+    let (month, day) = month_or_day(query, example.map(|(month, _)| month))?;
     let zone = query.field("time_zone", "Time zone of the day or month, by its IANA name; UTC without it.");
     let zone = if let Some((_, example)) = example { zone.example(example) } else { zone };
     let zone = zone.optional(TimeZone::parse)?;
     Ok(BooksQuery { app_id, day, month, zone: zone.unwrap_or_default() })
+}
+
+/// Reads a month and a day.
+pub(super) fn month_or_day(
+    query: &mut Input<'_>,
+    example: Option<&str>,
+) -> Result<(Option<Period>, Option<Period>), FieldError> {
+    let month = query.field("month", "Of this month, such as 2026-10.").demand("pattern", r"^\d{4}-\d{2}$");
+    let month = if let Some(example) = example { month.example(example) } else { month };
+    let month = month.optional_as::<String, _>(Period::month)?;
+    let day = query.field("day", "Of this day, such as 2026-10-31.");
+    Ok((month, day.demand("format", "date").optional_as::<String, _>(Period::day)?))
+}
+
+/// The one of both, where there is one.
+pub(super) fn one_period(month: Option<Period>, day: Option<Period>) -> Result<Option<Period>, Problem> {
+    match (month, day) {
+        (Some(_), Some(_)) => Err(Problem::field("month", "expected a month or a day, got both")),
+        (month, day) => Ok(month.or(day)),
+    }
 }
 
 /// The same, and what the file is written as.
@@ -132,10 +148,7 @@ impl BooksQuery {
 
     /// The one period, or none for all of time.
     pub(super) fn period_if_any(&self) -> Result<Option<Period>, Problem> {
-        match (self.month, self.day) {
-            (Some(_), Some(_)) => Err(Problem::field("month", "expected a month or a day, got both")),
-            (month, day) => Ok(month.or(day)),
-        }
+        one_period(self.month, self.day)
     }
 }
 

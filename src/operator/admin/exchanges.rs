@@ -10,7 +10,7 @@ use domain::wallet::{AMOUNT_MAX, Amount, WalletCall, WalletForm};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
-use store::{ListedKind, NumberRecord, SaleCursor, SaleFilter, SaleRow, Zone};
+use store::{ItemFilter, ListedKind, NumberRecord, SaleCursor, SaleFilter, SaleRow, Zone};
 
 use super::call::{Call, now};
 use super::describe::{ListBody, MOMENT, after, answers, lists, moment};
@@ -94,7 +94,7 @@ fn filter_and_place(query: &mut Input<'_>) -> Result<(SaleFilter, Option<SaleCur
     let zone = query
         .field("zone", "Of this zone: what `zone_id` has before its first underscore; or of this `zone_id`.");
     let filter = SaleFilter {
-        product_name,
+        item: product_name.map(|text| ItemFilter { text, is_part: false }),
         zone: zone.example("z1").optional_as::<String, _>(Zone::parse)?,
         app_id: query.field("app_id", "Of this app alone.").example(APP_ID).optional(AppId::parse)?,
         since: moment(query.field("since", SINCE))?,

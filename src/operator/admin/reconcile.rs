@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use domain::fields::FieldError;
 use serde_json::json;
-use store::{BookColumn, ComparedBy, Comparison, ReconcileError, StoreError};
+use store::{BillColumn, BookColumn, ComparedBy, Comparison, ReconcileError, StoreError};
 
 use super::books::{BooksQuery, asked_with};
 use super::call::Call;
@@ -62,8 +62,8 @@ fn asked(query: &mut Input<'_>) -> Result<(BooksQuery, FileColumns), FieldError>
         let about = format!("The column of the file that is `{column}`, where it has another name.");
         let field = query.field(name, about);
         let field = match column {
-            BookColumn::BizNo => field.example("order"),
-            BookColumn::ChargeChange => field.example("coins"),
+            BookColumn::Bill(BillColumn::BizNo) => field.example("order"),
+            BookColumn::Bill(BillColumn::ChargeChange) => field.example("coins"),
             _ => field,
         };
         let theirs = field.optional::<String>(|text| Ok(text.trim().to_owned()))?;

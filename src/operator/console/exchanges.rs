@@ -7,13 +7,14 @@ use axum::routing::get;
 use csv::{IntoInnerError, WriterBuilder};
 use domain::csv::csv_text;
 use domain::fields::{Expected, Fields};
-use domain::ids::{AppId, OpenId, ProductText};
+use domain::ids::{AppId, OpenId};
 use domain::moment::{GivenMoment, rfc3339};
+use domain::rights::Apps;
 use domain::text;
 use spreadsheet::SheetCell;
 use store::{
-    ListedKind, ReferenceMatch, Refusable, RevenueGroup, RevenueQuery, RevenueRow, RevenueSums, SaleCursor,
-    SaleFilter, SaleRow, SalesPage, Zone,
+    ListedKind, ReferenceMatch, Refusable, RevenueFilter, RevenueQuery, SaleCursor, SaleFilter, SaleRow,
+    SalesPage, Zone,
 };
 
 use super::super::workbook::{self, FileFormat};
@@ -23,6 +24,7 @@ use super::i18n::{Moment as _, sheet_style, zone};
 use super::page::{Page, Section, Shown as _, render_search, report_file};
 use super::player::{player_path, signed};
 use super::refused::{RefusedList, RefusedQuery, asked_in_words, code_in_words, purses_in_words};
+use super::reports::read_item;
 use super::request::{Answer, ConsoleRequest, Filters, address};
 use super::route::ConsoleRoute;
 use super::search::{self, Group};
@@ -128,7 +130,7 @@ impl SalesQuery {
             until: times.until,
             open_id: filters.read("open_id", OpenId::parse),
             zone: filters.read("zone", Zone::parse),
-            product_name: filters.read("product_name", ProductText::parse),
+            item: read_item(filters),
             kind: kind.and_then(AskedKind::listed),
         };
         filters.demand_period(filter.lacks_period(times.now));
@@ -216,38 +218,19 @@ async fn of_all(request: &ConsoleRequest, filter: &SaleFilter) -> Result<Vec<Sum
     if filter.kind == Some(ListedKind::Present) || filter.zone.as_ref().is_some_and(Zone::has_role) {
         return Ok(Vec::new());
     }
-    // A report without groups has one sum, in its total.
-    let mut group = Vec::new();
-    group.extend(filter.product_name.as_ref().map(|_| RevenueGroup::ProductName));
-    group.extend(filter.zone.as_ref().map(|_| RevenueGroup::Zone));
     let query = RevenueQuery {
-        app_id: app.clone(),
+        apps: Apps::of([app.clone()]).unwrap_or_default(),
+        filter: RevenueFilter { zone: filter.zone.clone(), item: filter.item.clone() },
         since: filter.since.map(GivenMoment::Fixed),
         until: filter.until.map(GivenMoment::Fixed),
-        group,
+        group: Vec::new(),
         time_zone: zone(),
     };
-    let report = match request.state.store.revenue(query).await {
-        Ok(report) => report,
+    let all = match request.state.store.revenue(query).await {
+        Ok(report) => report.total,
         Err(Refusable::Store(error)) => return Err(error.into()),
         Err(Refusable::Refused(_)) => return Ok(Vec::new()),
     };
-    let matches = |row: &&RevenueRow| {
-        let product = filter.product_name.as_ref().map(ProductText::as_str);
-        product.is_none_or(|name| row.product_name.as_deref() == Some(name))
-            && filter.zone.as_ref().is_none_or(|zone| row.zone.as_deref() == Some(zone.as_str()))
-    };
-    let mut all = RevenueSums::default();
-    let is_whole = filter.product_name.is_none() && filter.zone.is_none();
-    let rows = report.rows.iter().filter(matches).map(|row| row.sums);
-    let rows: Vec<RevenueSums> = if is_whole { vec![report.total] } else { rows.collect() };
-    for sums in rows {
-        all.count = all.count.saturating_add(sums.count);
-        all.free_taken = all.free_taken.saturating_add(sums.free_taken);
-        all.charge_taken = all.charge_taken.saturating_add(sums.charge_taken);
-        all.free_given_back = all.free_given_back.saturating_add(sums.free_given_back);
-        all.charge_given_back = all.charge_given_back.saturating_add(sums.charge_given_back);
-    }
     let exchanges = Sum {
         kind: ListedKind::Exchange,
         count: Some(all.count),

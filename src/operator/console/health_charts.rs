@@ -8,13 +8,14 @@ use domain::fields::Fields;
 use domain::health::{ChartSpan, HealthPoint, HealthPoints};
 use domain::text;
 use domain::text::Text;
+use store::StoreError;
 use time::OffsetDateTime;
 use tokio::time::timeout;
 
 use super::health::{PATH, in_words};
 use super::i18n::said;
 use super::overview::meaning;
-use super::plots::{Plot, PlotAxis, PlotPoint, PlotSeries, label};
+use super::plots::{Plot, PlotAxis, PlotPoint, PlotSeries, label, of_point};
 use super::request::{ConsoleRequest, Filters, address};
 use crate::health::HealthHistory;
 use crate::state::AppState;
@@ -76,19 +77,15 @@ pub(super) fn newest_end(span: ChartSpan, now: OffsetDateTime) -> OffsetDateTime
 /// The charts of the time from `since` on. While the database is away, those of the minutes that this instance remembers.
 pub(super) async fn charts(request: &ConsoleRequest, span: ChartSpan, since: OffsetDateTime) -> HealthCharts {
     let state = &request.state;
-    let mut before = HealthPoints::new(since - span.length(), span);
-    let mut now = HealthPoints::new(since, span);
     let until = since + span.length();
-    let reading = state.store.each_health_minute(since - span.length(), until, |minute| {
-        before.add(&minute);
-        now.add(&minute);
-    });
-    let is_read = matches!(timeout(patience(state, span), reading).await, Ok(Ok(())));
-    let (before, points) = if is_read {
-        (before.finish(), now.finish())
-    } else {
-        (Vec::new(), remembered(&state.health.known(), span, since))
+    let reading = async {
+        let before = state.store.health_points(since - span.length(), span).await?;
+        Ok::<_, StoreError>((before, state.store.health_points(since, span).await?))
     };
+    let read = timeout(patience(state, span), reading).await.ok().and_then(Result::ok);
+    let is_read = read.is_some();
+    let (before, points) =
+        read.unwrap_or_else(|| (Vec::new(), remembered(&state.health.known(), span, since)));
     // Only a whole period compares.
     let before = if before.first().is_some_and(|point| point.minutes > 0) { before } else { Vec::new() };
     HealthCharts {
@@ -195,8 +192,7 @@ fn plots(points: &[HealthPoint], before: &[HealthPoint], span: ChartSpan) -> Vec
     };
     let exchanges = |kind| {
         let fields = [("kind", kind)];
-        let path = address("/console/exchanges", &Fields::default(), &fields);
-        Some(format!("{path}{}from={{from}}&to={{to}}", if path.contains('?') { '&' } else { '?' }))
+        Some(of_point(&address("/console/exchanges", &Fields::default(), &fields)))
     };
     let line =
         |name: Text, class, value: PointValue| PlotSeries::new(said(&name), class, points.iter().map(value));

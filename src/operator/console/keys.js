@@ -30,6 +30,58 @@
     event.preventDefault();
   });
 
+  // An id that does not fit is cut in its middle, and a button beside the one in use copies all of it.
+  const TAIL = 6;
+  const cut = () => {
+    for (const id of document.querySelectorAll("#content .id:not(.cut)")) {
+      const text = id.textContent;
+      if (id.childElementCount || text.length < 3 * TAIL || /\s/.test(text)) continue;
+      const parts = [text.slice(0, -TAIL), text.slice(-TAIL)].map((part) => {
+        const span = document.createElement("span");
+        span.textContent = part;
+        return span;
+      });
+      id.replaceChildren(...parts);
+      id.classList.add("cut");
+    }
+  };
+  const copy = document.createElement("button");
+  Object.assign(copy, { type: "button", className: "copy" });
+  const { copy: copyWord, copied } = document.body.dataset;
+  let named;
+  const offer = (event) => {
+    const id = event.target.closest?.("#content .id.cut");
+    if (!id || id === named) return;
+    named = id;
+    copy.textContent = copyWord;
+    copy.setAttribute("aria-label", `${copyWord} ${id.title}`);
+    id.after(copy);
+  };
+  const withdraw = (event) => {
+    const to = event.relatedTarget;
+    if (!named || to === copy || named.contains(to) || event.target === copy && copy.matches(":focus")) return;
+    copy.remove();
+    named = undefined;
+  };
+  copy.addEventListener("click", async () => {
+    const text = named.title || named.textContent;
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {
+      // Browsers have that on https alone.
+      getSelection().selectAllChildren(named);
+      document.execCommand("copy");
+      getSelection().removeAllRanges();
+    }
+    copy.textContent = copied;
+  });
+  if (copyWord) {
+    cut();
+    document.addEventListener("loaded-again", cut);
+    for (const name of ["pointerover", "focusin"]) document.addEventListener(name, offer);
+    for (const name of ["pointerout", "focusout"]) document.addEventListener(name, withdraw);
+  }
+
   const seconds = Number(document.body.dataset.refresh);
   if (!(seconds > 0)) return;
   const main = document.getElementById("content");

@@ -166,6 +166,13 @@ impl<'a> Page<'a> {
         self.user.map_or("", |user| &user.csrf_token)
     }
 
+    /// How many filters are filled in. A period by a word is none: its link is marked.
+    pub(super) fn filters(&self) -> usize {
+        const NONE: [&str; 7] = ["after", "period", "rows", "sort", "changed", "again", "done"];
+        let typed = self.typed.into_iter().flat_map(Fields::texts);
+        typed.filter(|(name, value)| !value.trim().is_empty() && !NONE.contains(name)).count()
+    }
+
     /// What the user typed into a field, or an empty text.
     pub(super) fn text(&self, name: &str) -> &str {
         self.typed.map_or("", |typed| typed_text(typed, name))

@@ -123,6 +123,11 @@ fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
+/// The address of what a point counts: that of a list, with places for the times of the point.
+pub(super) fn of_point(list: &str) -> String {
+    format!("{list}{}from={{from}}&to={{to}}", if list.contains('?') { '&' } else { '?' })
+}
+
 /// The moment of a point, to the minute.
 pub(super) fn label(at: OffsetDateTime) -> String {
     let label = local(at);

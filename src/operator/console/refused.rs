@@ -74,6 +74,7 @@ impl RefusedQuery {
             return None;
         }
         only_of("zone", "nothing, because refusals have no zone");
+        only_of("item", "nothing, because refusals are not searched by item");
         only_of("product_name", "nothing, because refusals are not searched by item");
         // Whoever reads the other fields marks them where they are wrong.
         let mut read = request.filters();

@@ -1,29 +1,35 @@
-//! Reports of an app: what exchanges took, as pictures and tables by day, item and zone, refusals by code, each table as
-//! CSV, the close of a period, and the comparison with other books (contract 8.6.31, 8.6.32 and 8.6.43).
+//! Reports of apps: what exchanges took, as pictures and tables over time, by app, item and zone, paying players, refusals
+//! by code, each table as a file, the close of a period, and the comparison with other books (contract 8.6.31, 8.6.32 and
+//! 8.6.43).
 
+mod asked;
 mod chart;
+mod figures;
 mod reconcile;
 mod statement;
+mod tables;
 
 use askama::Template;
 use axum::routing::get;
 use csv::{IntoInnerError, WriterBuilder};
 use domain::fields::Fields;
 use domain::ids::AppId;
-use domain::moment::GivenMoment;
 use domain::period::{Preset, TimeSpan};
 use domain::rights::Need;
 use domain::text;
-use domain::text::Text;
 use spreadsheet::SheetCell;
-use store::{RefusalSum, RevenueGroup, RevenueQuery, RevenueReport, RevenueRow, RevenueSums, StoreError};
+use store::{PAYERS_ENTRIES_MAX, RefusalSum, RevenueGroup, RevenueQuery, RevenueReport, StoreError};
 use time::OffsetDateTime;
 
-use self::chart::{BARS_MAX, Bar, DAYS_MAX, ReportChart, columns, list};
+use self::asked::ReportQuery;
+pub(super) use self::asked::read_item;
+use self::chart::{Bar, ReportChart, list};
+use self::figures::{Figure, figures};
+use self::tables::{NameTable, ROWS_MAX, TimeTable};
 use super::super::workbook::{self, FileFormat};
 use super::error::ConsoleError;
-use super::i18n::{Moment as _, said, sheet_style, zone};
-use super::overview::{meaning, times};
+use super::i18n::{Moment as _, said, sheet_style};
+use super::overview::meaning;
 use super::page::{Page, Section, Shown as _, render_search, report_file};
 use super::refusal_link::address_of_code;
 use super::request::{Answer, ConsoleRequest, Filters, address};
@@ -46,16 +52,19 @@ pub(super) const ROUTES: &[ConsoleRoute] = &[
 
 /// The period of a page that names none.
 const PERIOD: Preset = Preset::Last30Days;
-/// Rows of a table on the page. The file has all of them.
-const ROWS_MAX: usize = 100;
-
 #[derive(Template)]
 #[template(path = "reports.html")]
 struct ReportsPage<'a> {
     page: Page<'a>,
     times: Times,
-    /// The app of the page, or an empty text where there is none.
+    /// The app of the page, or an empty text where it is of several.
     app_id: String,
+    /// The apps that the form shows, with blanks between them. Empty: all.
+    apps: String,
+    /// What the page is about, in words.
+    about: String,
+    /// Whether a zone or an item is chosen.
+    has_filter: bool,
     /// `None` where there is no app, or a field cannot be used.
     report: Option<Report>,
     /// The address of the form that closes a period.
@@ -64,37 +73,20 @@ struct ReportsPage<'a> {
     reconcile: String,
 }
 
-/// What the page shows of an app.
+/// What the page shows.
 struct Report {
-    figures: [Figure; 5],
-    tables: [Table; 3],
+    figures: Vec<Figure>,
+    /// The period before, where the apps had entries through all of it.
+    before: Option<TimeSpan>,
+    /// The first entry of the apps, where the period before is not whole.
+    first: Option<OffsetDateTime>,
+    over_time: TimeTable,
+    tables: Vec<NameTable>,
     /// The file of revenue by day and item.
     csv: String,
     refusals: Vec<RefusalSum>,
     refusals_picture: ReportChart,
     refusals_csv: String,
-}
-
-/// A sum, and how it compares with the period before.
-struct Figure {
-    name: &'static str,
-    value: i64,
-    compared: Option<String>,
-}
-
-/// Revenue by one group, as a picture and as a table.
-struct Table {
-    /// The group of the address, and of the file.
-    group: RevenueGroup,
-    title: &'static str,
-    /// The name of the first column.
-    column: &'static str,
-    picture: ReportChart,
-    rows: Vec<(String, RevenueSums)>,
-    total: RevenueSums,
-    /// Rows of the file, where the page has not all of them.
-    all_rows: Option<usize>,
-    csv: String,
 }
 
 /// The app that a page is about: the one that was typed, or else the first.
@@ -106,174 +98,77 @@ fn app_of(page: &Page<'_>, filters: &mut Filters<'_>) -> Option<AppId> {
 
 async fn page(request: ConsoleRequest) -> Answer {
     let mut filters = request.filters();
-    let times = Times::read(&request, &mut filters, Some(PERIOD));
+    let asked = ReportQuery::read(&request, &mut filters, PERIOD)?;
     let page = Page { loads_again: false, ..request.search_page(Section::REPORTS).await? };
-    let app = app_of(&page, &mut filters);
     let wrong = filters.wrong;
-    let report = match (&app, wrong.as_slice()) {
-        (Some(app), []) => Some(report(&request, app, &times).await?),
+    let report = match wrong.as_slice() {
+        [] if !page.apps.is_empty() => Some(report(&request, &asked, &page).await?),
         _ => None,
     };
-    let app_id = app.map(|app| app.to_string()).unwrap_or_default();
-    let statement = visit_address(
-        &request,
-        "/console/reports/statement",
-        &app_id,
-        &[("period", ""), ("from", ""), ("to", "")],
-    );
+    let app_id = asked.app_id().unwrap_or_default().to_owned();
+    let cleared = [("app_id", app_id.as_str()), ("period", ""), ("from", ""), ("to", "")];
+    let statement = asked.visit_address(&request, "/console/reports/statement", &cleared);
     let reconcile = address(reconcile::PATH, &Fields::default(), &[("app_id", &app_id)]);
-    let page = page.marking(&wrong);
-    render_search(&ReportsPage { page, times, app_id, report, statement, reconcile }, &wrong)
+    let (page, about, apps) = (page.marking(&wrong), asked.about(), asked.typed_apps(&request));
+    let has_filter = asked.has_filter();
+    let times = asked.times;
+    render_search(
+        &ReportsPage { page, times, app_id, apps, about, has_filter, report, statement, reconcile },
+        &wrong,
+    )
 }
 
-/// The address of another page for the same app and times.
-fn visit_address(request: &ConsoleRequest, path: &str, app_id: &str, changed: &[(&str, &str)]) -> String {
-    address(path, &request.fields, &[&[("app_id", app_id)], changed].concat())
-}
-
-async fn report(request: &ConsoleRequest, app: &AppId, times: &Times) -> Result<Report, ConsoleError> {
-    let by_day = revenue(request, app, times.since, times.until, vec![RevenueGroup::Day]).await?;
-    let by_product = revenue(request, app, times.since, times.until, vec![RevenueGroup::ProductName]).await?;
-    let by_zone = revenue(request, app, times.since, times.until, vec![RevenueGroup::Zone]).await?;
-    let before = match times.before {
+async fn report(
+    request: &ConsoleRequest,
+    asked: &ReportQuery,
+    page: &Page<'_>,
+) -> Result<Report, ConsoleError> {
+    let store = &request.state.store;
+    let times = &asked.times;
+    let first = store.first_entry(asked.query(times.since, times.until, Vec::new())).await?;
+    // A period of which a part is missing would say that everything grew.
+    let before = times.before.filter(|before| first.is_some_and(|first| first <= before.since));
+    let query = asked.query(times.since, times.until, vec![asked.step(first)]);
+    let over_time = store.revenue_with_payers(query).await?;
+    let mut groups = vec![RevenueGroup::ProductName, RevenueGroup::Zone];
+    if page.apps.len() > 1 && asked.app_id().is_none() {
+        groups.insert(0, RevenueGroup::App);
+    }
+    let mut tables = Vec::new();
+    for group in groups {
+        let report = asked.revenue(request, vec![group]).await?;
+        tables.push(NameTable::new(asked, group, report, asked.csv(request, group.as_str())));
+    }
+    let now = (over_time.total, over_time.payers);
+    let past = match before {
         Some(TimeSpan { since, until }) => {
-            Some(revenue(request, app, Some(since), Some(until), Vec::new()).await?.total)
+            let query = asked.query(Some(since), Some(until), Vec::new());
+            let past = store.revenue_with_payers(query).await?;
+            Some((past.total, past.payers))
         }
         None => None,
     };
-    let refusals = request.state.store.refusals_by_code(app, times.since, times.until).await?;
-    let csv = |group: &str| {
-        visit_address(request, "/console/reports/revenue.csv", app.as_str(), &[("group", group)])
-    };
+    let refusals = store.refusals_by_code(&asked.apps, times.since, times.until).await?;
     Ok(Report {
-        figures: figures(&by_day.total, before.as_ref()),
-        csv: csv("day,product_name"),
-        refusals_picture: of_codes(&refusals),
-        refusals_csv: visit_address(request, "/console/reports/refusals.csv", app.as_str(), &[]),
+        figures: figures(now, past),
+        before,
+        first: first.filter(|_| before.is_none() && times.before.is_some()),
+        over_time: TimeTable::new(asked, first, over_time, asked.csv(request, asked.step(first).as_str())),
+        tables,
+        csv: asked.csv(request, "day,product_name"),
+        refusals_picture: of_codes(asked, &refusals),
+        refusals_csv: asked.visit_address(request, "/console/reports/refusals.csv", &[]),
         refusals,
-        tables: [
-            by_days(by_day, times, csv("day")),
-            by_names(by_product, RevenueGroup::ProductName, csv("product_name")),
-            by_names(by_zone, RevenueGroup::Zone, csv("zone")),
-        ],
     })
 }
 
-async fn revenue(
-    request: &ConsoleRequest,
-    app: &AppId,
-    since: Option<OffsetDateTime>,
-    until: Option<OffsetDateTime>,
-    group: Vec<RevenueGroup>,
-) -> Result<RevenueReport, ConsoleError> {
-    let query = RevenueQuery {
-        app_id: app.clone(),
-        since: since.map(GivenMoment::Fixed),
-        until: until.map(GivenMoment::Fixed),
-        group,
-        time_zone: zone(),
-    };
-    Ok(request.state.store.revenue(query).await?)
-}
-
-fn figures(now: &RevenueSums, before: Option<&RevenueSums>) -> [Figure; 5] {
-    let figure = |name, value: fn(&RevenueSums) -> i64| Figure {
-        name,
-        value: value(now),
-        compared: before.map(|before| said(&compared(value(now), value(before)))),
-    };
-    [
-        figure("Exchanges", |sums| sums.count),
-        figure("Gifted coins taken", |sums| sums.free_taken),
-        figure("Charged coins taken", |sums| sums.charge_taken),
-        figure("Coins given back", |sums| sums.free_given_back.saturating_add(sums.charge_given_back)),
-        figure("Net", |sums| sums.net),
-    ]
-}
-
-/// A number beside that of the period before. Per cent say something below twice as much, and of what is not negative.
-fn compared(now: i64, before: i64) -> Text {
-    if now == before {
-        return text!("as much as before");
-    }
-    if before == 0 {
-        return text!("before: none");
-    }
-    if now < 0 || before < 0 {
-        return text!("before: {before}", before = before.shown());
-    }
-    if now == 0 {
-        return text!("none, before: {before}", before = before.shown());
-    }
-    let (now, base) = (i128::from(now), i128::from(before));
-    let before = before.shown();
-    if let Some(times) = times(now, base) {
-        return text!("{times} times as much as before ({before})", times, before);
-    }
-    let thousandths = ((now - base).abs() * 1000 + base / 2) / base;
-    let per_cent = format!("{}.{}", thousandths / 10, thousandths % 10);
-    if now > base {
-        text!("{per_cent} % more than before ({before})", per_cent, before)
-    } else {
-        text!("{per_cent} % less than before ({before})", per_cent, before)
-    }
-}
-
-/// The words of a bar, which show when the pointer is on it.
-fn words_of(name: &str, sums: &RevenueSums) -> String {
-    said(&text!(
-        "{name}: {free} gifted and {charge} charged coins, exchanges: {count}",
-        name,
-        free = sums.free_taken.shown(),
-        charge = sums.charge_taken.shown(),
-        count = sums.count.shown()
-    ))
-}
-
-fn bar(name: &str, sums: &RevenueSums) -> Bar {
-    Bar { name: name.to_owned(), parts: [sums.free_taken, sums.charge_taken], words: words_of(name, sums) }
-}
-
-/// A day without an exchange has a place in the picture, and no row in the table.
-fn by_days(report: RevenueReport, times: &Times, csv: String) -> Table {
-    let rows: Vec<(String, RevenueSums)> =
-        report.rows.into_iter().map(|row| named(row, RevenueGroup::Day)).collect();
-    let until = times.until.map(|until| until.min(times.now));
-    let days = match times.since.zip(until) {
-        Some((since, until)) if since < until => zone().days(TimeSpan { since, until }),
-        _ => Vec::new(),
-    };
-    let mut days: Vec<String> = days.into_iter().map(|(day, _)| day.to_string()).collect();
-    days.extend(rows.iter().map(|(day, _)| day.clone()));
-    days.sort_unstable();
-    days.dedup();
-    days.drain(..days.len().saturating_sub(DAYS_MAX));
-    let none = RevenueSums::default();
-    let of = |day: &String| rows.iter().find(|(known, _)| known == day).map_or(&none, |(_, sums)| sums);
-    let bars = days.iter().map(|day| bar(day, of(day))).collect();
-    let most = rows.iter().max_by_key(|(_, sums)| taken(sums));
-    let most = most
-        .map(|(day, sums)| text!("Coins taken by day. The most on {words}.", words = words_of(day, sums)));
-    let words = most.unwrap_or_else(|| text!("Coins taken by day. There were none."));
-    let picture = columns(bars, said(&words));
-    Table::new(RevenueGroup::Day, picture, rows, report.total, csv)
-}
-
-fn by_names(report: RevenueReport, group: RevenueGroup, csv: String) -> Table {
-    let mut rows: Vec<(String, RevenueSums)> = report.rows.into_iter().map(|row| named(row, group)).collect();
-    rows.sort_by_key(|(_, sums)| std::cmp::Reverse(taken(sums)));
-    let sold = rows.iter().filter(|(_, sums)| taken(sums) > 0).take(BARS_MAX);
-    let bars: Vec<Bar> = sold.map(|(name, sums)| bar(name, sums)).collect();
-    let title = Text::new(title(group));
-    let most = bars.first().map(|first| text!("{title}. The most for {words}.", title, words = first.words));
-    let words = most.unwrap_or_else(|| text!("{title}. There were none.", title));
-    Table::new(group, list(bars, said(&words)), rows, report.total, csv)
-}
-
-fn of_codes(refusals: &[RefusalSum]) -> ReportChart {
+fn of_codes(asked: &ReportQuery, refusals: &[RefusalSum]) -> ReportChart {
     let bars = refusals.iter().map(|sum| {
         let (name, count) = (format!("{} {}", sum.code, meaning_of(sum.code)), sum.count.shown());
-        Bar { words: format!("{name}: {count}"), name, parts: [sum.count, 0] }
+        let address = asked
+            .list_app()
+            .map(|app_id| address_of_code(app_id, sum.code, asked.times.since, asked.times.until));
+        Bar { words: format!("{name}: {count}"), name, parts: [sum.count, 0], address }
     });
     let bars: Vec<Bar> = bars.collect();
     let most = bars.first().map(|first| text!("Refusals by code. The most of {words}.", words = first.words));
@@ -289,64 +184,14 @@ fn all_refusals(refusals: &[RefusalSum]) -> i64 {
     refusals.iter().map(|sum| sum.count).sum()
 }
 
-fn taken(sums: &RevenueSums) -> i64 {
-    sums.free_taken.saturating_add(sums.charge_taken)
-}
-
-fn named(row: RevenueRow, group: RevenueGroup) -> (String, RevenueSums) {
-    let name = match group {
-        RevenueGroup::Day => row.day,
-        RevenueGroup::ProductName => row.product_name,
-        RevenueGroup::Zone => row.zone,
-    };
-    (name.unwrap_or_default(), row.sums)
-}
-
-const fn title(group: RevenueGroup) -> &'static str {
-    match group {
-        RevenueGroup::Day => "Coins taken by day",
-        RevenueGroup::ProductName => "Coins taken by item",
-        RevenueGroup::Zone => "Coins taken by zone",
-    }
-}
-
-impl Table {
-    fn new(
-        group: RevenueGroup,
-        picture: ReportChart,
-        mut rows: Vec<(String, RevenueSums)>,
-        total: RevenueSums,
-        csv: String,
-    ) -> Self {
-        let column = match group {
-            RevenueGroup::Day => "Day",
-            RevenueGroup::ProductName => "Item",
-            RevenueGroup::Zone => "Zone",
-        };
-        let all_rows = (rows.len() > ROWS_MAX).then_some(rows.len());
-        match group {
-            // The newest.
-            RevenueGroup::Day => drop(rows.drain(..rows.len().saturating_sub(ROWS_MAX))),
-            RevenueGroup::ProductName | RevenueGroup::Zone => rows.truncate(ROWS_MAX),
-        }
-        Self { group, title: title(group), column, picture, rows, total, all_rows, csv }
-    }
-}
-
-/// What a file is asked for: an app, and times.
-fn asked(request: &ConsoleRequest) -> Result<(AppId, Times), ConsoleError> {
+/// What a file is asked for.
+fn asked_file(request: &ConsoleRequest) -> Result<ReportQuery, ConsoleError> {
     let mut filters = request.filters();
-    let times = Times::read(request, &mut filters, Some(PERIOD));
-    if let Some(wrong) = filters.wrong.pop() {
-        return Err(wrong.into());
+    let asked = ReportQuery::read(request, &mut filters, PERIOD)?;
+    match filters.wrong.pop() {
+        Some(wrong) => Err(wrong.into()),
+        None => Ok(asked),
     }
-    Ok((request.fields.required("app_id", AppId::parse)?, times))
-}
-
-/// The name of a file: what it has, the app, and the day with which it begins.
-fn file_name(what: &str, app: &AppId, times: &Times) -> String {
-    let day = times.since.map(|since| format!("-{}", zone().day_of(since))).unwrap_or_default();
-    format!("{what}-{app}{day}")
 }
 
 /// Revenue as `minitill report revenue --csv` prints it.
@@ -367,16 +212,23 @@ async fn revenue_workbook(request: ConsoleRequest) -> Answer {
 async fn asked_revenue(
     request: &ConsoleRequest,
 ) -> Result<(String, RevenueReport, Vec<RevenueGroup>), ConsoleError> {
-    let (app, times) = asked(request)?;
+    let asked = asked_file(request)?;
     let group = request.fields.required("group", RevenueQuery::parse_groups)?;
-    let report = revenue(request, &app, times.since, times.until, group.clone()).await?;
+    let report = asked.revenue(request, group.clone()).await?;
     let names: Vec<&str> = group.iter().map(|group| group.as_str()).collect();
-    Ok((file_name(&format!("revenue-{}", names.join("-")), &app, &times), report, group))
+    Ok((asked.file_name(&format!("revenue-{}", names.join("-"))), report, group))
+}
+
+/// The refusals of a file, with its name.
+async fn asked_refusals(request: &ConsoleRequest) -> Result<(String, Vec<RefusalSum>), ConsoleError> {
+    let asked = asked_file(request)?;
+    let (since, until) = (asked.times.since, asked.times.until);
+    let refusals = request.state.store.refusals_by_code(&asked.apps, since, until).await?;
+    Ok((asked.file_name("refusals"), refusals))
 }
 
 async fn refusals_csv(request: ConsoleRequest) -> Answer {
-    let (app, times) = asked(&request)?;
-    let refusals = request.state.store.refusals_by_code(&app, times.since, times.until).await?;
+    let (name, refusals) = asked_refusals(&request).await?;
     let mut csv = WriterBuilder::new().from_writer(Vec::new());
     let heading = csv.write_record(["code", "count", "numbers", "players"]);
     heading.map_err(|error| unwritten(&error.into()))?;
@@ -387,12 +239,11 @@ async fn refusals_csv(request: ConsoleRequest) -> Answer {
     }
     csv.serialize(("total", total, "", "")).map_err(|error| unwritten(&error.into()))?;
     let csv = csv.into_inner().map_err(IntoInnerError::into_error).map_err(|error| unwritten(&error))?;
-    Ok(report_file(&file_name("refusals", &app, &times), FileFormat::Csv, csv))
+    Ok(report_file(&name, FileFormat::Csv, csv))
 }
 
 async fn refusals_workbook(request: ConsoleRequest) -> Answer {
-    let (app, times) = asked(&request)?;
-    let refusals = request.state.store.refusals_by_code(&app, times.since, times.until).await?;
+    let (name, refusals) = asked_refusals(&request).await?;
     let style = sheet_style();
     let rows: Vec<_> = refusals.into_iter().map(|sum| (meaning_of(sum.code), sum)).collect();
     let content = workbook::made(move |book| {
@@ -412,35 +263,10 @@ async fn refusals_workbook(request: ConsoleRequest) -> Answer {
         book.sheet(&(style.words)(&text!("Sums")), vec![style.column(&text!("Refusals"), 16)])?;
         book.row([SheetCell::Integer(total)])
     });
-    Ok(report_file(&file_name("refusals", &app, &times), FileFormat::Xlsx, content.await?))
+    Ok(report_file(&name, FileFormat::Xlsx, content.await?))
 }
 
 /// CSV is written into memory, so this does not happen.
 pub(super) fn unwritten(error: &std::io::Error) -> ConsoleError {
     StoreError::Internal(format!("no csv: {error}")).into()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_figure_is_compared_with_the_one_before() {
-        for (now, before, words) in [
-            (119, 100, "19.0 % more than before (100)"),
-            (199, 100, "99.0 % more than before (100)"),
-            (200, 100, "2 times as much as before (100)"),
-            (254, 100, "2.5 times as much as before (100)"),
-            (1_300, 100, "13 times as much as before (100)"),
-            (11_900, 100, "119 times as much as before (100)"),
-            (2, 3, "33.3 % less than before (3)"),
-            (7, 7, "as much as before"),
-            (7, 0, "before: none"),
-            (0, 3, "none, before: 3"),
-            (-5, 5, "before: 5"),
-            (5, -5, "before: \u{2212}5"),
-        ] {
-            assert_eq!(compared(now, before).english(), words);
-        }
-    }
 }

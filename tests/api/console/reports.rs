@@ -3,10 +3,11 @@
 mod other_books;
 
 use domain::console_user::Role;
+use domain::rights::{Apps, Rights};
 use sha2::{Digest as _, Sha256};
 
 use super::accessible::faults;
-use super::reading::{content, link_called, value_of};
+use super::reading::{content, link_called, rows, value_of};
 use crate::game::Game;
 use crate::sales::till;
 use crate::support::console::Browser;
@@ -27,7 +28,7 @@ fn has(page: &Answer, facts: &[&str]) {
 
 /// The labels of the pictures.
 fn pictures(page: &Answer) -> Vec<String> {
-    let labels = page.body.split("role=\"img\" aria-label=\"").skip(1);
+    let labels = page.body.split("class=\"bars\" role=\"group\" aria-label=\"").skip(1);
     labels.map(|rest| rest.split('"').next().unwrap().replace('\u{202f}', "_")).collect()
 }
 
@@ -54,15 +55,13 @@ async fn an_app_is_shown_in_pictures_and_tables_with_sums() {
             &format!("Item {heads} Sword 2 100 70 80 40 50 Shield 1 0 20 0 0 20 Sum 3 100 90 80 40 70"),
             &format!("Zone {heads} z1 2 100 50 80 30 40 z2 1 0 40 0 10 30 Sum 3 100 90 80 40 70"),
             "Code Meaning Count Numbers Players 10000601 insufficient balance 4 3 2 Sum 4",
-            // Over the bars, and beside them.
-            "2026-10-20: 100 gifted and 90 charged coins, exchanges: 3",
+            // Beside the bars.
             "Sword Sword: 100 gifted and 70 charged coins, exchanges: 2 170",
         ],
     );
     assert_eq!(
         pictures(&page),
         [
-            "Coins taken by day. The most on 2026-10-20: 100 gifted and 90 charged coins, exchanges: 3.",
             "Coins taken by item. The most for Sword: 100 gifted and 70 charged coins, exchanges: 2.",
             "Coins taken by zone. The most for z1: 100 gifted and 50 charged coins, exchanges: 2.",
             "Refusals by code. The most of 10000601 insufficient balance: 4.",
@@ -71,7 +70,17 @@ async fn an_app_is_shown_in_pictures_and_tables_with_sums() {
     for day in ["z1", "Sword"] {
         assert!(page.body.contains(&format!("<title>{day}: 100 gifted")), "{day}");
     }
+    // Two players have bought something. What they gave is less what they got back.
+    has(
+        &page,
+        &[
+            "Net 70 Paying players 2 Coins a paying player 35.0",
+            "because the first entry is of 2026-10-20 16:00:00",
+        ],
+    );
+    bars_over_time_lead_to_what_they_count(&viewer, &page).await;
     // A day earlier there was more to take, and nothing to give back.
+    till.execute("UPDATE ledger_entries SET at = '2026-10-01T00:00:00Z' WHERE kind = 'credit'").await;
     let page = viewer.get("/console/reports?app_id=a1&from=2026-10-21&to=2026-10-22").await;
     has(
         &page,
@@ -79,10 +88,12 @@ async fn an_app_is_shown_in_pictures_and_tables_with_sums() {
             "Compared with the period before: 2026-10-20 00:00:00 to 2026-10-21 00:00:00",
             "Exchanges 0 none, before: 3 Gifted coins taken 0 none, before: 100",
             "Coins given back 120 before: none Net \u{2212}120 before: 190",
+            "Paying players 0 none, before: 2 Coins a paying player \u{2013} before: 95.0",
+            "Coins taken by hour",
             "There were no refusals.",
         ],
     );
-    assert!(content(&viewer.get("/console/reports").await).contains("App a1"));
+    has(&viewer.get("/console/reports").await, &["All apps From", "Coins taken by app"]);
     assert_eq!(viewer.get("/console/reports?app_id=a9").await.status, 404);
     let wrong = viewer.get("/console/reports?app_id=a1&from=2026-10-21&to=2026-10-21").await;
     assert_eq!(wrong.status, 400);
@@ -92,6 +103,80 @@ async fn an_app_is_shown_in_pictures_and_tables_with_sums() {
     );
     let wrong = viewer.get("/console/reports?app_id=a1&period=soon").await;
     assert_eq!(wrong.status, 400);
+}
+
+/// The bars are data of the page. A day, a zone and an item lead to the list of their exchanges alone.
+async fn bars_over_time_lead_to_what_they_count(viewer: &Browser<'_>, page: &Answer) {
+    for data in [
+        "\"class\":\"\",\"values\":[100.0,0.0,0.0",
+        "\"class\":\"second\",\"values\":[90.0,0.0,0.0",
+        "\"link\":\"/console/exchanges?app_id=a1&kind=exchange&from={from}&to={to}\"",
+        "\"labels\":[\"2026-10-20\",\"2026-10-21\",",
+    ] {
+        let data = data.replace('&', "&#38;").replace('"', "&#34;");
+        assert!(page.body.contains(&data), "{data}\n{}", page.body);
+    }
+    for (name, numbers) in
+        [("2026-10-20", &["B3", "B2", "B1"][..]), ("z1", &["B2", "B1"]), ("Sword", &["B3", "B1"])]
+    {
+        let address = link_called(page, name).unwrap_or_else(|| panic!("no link {name}"));
+        let list = viewer.get(&address).await;
+        let shown: Vec<String> = rows(&list.body).into_iter().filter_map(|row| row.get(1).cloned()).collect();
+        // Then come the sums of the list.
+        assert_eq!(shown[..numbers.len()], *numbers, "{address}\n{}", content(&list));
+        assert_eq!(shown[numbers.len()], "Exchanges", "{address}");
+    }
+}
+
+/// Rule 8.6.31: over some apps, of a zone that was pasted with a role, and of a part of an item's name.
+#[tokio::test(flavor = "multi_thread")]
+async fn reports_are_over_apps_and_filtered() {
+    let (till, _) = till().await;
+    till.execute(
+        "UPDATE ledger_entries SET at = '2026-10-20T20:00:00Z' WHERE reference = 'B1' AND free_change = 0",
+    )
+    .await;
+    let finance = till.browser(Role::Finance).await;
+    let of = |query: &str| format!("/console/reports?from=2026-10-20&to=2026-10-23&{query}");
+    let both = finance.get(&of("apps=a1+a2")).await;
+    let heads = "Exchanges Gifted taken Charged taken Gifted given back Charged given back Net";
+    has(
+        &both,
+        &[
+            "Apps a1, a2",
+            "Paying players 3",
+            &format!("App {heads} a1 3 100 90 80 40 70 a2 1 0 7 0 0 7 Sum 4 100 97 80 40 77"),
+        ],
+    );
+    assert_eq!(faults(&both.body), Vec::<String>::new());
+    let one = finance.get(&of("app_id=a1&zone=z1_r1&item=wOR")).await;
+    has(
+        &one,
+        &[
+            "Filter (5)",
+            "App a1, zone z1, items with wOR in their names",
+            &format!("Item {heads} Sword 1 100 30 80 30 20 Sum 1 100 30 80 30 20"),
+            "Paying players 1 Coins a paying player 20.0",
+            "Of all zones and items.",
+        ],
+    );
+    has(
+        &finance.get(&of("app_id=a1&product_name=Swor")).await,
+        &["item Swor", "There were no exchanges and no cancels."],
+    );
+    // Up to two days there are hours.
+    let hours = finance.get("/console/reports?app_id=a1&from=2026-10-20&to=2026-10-22").await;
+    has(&hours, &[&format!("Hour {heads} 2026-10-20 16:00 2 100 50"), "2026-10-20 18:00 1 0 40"]);
+    has(
+        &finance.get("/console/reports?app_id=a1&from=2026-07-01&to=2026-10-23").await,
+        &[&format!("Week from {heads} 2026-10-19 3 100 90 80 40 70")],
+    );
+    let own = till.browser_of(Rights { role: Role::Finance, apps: Apps::parse("a1").unwrap() }).await;
+    assert_eq!(own.get(&of("apps=a2")).await.status, 404);
+    assert_eq!(own.get(&of("apps=a1+a2")).await.status, 404);
+    assert_eq!(own.get("/console/reports/revenue.csv?group=app_id&apps=a2").await.status, 404);
+    let file = own.get("/console/reports/revenue.csv?group=app_id&from=2026-10-20&to=2026-10-23").await;
+    assert!(file.body.contains("\na1,3,") && !file.body.contains("a2"), "{}", file.body);
 }
 
 /// The same as workbooks, in the language of the page.
@@ -184,6 +269,7 @@ async fn every_table_is_a_file() {
 async fn the_last_month_is_two_clicks_away() {
     let (till, _) = till().await;
     till.execute(&moved("60 days")).await;
+    till.execute("UPDATE ledger_entries SET at = '2026-10-01T00:00:00Z' WHERE kind = 'credit'").await;
     let viewer = till.browser(Role::Finance).await;
     let follow = async |page: &Answer, text: &str| {
         let address = link_called(page, text).unwrap_or_else(|| panic!("no {text} in {}", page.body));
@@ -218,7 +304,8 @@ async fn the_last_month_is_two_clicks_away() {
     has(&yesterday, &["Exchanges 3 before: none Gifted coins taken 100 before: none"]);
     // A day without an exchange has a place in the picture.
     let week = viewer.get("/console/reports?app_id=a1&period=7_days").await;
-    has(&week, &["2027-01-13: 0 gifted and 0 charged coins, exchanges: 0 2027-01-14: 100 gifted"]);
+    assert!(week.body.contains("&#34;2027-01-13&#34;,&#34;2027-01-14&#34;,"), "{}", week.body);
+    assert!(week.body.contains("0.0,0.0,100.0,0.0]"), "{}", week.body);
 }
 
 /// Rule 8.6.32: a month is closed, its document is the same bytes as a file, the page leads to its bill, and what cannot

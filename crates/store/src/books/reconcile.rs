@@ -18,6 +18,7 @@ use futures_util::TryStreamExt as _;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _};
 use time::OffsetDateTime;
 
+use super::bill::BillColumn;
 use super::book_column::{BookColumn, ComparedBy};
 use super::their_file::{FileRefusal, TheirFile};
 use crate::error::{OperationError, StoreError};
@@ -395,7 +396,7 @@ impl BookColumn {
             _ if self.is_integer() => {
                 there.trim().parse::<i128>().is_ok_and(|there| here.parse() == Ok(there))
             }
-            Self::At => {
+            Self::Bill(BillColumn::At) => {
                 let given = moment::parse_given(&there.trim().replacen(' ', "T", 1));
                 let (Ok(here), Ok(given)) = (moment::parse(here), given) else { return false };
                 // The clock shows some times twice, so it is the clock that is compared.
@@ -426,26 +427,26 @@ mod tests {
     fn a_value_is_compared_by_the_meaning_of_its_column() {
         let at = "2026-10-31T08:00:05.123456Z";
         for (column, here, there) in [
-            (BookColumn::FreeChange, "-60", " -060 "),
-            (BookColumn::FreeChange, "60", "+60"),
-            (BookColumn::At, at, "2026-10-31 08:00:05"),
-            (BookColumn::At, at, "2026-10-31T16:00:05.123+08:00"),
-            (BookColumn::ProductName, "=1+1", "'=1+1"),
-            (BookColumn::ProductName, "'=1+1", "'=1+1"),
-            (BookColumn::ProductName, "a;=b", "a;'=b"),
+            (BookColumn::Bill(BillColumn::FreeChange), "-60", " -060 "),
+            (BookColumn::Bill(BillColumn::FreeChange), "60", "+60"),
+            (BookColumn::Bill(BillColumn::At), at, "2026-10-31 08:00:05"),
+            (BookColumn::Bill(BillColumn::At), at, "2026-10-31T16:00:05.123+08:00"),
+            (BookColumn::Bill(BillColumn::ProductName), "=1+1", "'=1+1"),
+            (BookColumn::Bill(BillColumn::ProductName), "'=1+1", "'=1+1"),
+            (BookColumn::Bill(BillColumn::ProductName), "a;=b", "a;'=b"),
         ] {
             assert!(column.is_same(here, there, &TimeZone::UTC), "{column}: {here}, {there}");
         }
         for (column, here, there) in [
-            (BookColumn::FreeChange, "-60", "60"),
-            (BookColumn::FreeChange, "-60", ""),
-            (BookColumn::FreeChange, "-60", "-60.5"),
-            (BookColumn::At, at, "2026-10-31 08:00:06"),
-            (BookColumn::At, at, "2026-10-31T08:00:05.123457Z"),
-            (BookColumn::At, at, "soon"),
-            (BookColumn::ProductName, "=1+1", "=1+2"),
-            (BookColumn::ProductName, "Sword", "'Sword"),
-            (BookColumn::ProductName, "Sword", "sword"),
+            (BookColumn::Bill(BillColumn::FreeChange), "-60", "60"),
+            (BookColumn::Bill(BillColumn::FreeChange), "-60", ""),
+            (BookColumn::Bill(BillColumn::FreeChange), "-60", "-60.5"),
+            (BookColumn::Bill(BillColumn::At), at, "2026-10-31 08:00:06"),
+            (BookColumn::Bill(BillColumn::At), at, "2026-10-31T08:00:05.123457Z"),
+            (BookColumn::Bill(BillColumn::At), at, "soon"),
+            (BookColumn::Bill(BillColumn::ProductName), "=1+1", "=1+2"),
+            (BookColumn::Bill(BillColumn::ProductName), "Sword", "'Sword"),
+            (BookColumn::Bill(BillColumn::ProductName), "Sword", "sword"),
         ] {
             assert!(!column.is_same(here, there, &TimeZone::UTC), "{column}: {here}, {there}");
         }

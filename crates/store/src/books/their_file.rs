@@ -206,7 +206,7 @@ impl TheirFile {
         let mut heading = ByteRecord::new();
         reader
             .read_byte_record(&mut heading)
-            .map_err(|error| refused(FileFault::Unreadable(cause(&error))))?;
+            .map_err(|error| refused(FileFault::Unreadable(csv_fault(&error))))?;
         let names: Vec<String> =
             heading.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
         let trimmed = |name: &String| name.trim_start_matches(BYTE_ORDER_MARK).trim().to_owned();
@@ -225,7 +225,9 @@ impl TheirFile {
         let none = || refused(FileFault::NoNumber { column: by.column(), columns: names.join(", ") });
         let number = number.ok_or_else(none)?;
         // An entry has a biz_no or a ref, so there is nothing to compare in the other one.
-        let is_number = |column| matches!(column, BookColumn::BizNo | BookColumn::Ref);
+        let is_number = |column| {
+            matches!(column, BookColumn::Bill(BillColumn::BizNo) | BookColumn::Bill(BillColumn::Ref))
+        };
         let columns = columns.into_iter().filter(|(column, _)| !is_number(*column)).collect();
         let (name, record) = (name.to_owned(), StringRecord::new());
         let zone = zone.unwrap_or_default();
@@ -268,7 +270,7 @@ impl TheirFile {
         match reader.read_record(record) {
             Ok(false) => return Ok(None),
             Ok(true) => {}
-            Err(error) => return Err(refused(error.position().unwrap_or(&begins), cause(&error))),
+            Err(error) => return Err(refused(error.position().unwrap_or(&begins), csv_fault(&error))),
         }
         let at = record.position().unwrap_or(&begins);
         if record.as_slice().contains('\0') {
@@ -305,8 +307,9 @@ fn columns_of(
     Ok((columns, ignored))
 }
 
-/// What is wrong with a line, in words.
-fn cause(error: &csv::Error) -> Text {
+/// What is wrong with a line of CSV, in words.
+#[must_use]
+pub fn csv_fault(error: &csv::Error) -> Text {
     match error.kind() {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
             text!("expected {expected} columns, got {got}", expected = expected_len, got = len)

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use domain::ids::{AppId, BizNo, OpenId};
+use domain::rights::Apps;
 use domain::wallet::{Amount, Balances};
 use serde::Serialize;
 use time::OffsetDateTime;
@@ -110,23 +111,23 @@ impl Store {
         written
     }
 
-    /// The refusals of an app by code, the most frequent first. A trace counts with all its times where its last time lies in
+    /// The refusals of apps by code, the most frequent first. A trace counts with all its times where its last time lies in
     /// the span (contract 13.1.9).
     pub async fn refusals_by_code(
         &self,
-        app_id: &AppId,
+        apps: &Apps,
         since: Option<OffsetDateTime>,
         until: Option<OffsetDateTime>,
     ) -> Result<Vec<RefusalSum>> {
         Ok(sqlx::query_as!(
             RefusalSum,
-            r#"SELECT code, sum(count)::bigint AS "count!", count(DISTINCT biz_no) AS "numbers!",
-                   count(DISTINCT open_id) AS "players!"
+            r#"SELECT code, sum(count)::bigint AS "count!", count(DISTINCT (app_id, biz_no)) AS "numbers!",
+                   count(DISTINCT (app_id, open_id)) AS "players!"
                FROM exchange_refusals
-               WHERE app_id = $1 AND last_at > now() - make_interval(days => $2)
+               WHERE ($1::text[] IS NULL OR app_id = ANY ($1)) AND last_at > now() - make_interval(days => $2)
                    AND ($3::timestamptz IS NULL OR last_at >= $3) AND ($4::timestamptz IS NULL OR last_at < $4)
                GROUP BY code ORDER BY 2 DESC, code"#,
-            app_id.as_str(),
+            apps.ids(),
             KEPT_DAYS,
             since,
             until

@@ -46,12 +46,7 @@ impl RevenueReport {
 }
 
 fn cells(row: &RevenueRow, groups: &[RevenueGroup]) -> Vec<String> {
-    let text = |group: &RevenueGroup| match group {
-        RevenueGroup::Day => row.day.clone(),
-        RevenueGroup::ProductName => row.product_name.clone(),
-        RevenueGroup::Zone => row.zone.clone(),
-    };
-    let texts = groups.iter().map(|group| text(group).unwrap_or_default());
+    let texts = groups.iter().map(|group| row.name(*group).to_owned());
     texts.chain(figures(&row.sums)).collect()
 }
 

@@ -9,13 +9,14 @@ use std::fmt;
 use std::str::FromStr;
 
 use domain::fields::Expected;
-use domain::ids::{AppId, BizNo, OpenId, ProductText, ZoneId};
+use domain::ids::{AppId, BizNo, OpenId, ZoneId};
 use domain::ledger::REF_MARK;
 use domain::rights::Apps;
 use serde::Serialize;
 use sqlx::AssertSqlSafe;
 use time::OffsetDateTime;
 
+use super::revenue::ItemFilter;
 use crate::error::Result;
 use crate::paging::{CursorKey, ListPage, TimeCursor};
 use crate::search_period::is_bounded;
@@ -64,6 +65,12 @@ impl Zone {
         &self.0
     }
 
+    /// The zone alone.
+    #[must_use]
+    pub fn without_role(&self) -> &str {
+        self.0.split_once('_').map_or(self.as_str(), |(zone, _)| zone)
+    }
+
     /// Whether it is a whole `zone_id`.
     #[must_use]
     pub fn has_role(&self) -> bool {
@@ -86,8 +93,8 @@ pub struct SaleFilter {
     pub open_id: Option<OpenId>,
     /// Only of this zone, or of this `zone_id`.
     pub zone: Option<Zone>,
-    /// Only of this product.
-    pub product_name: Option<ProductText>,
+    /// Only of these items.
+    pub item: Option<ItemFilter>,
     /// Only of this kind.
     pub kind: Option<ListedKind>,
 }
@@ -96,7 +103,7 @@ impl SaleFilter {
     /// Whether it looks in all apps for what no index has. In one app a page examines a limited number of entries.
     #[must_use]
     pub fn is_unbounded(&self) -> bool {
-        self.app_id.is_none() && (self.zone.is_some() || self.product_name.is_some() || self.kind.is_some())
+        self.app_id.is_none() && (self.zone.is_some() || self.item.is_some() || self.kind.is_some())
     }
 
     /// Whether it does so in no period or in a long one.
@@ -207,7 +214,8 @@ LEFT JOIN LATERAL (
     SELECT product_name FROM items i WHERE i.app_no = $1 AND i.item_id = sold.item_id OFFSET 0) i ON true
 WHERE e.kind IN ('exchange', 'present', 'cancel') AND ($8::bigint IS NULL OR e.wallet_no = $8)
     AND ($9::text IS NULL OR e.kind = $9) AND ($10::text IS NULL OR $10 IN (split_part(sold.zone_id, '_', 1), sold.zone_id))
-    AND ($11::text IS NULL OR i.product_name = $11)
+    AND ($11::text IS NULL OR i.product_name = $11
+        OR $13 AND strpos(lower(i.product_name COLLATE \"C\"), lower($11 COLLATE \"C\")) > 0)
 ORDER BY e.at DESC, e.reference DESC LIMIT $12";
 
 #[derive(sqlx::FromRow)]
@@ -339,8 +347,9 @@ impl Store {
             .bind(wallet_no)
             .bind(filter.kind.map(ListedKind::as_str))
             .bind(filter.zone.as_ref().map(Zone::as_str))
-            .bind(filter.product_name.as_ref().map(ProductText::as_str))
-            .bind(i64::try_from(wanted).unwrap_or(i64::MAX));
+            .bind(filter.item.as_ref().map(|item| item.text.as_str()))
+            .bind(i64::try_from(wanted).unwrap_or(i64::MAX))
+            .bind(filter.item.as_ref().is_some_and(|item| item.is_part));
         let rows: Vec<StoredSale> = rows.fetch_all(&self.pool).await?;
         let mut through = None;
         if rows.len() < wanted {

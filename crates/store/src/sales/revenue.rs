@@ -3,16 +3,19 @@
 use std::collections::BTreeMap;
 
 use domain::fields::Expected;
-use domain::ids::AppId;
+use domain::ids::{AppId, ProductText};
 use domain::moment::GivenMoment;
 use domain::operation::books::{empty_span, too_many_rows};
 use domain::operation::unknown_app;
-use domain::period::{TimeSpan, TimeZone};
+use domain::period::TimeZone;
+use domain::rights::Apps;
 use serde::Serialize;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
+use super::list::Zone;
 use super::roll_up::{of_hours, of_keys};
+use super::time_groups::TimeGroups;
 use crate::engine::Engine;
 use crate::error::{OperationError, Result, StoreError};
 use crate::store::Store;
@@ -23,8 +26,14 @@ pub const REVENUE_ROWS_MAX: usize = 100_000;
 domain::word_enum! {
     /// What revenue is grouped by.
     pub enum RevenueGroup {
+        /// The hour (UTC), which has the name that the clock of the report shows.
+        Hour = "hour",
         /// The day in the time zone of the report.
         Day = "day",
+        /// The week in the time zone of the report, by its Monday.
+        Week = "week",
+        /// The app.
+        App = "app_id",
         /// The name of what was bought.
         ProductName = "product_name",
         /// The zone: what `zone_id` has before its first underscore.
@@ -32,11 +41,39 @@ domain::word_enum! {
     }
 }
 
+impl RevenueGroup {
+    /// Whether it is a length of time. A report has one of them at most.
+    #[must_use]
+    pub const fn is_time(self) -> bool {
+        matches!(self, Self::Hour | Self::Day | Self::Week)
+    }
+}
+
+/// Which items are counted: one by its name, or all that have a part of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ItemFilter {
+    /// The name, or a part of it.
+    pub text: ProductText,
+    /// Whether it may be a part. Upper and lower case of ASCII are the same then.
+    pub is_part: bool,
+}
+
+/// What is counted. The default is everything.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RevenueFilter {
+    /// Only of this zone. The role of a whole `zone_id` does not count.
+    pub zone: Option<Zone>,
+    /// Only of these items.
+    pub item: Option<ItemFilter>,
+}
+
 /// What is asked for.
 #[derive(Debug, Clone)]
 pub struct RevenueQuery {
-    /// The app.
-    pub app_id: AppId,
+    /// The apps.
+    pub apps: Apps,
+    /// What of them is counted.
+    pub filter: RevenueFilter,
     /// At or after this moment; one without an offset is in `time_zone`.
     pub since: Option<GivenMoment>,
     /// Before this moment.
@@ -53,13 +90,21 @@ impl RevenueQuery {
     /// # Errors
     /// Another text, or a name that stands twice.
     pub fn parse_groups(text: &str) -> Result<Vec<RevenueGroup>, Expected> {
-        let wrong = Expected::new("day, product_name and zone, each at most once, with commas between them");
+        let wrong = Expected::new(
+            "one of hour, day and week, app_id, product_name and zone, each at most once, with commas between them",
+        );
         let groups: Result<Vec<_>, _> = text.split(',').map(RevenueGroup::parse).collect();
         let Ok(mut groups) = groups else { return Err(wrong) };
         let given = groups.len();
         groups.sort_unstable();
         groups.dedup();
-        if groups.len() == given { Ok(groups) } else { Err(wrong) }
+        let times = groups.iter().filter(|group| group.is_time()).count();
+        if groups.len() == given && times <= 1 { Ok(groups) } else { Err(wrong) }
+    }
+
+    /// The length of time of each row, where rows have one.
+    fn time(&self) -> Option<RevenueGroup> {
+        self.group.iter().copied().find(|group| group.is_time())
     }
 }
 
@@ -83,9 +128,19 @@ pub struct RevenueSums {
 /// The sums of one group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct RevenueRow {
+    /// The hour, such as 2026-10-31T08:00+08:00. There if rows are grouped by it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hour: Option<String>,
     /// The day, such as 2026-10-31. There if rows are grouped by it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub day: Option<String>,
+    /// The Monday of the week, such as 2026-10-26. There if rows are grouped by it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub week: Option<String>,
+    /// The app. There if rows are grouped by it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<AppId>")]
+    pub app_id: Option<String>,
     /// The product. There if rows are grouped by it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub product_name: Option<String>,
@@ -97,13 +152,29 @@ pub struct RevenueRow {
     pub sums: RevenueSums,
 }
 
-/// The revenue of an app in a span of time.
+impl RevenueRow {
+    /// The name that a row has for one of the groups that it is of.
+    #[must_use]
+    pub fn name(&self, group: RevenueGroup) -> &str {
+        let name = match group {
+            RevenueGroup::Hour => &self.hour,
+            RevenueGroup::Day => &self.day,
+            RevenueGroup::Week => &self.week,
+            RevenueGroup::App => &self.app_id,
+            RevenueGroup::ProductName => &self.product_name,
+            RevenueGroup::Zone => &self.zone,
+        };
+        name.as_deref().unwrap_or_default()
+    }
+}
+
+/// The revenue of apps in a span of time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[schemars(rename = "Revenue")]
 pub struct RevenueReport {
-    /// The app.
-    #[schemars(with = "AppId")]
-    pub app_id: String,
+    /// The app. Null: the sums are of several apps.
+    #[schemars(with = "Option<AppId>")]
+    pub app_id: Option<String>,
     /// The beginning of the span, which is in it. Null: from the first exchange on.
     #[serde(with = "time::serde::rfc3339::option")]
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
@@ -114,10 +185,12 @@ pub struct RevenueReport {
     pub until: Option<OffsetDateTime>,
     /// The time zone of the days.
     pub time_zone: String,
-    /// In the order of day, product and zone. A group without an exchange and a cancel has no row.
+    /// In the order of time, app, product and zone. A group without an exchange and a cancel has no row.
     pub rows: Vec<RevenueRow>,
     /// The sums of all rows.
     pub total: RevenueSums,
+    /// Players who have bought something. Null: the apps have more than 200,000 exchanges in that time.
+    pub payers: Option<i64>,
 }
 
 /// Sums that may need more than 64 bits on the way.
@@ -146,12 +219,13 @@ impl WideSums {
     }
 }
 
-/// Day, product and zone, those of them that rows are grouped by. A day is by its number in [`Days`].
-pub(super) type GroupKey = (Option<i32>, Option<String>, Option<String>);
+/// Time, app, product and zone, those of them that rows are grouped by. A time is by its number in [`TimeGroups`].
+type GroupKey = (Option<i32>, Option<String>, Option<String>, Option<String>);
 
 /// The sums of a group as the database gives them. They are text, because they may need more than 64 bits.
 pub(super) struct GroupRow {
-    pub(super) day: Option<i32>,
+    pub(super) time: Option<i32>,
+    pub(super) app_no: Option<i32>,
     pub(super) product_name: Option<String>,
     pub(super) zone: Option<String>,
     pub(super) count: String,
@@ -163,39 +237,41 @@ pub(super) struct GroupRow {
 
 /// What a report is made of.
 pub(super) struct RevenueScope {
-    pub(super) app_no: i32,
-    pub(super) by_day: bool,
+    /// The apps by their numbers.
+    pub(super) apps: BTreeMap<i32, String>,
+    pub(super) app_nos: Vec<i32>,
+    pub(super) by_time: bool,
+    pub(super) by_app: bool,
     pub(super) by_product: bool,
     pub(super) by_zone: bool,
-    pub(super) days: Days,
+    pub(super) times: TimeGroups,
+    /// A zone without a role.
+    pub(super) zone: Option<String>,
+    pub(super) item: Option<String>,
+    /// Whether `item` is a part of a name.
+    pub(super) is_part: bool,
 }
 
-/// The days of a report. The database counts with their beginnings, so that it need not know the time zone: its data may
-/// be older than those of the statement and the bill.
-#[derive(Debug, Default)]
-pub(super) struct Days {
-    names: Vec<String>,
-    /// Of each day. `width_bucket` gives the number of a day by them, from 1 on.
-    pub(super) starts: Vec<OffsetDateTime>,
-}
-
-impl Days {
-    fn new(zone: &TimeZone, (since, until): Span) -> Self {
-        let days = zone.days(TimeSpan { since, until });
-        let (names, starts) = days.into_iter().map(|(day, start)| (day.to_string(), start)).unzip();
-        Self { names, starts }
-    }
-
-    fn name(&self, number: i32) -> Result<String> {
-        let place = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
-        let name = place.and_then(|place| self.names.get(place));
-        name.cloned().ok_or_else(|| StoreError::Internal("an entry outside its report".to_owned()))
-    }
-
-    /// The hours of a span in which a day begins, but not at their beginning: zones with half and quarter hours have them.
-    pub(super) fn split_hours(&self, (since, until): Span) -> impl Iterator<Item = OffsetDateTime> {
-        let starts = self.starts.iter().filter(|start| hour_before(**start) != **start);
-        starts.map(|start| hour_before(*start)).filter(move |hour| (since..until).contains(hour))
+impl RevenueScope {
+    /// What is asked for of these apps, whose entries lie in this span.
+    fn new(query: &RevenueQuery, apps: BTreeMap<i32, String>, span: Option<Span>) -> Self {
+        let has = |group| query.group.contains(&group);
+        let times = query.time().zip(span);
+        let zone = query.filter.zone.as_ref().map(|zone| zone.without_role().to_owned());
+        Self {
+            app_nos: apps.keys().copied().collect(),
+            apps,
+            by_time: query.time().is_some(),
+            by_app: has(RevenueGroup::App),
+            by_product: has(RevenueGroup::ProductName),
+            by_zone: has(RevenueGroup::Zone),
+            times: times
+                .map(|(group, span)| TimeGroups::new(group, &query.time_zone, span))
+                .unwrap_or_default(),
+            zone,
+            item: query.filter.item.as_ref().map(|item| item.text.to_string()),
+            is_part: query.filter.item.as_ref().is_some_and(|item| item.is_part),
+        }
     }
 }
 
@@ -204,7 +280,7 @@ impl Days {
 pub(super) struct Groups(BTreeMap<GroupKey, WideSums>);
 
 impl Groups {
-    pub(super) fn add(&mut self, rows: Vec<GroupRow>) -> Result<()> {
+    fn add(&mut self, scope: &RevenueScope, rows: Vec<GroupRow>) -> Result<()> {
         for row in rows {
             let texts =
                 [row.count, row.free_taken, row.charge_taken, row.free_given_back, row.charge_given_back];
@@ -212,14 +288,15 @@ impl Groups {
             for (sum, text) in sums.iter_mut().zip(texts) {
                 *sum = text.parse().map_err(|_| StoreError::damaged("sales"))?;
             }
-            self.0.entry((row.day, row.product_name, row.zone)).or_default().add(WideSums(sums));
+            let app_id = row.app_no.and_then(|app_no| scope.apps.get(&app_no)).cloned();
+            self.0.entry((row.time, app_id, row.product_name, row.zone)).or_default().add(WideSums(sums));
         }
         Ok(())
     }
 }
 
 impl Store {
-    /// The revenue of an app.
+    /// The revenue of apps.
     ///
     /// # Errors
     /// What does not fit in the query, or the database does not answer.
@@ -240,22 +317,19 @@ async fn report(
         .await?;
     // To compile the statements would take longer than most reports.
     sqlx::query!("SET LOCAL jit = off").execute(&mut *connection).await?;
-    let app_no = app_no(connection, &query.app_id).await?.ok_or_else(|| unknown_app(&query.app_id))?;
+    let apps = apps_of(connection, &query.apps).await?;
+    let app_id = Some(&apps).filter(|apps| apps.len() == 1).and_then(|apps| apps.values().next().cloned());
     let since = query.since.map(|since| query.time_zone.moment(since));
     let until = query.until.map(|until| query.time_zone.moment(until));
     if since.zip(until).is_some_and(|(since, until)| since >= until) {
         return Err(empty_span().into());
     }
-    let has = |group| query.group.contains(&group);
-    let span = span(connection, app_no, since, until).await?;
-    let by_day = has(RevenueGroup::Day);
-    let scope = RevenueScope {
-        app_no,
-        by_day,
-        by_product: has(RevenueGroup::ProductName),
-        by_zone: has(RevenueGroup::Zone),
-        days: span.filter(|_| by_day).map(|span| Days::new(&query.time_zone, span)).unwrap_or_default(),
-    };
+    let span = span(connection, apps.keys(), since, until).await?;
+    let is_by_hour = query.time() == Some(RevenueGroup::Hour);
+    if is_by_hour && span.is_some_and(|(since, until)| (until - since).whole_hours() > HOURS_MAX) {
+        return Err(too_many_rows(REVENUE_ROWS_MAX).into());
+    }
+    let scope = RevenueScope::new(query, apps, span);
     let groups = match span {
         Some(span) => groups(connection, &scope, span, engine).await?,
         None => Groups::default(),
@@ -264,18 +338,28 @@ async fn report(
         return Err(too_many_rows(REVENUE_ROWS_MAX).into());
     }
     let (mut total, mut rows) = (WideSums::default(), Vec::with_capacity(groups.0.len()));
-    for ((day, product_name, zone), sums) in groups.0 {
+    for ((time, app_id, product_name, zone), sums) in groups.0 {
         total.add(sums);
-        let day = day.map(|number| scope.days.name(number)).transpose()?;
-        rows.push(RevenueRow { day, product_name, zone, sums: sums.narrow()? });
+        let name = time.map(|number| scope.times.name(number)).transpose()?;
+        let of = |group| name.clone().filter(|_| query.time() == Some(group));
+        rows.push(RevenueRow {
+            hour: of(RevenueGroup::Hour),
+            day: of(RevenueGroup::Day),
+            week: of(RevenueGroup::Week),
+            app_id,
+            product_name,
+            zone,
+            sums: sums.narrow()?,
+        });
     }
     Ok(RevenueReport {
-        app_id: query.app_id.to_string(),
+        app_id,
         since,
         until,
         time_zone: query.time_zone.to_string(),
         rows,
         total: total.narrow()?,
+        payers: None,
     })
 }
 
@@ -284,27 +368,53 @@ pub(super) async fn app_no(connection: &mut PgConnection, app_id: &AppId) -> Res
     Ok(app_no.fetch_optional(connection).await?)
 }
 
-/// A span with both ends: the first is in it, the second is not.
-type Span = (OffsetDateTime, OffsetDateTime);
-
-/// The part of a span in which the app has entries, from hour to hour where an end is open. `None`: it has none.
-async fn span(
+/// The apps by their numbers. Each that is named must be there.
+pub(super) async fn apps_of(
     connection: &mut PgConnection,
-    app_no: i32,
+    apps: &Apps,
+) -> Result<BTreeMap<i32, String>, OperationError> {
+    let rows = sqlx::query!(
+        "SELECT app_no, app_id FROM apps WHERE $1::text[] IS NULL OR app_id = ANY ($1)",
+        apps.ids()
+    );
+    let rows = rows.fetch_all(connection).await.map_err(StoreError::from)?;
+    let found: BTreeMap<i32, String> = rows.into_iter().map(|row| (row.app_no, row.app_id)).collect();
+    for id in apps.listed() {
+        if !found.values().any(|known| known == id) {
+            return Err(unknown_app(id).into());
+        }
+    }
+    Ok(found)
+}
+
+/// A span with both ends: the first is in it, the second is not.
+pub(super) type Span = (OffsetDateTime, OffsetDateTime);
+
+/// The part of a span in which the apps have entries, from hour to hour where an end is open. `None`: they have none.
+pub(super) async fn span(
+    connection: &mut PgConnection,
+    app_nos: impl Iterator<Item = &i32>,
     since: Option<OffsetDateTime>,
     until: Option<OffsetDateTime>,
 ) -> Result<Option<Span>> {
-    let ends = sqlx::query!(
-        "SELECT date_trunc('hour', least(
-                 (SELECT min(at) FROM ledger_entries WHERE app_no = $1),
-                 (SELECT min(at) FROM archived_entries WHERE app_no = $1)), 'UTC') AS first,
-             date_trunc('hour', greatest(
-                 (SELECT max(at) FROM ledger_entries WHERE app_no = $1),
-                 (SELECT max(at) FROM archived_entries WHERE app_no = $1)), 'UTC') + interval '1 hour' AS last",
-        app_no
-    );
-    let ends = ends.fetch_one(connection).await?;
-    let Some((first, last)) = ends.first.zip(ends.last) else { return Ok(None) };
+    let mut all: Option<Span> = None;
+    // An index gives the ends of one app. It does not give those of several at once.
+    for app_no in app_nos {
+        let ends = sqlx::query!(
+            "SELECT date_trunc('hour', least(
+                     (SELECT min(at) FROM ledger_entries WHERE app_no = $1),
+                     (SELECT min(at) FROM archived_entries WHERE app_no = $1)), 'UTC') AS first,
+                 date_trunc('hour', greatest(
+                     (SELECT max(at) FROM ledger_entries WHERE app_no = $1),
+                     (SELECT max(at) FROM archived_entries WHERE app_no = $1)), 'UTC') + interval '1 hour' AS last",
+            app_no
+        );
+        let ends = ends.fetch_one(&mut *connection).await?;
+        if let Some((first, last)) = ends.first.zip(ends.last) {
+            all = Some(all.map_or((first, last), |(since, until)| (since.min(first), until.max(last))));
+        }
+    }
+    let Some((first, last)) = all else { return Ok(None) };
     let span = (since.map_or(first, |since| since.max(first)), until.map_or(last, |until| until.min(last)));
     Ok(Some(span).filter(|(since, until)| since < until))
 }
@@ -320,25 +430,25 @@ async fn groups(
     let mut groups = Groups::default();
     let (first, last) = (hour_after(since), hour_before(until));
     if engine == Engine::Citus || first >= last {
-        groups.add(of_ledger(connection, scope, (since, until)).await?)?;
+        groups.add(scope, of_ledger(connection, scope, (since, until)).await?)?;
         return Ok(groups);
     }
     let mut of_the_ledger = vec![(since, first), (last, until)];
-    if scope.by_day {
-        of_the_ledger.extend(scope.days.split_hours((first, last)).map(|hour| (hour, hour + HOUR)));
-    }
+    of_the_ledger.extend(scope.times.split_hours((first, last)).map(|hour| (hour, hour + HOUR)));
     for part in of_the_ledger.into_iter().filter(|(since, until)| since < until) {
-        groups.add(of_ledger(connection, scope, part).await?)?;
+        groups.add(scope, of_ledger(connection, scope, part).await?)?;
     }
-    groups.add(of_hours(connection, scope, (first, last)).await?)?;
-    groups.add(of_keys(connection, scope, (first, last)).await?)?;
+    groups.add(scope, of_hours(connection, scope, (first, last)).await?)?;
+    groups.add(scope, of_keys(connection, scope, (first, last)).await?)?;
     Ok(groups)
 }
 
-const HOUR: time::Duration = time::Duration::hours(1);
+pub(super) const HOUR: time::Duration = time::Duration::hours(1);
+/// The most hours of a report by hour: with one row each it would have too many.
+const HOURS_MAX: i64 = REVENUE_ROWS_MAX as i64;
 
 /// The beginning of the hour of a moment (UTC).
-fn hour_before(moment: OffsetDateTime) -> OffsetDateTime {
+pub(super) fn hour_before(moment: OffsetDateTime) -> OffsetDateTime {
     moment.truncate_to_hour()
 }
 
@@ -356,22 +466,29 @@ pub(super) async fn of_ledger(
 ) -> Result<Vec<GroupRow>> {
     let rows = sqlx::query_as!(
         GroupRow,
-        r#"SELECT CASE WHEN $4 THEN width_bucket(s.at, $7::timestamptz[]) END AS day,
-               CASE WHEN $5 THEN i.product_name END AS product_name,
-               CASE WHEN $6 THEN split_part(s.zone_id, '_', 1) END AS zone,
+        r#"SELECT CASE WHEN $4 THEN width_bucket(s.at, $8::timestamptz[]) END AS time,
+               CASE WHEN $5 THEN s.app_no END AS app_no, CASE WHEN $6 THEN i.product_name END AS product_name,
+               CASE WHEN $7 THEN split_part(s.zone_id, '_', 1) END AS zone,
                sum(s.count)::text AS "count!", sum(s.free_taken)::text AS "free_taken!",
                sum(s.charge_taken)::text AS "charge_taken!", sum(s.free_given_back)::text AS "free_given_back!",
                sum(s.charge_given_back)::text AS "charge_given_back!"
            FROM sales s JOIN items i ON i.app_no = s.app_no AND i.item_id = s.item_id
-           WHERE s.app_no = $1 AND s.at >= $2 AND s.at < $3
-           GROUP BY 1, 2, 3"#,
-        scope.app_no,
+           WHERE s.app_no = ANY ($1) AND s.at >= $2 AND s.at < $3
+               AND ($9::text IS NULL OR split_part(s.zone_id, '_', 1) = $9)
+               AND ($10::text IS NULL OR i.product_name = $10
+                   OR $11 AND strpos(lower(i.product_name COLLATE "C"), lower($10 COLLATE "C")) > 0)
+           GROUP BY 1, 2, 3, 4"#,
+        &scope.app_nos,
         since,
         until,
-        scope.by_day,
+        scope.by_time,
+        scope.by_app,
         scope.by_product,
         scope.by_zone,
-        &scope.days.starts
+        &scope.times.starts,
+        scope.zone,
+        scope.item,
+        scope.is_part
     );
     Ok(rows.fetch_all(connection).await?)
 }

@@ -23,16 +23,17 @@ const ENTRIES_AT_ONCE: usize = 20_000;
 /// The most differences that a check shows.
 const DIFFERENCES_MAX: i64 = 100;
 
-/// Ledger entries by wallet and sequence number.
+/// Ledger entries by app, wallet and sequence number.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
+    app_nos: Vec<i32>,
     wallet_nos: Vec<i64>,
     seqs: Vec<i64>,
 }
 
 impl Keys {
     /// Adds the entries of a row of events that are exchanges or cancels.
-    fn add(&mut self, event_type: &str, keys: &[u8]) -> Result<()> {
+    fn add(&mut self, app_no: i32, event_type: &str, keys: &[u8]) -> Result<()> {
         let damaged = || StoreError::damaged("events");
         let event_type = EventType::parse(event_type).map_err(|_| damaged())?;
         if !matches!(event_type, EventType::ExchangeSucceeded | EventType::CancelSucceeded) {
@@ -41,6 +42,7 @@ impl Keys {
         if let EventKeys::Entries(entries) = EventKeys::decode(event_type, keys).ok_or_else(damaged)? {
             self.wallet_nos.extend(entries.iter().map(|(wallet_no, _)| wallet_no.0));
             self.seqs.extend(entries.iter().map(|(_, seq)| *seq));
+            self.app_nos.resize(self.seqs.len(), app_no);
         }
         Ok(())
     }
@@ -141,28 +143,27 @@ async fn roll_up_some(connection: &mut PgConnection, engine: Engine) -> Result<b
     );
     let rows = rows.fetch_all(&mut *connection).await?;
     let count = i64::try_from(rows.len()).unwrap_or(i64::MAX);
-    let (mut app_nos, mut keys, mut added) = (Vec::new(), Keys::default(), None);
+    let (mut keys, mut added) = (Keys::default(), None);
     for row in rows {
         if let Some(app_no) = row.app_no {
-            keys.add(&row.r#type, &row.keys)?;
-            app_nos.resize(keys.seqs.len(), app_no);
+            keys.add(app_no, &row.r#type, &row.keys)?;
         }
         added = Some(row.last_no);
-        if app_nos.len() >= ENTRIES_AT_ONCE {
+        if keys.seqs.len() >= ENTRIES_AT_ONCE {
             break;
         }
     }
     let Some(added) = added else { return Ok(false) };
-    if !app_nos.is_empty() {
+    if !keys.seqs.is_empty() {
         plan_by_keys(connection, engine).await?;
-        add_up(connection, &app_nos, &keys).await?;
+        add_up(connection, &keys).await?;
     }
     sqlx::query!("UPDATE sales_head SET through_no = $1", added).execute(connection).await?;
-    Ok(count == EVENT_ROWS_AT_ONCE || app_nos.len() >= ENTRIES_AT_ONCE)
+    Ok(count == EVENT_ROWS_AT_ONCE || keys.seqs.len() >= ENTRIES_AT_ONCE)
 }
 
-/// Adds entries of these apps. It sums up by item before it reads the names of items, which a batch has few of.
-async fn add_up(connection: &mut PgConnection, app_nos: &[i32], keys: &Keys) -> Result<()> {
+/// Adds entries. It sums up by item before it reads the names of items, which a batch has few of.
+async fn add_up(connection: &mut PgConnection, keys: &Keys) -> Result<()> {
     sqlx::query!(
         "INSERT INTO sales_hours AS known (app_no, cut, hour, product_name, zone, count, free_taken, charge_taken,
              free_given_back, charge_given_back)
@@ -187,7 +188,7 @@ async fn add_up(connection: &mut PgConnection, app_nos: &[i32], keys: &Keys) -> 
              charge_taken = known.charge_taken + excluded.charge_taken,
              free_given_back = known.free_given_back + excluded.free_given_back,
              charge_given_back = known.charge_given_back + excluded.charge_given_back",
-        app_nos,
+        &keys.app_nos,
         &keys.wallet_nos,
         &keys.seqs
     )
@@ -196,56 +197,64 @@ async fn add_up(connection: &mut PgConnection, app_nos: &[i32], keys: &Keys) -> 
     Ok(())
 }
 
-/// The exchanges and cancels of an app that are not in the roll-up, in the snapshot of the transaction.
-pub(super) async fn unrolled(connection: &mut PgConnection, app_no: i32) -> Result<Keys> {
+/// The exchanges and cancels of apps that are not in the roll-up, in the snapshot of the transaction.
+pub(super) async fn unrolled(connection: &mut PgConnection, app_nos: &[i32]) -> Result<Keys> {
     let rows = sqlx::query!(
-        r#"SELECT e.type AS "type!", e.keys AS "keys!" FROM events e
-           WHERE e.app_id = (SELECT app_id FROM apps WHERE app_no = $1)
-               AND e.last_no > (SELECT through_no FROM sales_head)
+        r#"SELECT a.app_no AS "app_no!", e.type AS "type!", e.keys AS "keys!"
+           FROM apps a JOIN events e ON e.app_id = a.app_id
+           WHERE a.app_no = ANY ($1) AND e.last_no > (SELECT through_no FROM sales_head)
            UNION ALL
-           SELECT o.type, o.keys FROM wallet_outbox o WHERE o.app_no = $1"#,
-        app_no
+           SELECT o.app_no, o.type, o.keys FROM wallet_outbox o WHERE o.app_no = ANY ($1)"#,
+        app_nos
     );
     let mut keys = Keys::default();
     for row in rows.fetch_all(connection).await? {
-        keys.add(&row.r#type, &row.keys)?;
+        keys.add(row.app_no, &row.r#type, &row.keys)?;
     }
     Ok(keys)
 }
 
-/// The sums of whole hours from the roll-up. Rows by day leave out hours in which a day begins.
+/// The sums of whole hours from the roll-up. Rows by time leave out hours in which a day or a week begins.
 pub(super) async fn of_hours(
     connection: &mut PgConnection,
     scope: &RevenueScope,
     (since, until): (OffsetDateTime, OffsetDateTime),
 ) -> Result<Vec<GroupRow>> {
-    let cut: i16 = match (scope.by_product, scope.by_zone) {
+    let cut: i16 = match (scope.by_product || scope.item.is_some(), scope.by_zone || scope.zone.is_some()) {
         (true, true) => 3,
         (false, true) => 1,
         (true | false, false) => 2,
     };
-    let has_split_hours = scope.days.split_hours((since, until)).next().is_some();
+    let has_split_hours = scope.times.split_hours((since, until)).next().is_some();
     let rows = sqlx::query_as!(
         GroupRow,
-        r#"SELECT CASE WHEN $5 THEN width_bucket(h.hour, $8::timestamptz[]) END AS day,
-               CASE WHEN $6 THEN h.product_name END AS product_name, CASE WHEN $7 THEN h.zone END AS zone,
+        r#"SELECT CASE WHEN $5 THEN width_bucket(h.hour, $9::timestamptz[]) END AS time,
+               CASE WHEN $6 THEN h.app_no END AS app_no, CASE WHEN $7 THEN h.product_name END AS product_name,
+               CASE WHEN $8 THEN h.zone END AS zone,
                sum(h.count)::text AS "count!", sum(h.free_taken)::text AS "free_taken!",
                sum(h.charge_taken)::text AS "charge_taken!", sum(h.free_given_back)::text AS "free_given_back!",
                sum(h.charge_given_back)::text AS "charge_given_back!"
            FROM sales_hours h
-           WHERE h.app_no = $1 AND h.cut = $2 AND h.hour >= $3 AND h.hour < $4
-               AND NOT ($9 AND width_bucket(h.hour, $8)
-                   <> width_bucket(h.hour + interval '1 hour' - interval '1 microsecond', $8))
-           GROUP BY 1, 2, 3"#,
-        scope.app_no,
+           WHERE h.app_no = ANY ($1) AND h.cut = $2 AND h.hour >= $3 AND h.hour < $4
+               AND NOT ($10 AND width_bucket(h.hour, $9)
+                   <> width_bucket(h.hour + interval '1 hour' - interval '1 microsecond', $9))
+               AND ($11::text IS NULL OR h.zone = $11)
+               AND ($12::text IS NULL OR h.product_name = $12
+                   OR $13 AND strpos(lower(h.product_name), lower($12 COLLATE "C")) > 0)
+           GROUP BY 1, 2, 3, 4"#,
+        &scope.app_nos,
         cut,
         since,
         until,
-        scope.by_day,
+        scope.by_time,
+        scope.by_app,
         scope.by_product,
         scope.by_zone,
-        &scope.days.starts,
-        has_split_hours
+        &scope.times.starts,
+        has_split_hours,
+        scope.zone,
+        scope.item,
+        scope.is_part
     );
     Ok(rows.fetch_all(connection).await?)
 }
@@ -256,34 +265,41 @@ pub(super) async fn of_keys(
     scope: &RevenueScope,
     (since, until): (OffsetDateTime, OffsetDateTime),
 ) -> Result<Vec<GroupRow>> {
-    let keys = unrolled(connection, scope.app_no).await?;
-    let has_split_hours = scope.days.split_hours((since, until)).next().is_some();
+    let keys = unrolled(connection, &scope.app_nos).await?;
+    let has_split_hours = scope.times.split_hours((since, until)).next().is_some();
     let rows = sqlx::query_as!(
         GroupRow,
-        r#"SELECT CASE WHEN $6 THEN width_bucket(s.at, $9::timestamptz[]) END AS day,
-               CASE WHEN $7 THEN i.product_name END AS product_name,
-               CASE WHEN $8 THEN split_part(s.zone_id, '_', 1) END AS zone,
+        r#"SELECT CASE WHEN $6 THEN width_bucket(s.at, $10::timestamptz[]) END AS time,
+               CASE WHEN $7 THEN s.app_no END AS app_no, CASE WHEN $8 THEN i.product_name END AS product_name,
+               CASE WHEN $9 THEN split_part(s.zone_id, '_', 1) END AS zone,
                sum(s.count)::text AS "count!", sum(s.free_taken)::text AS "free_taken!",
                sum(s.charge_taken)::text AS "charge_taken!", sum(s.free_given_back)::text AS "free_given_back!",
                sum(s.charge_given_back)::text AS "charge_given_back!"
-           FROM unnest($2::bigint[], $3::bigint[]) AS k (wallet_no, seq)
-           JOIN sold_entries s ON s.app_no = $1 AND s.wallet_no = k.wallet_no AND s.seq = k.seq
-           JOIN items i ON i.app_no = $1 AND i.item_id = s.item_id
+           FROM unnest($1::integer[], $2::bigint[], $3::bigint[]) AS k (app_no, wallet_no, seq)
+           JOIN sold_entries s ON s.app_no = k.app_no AND s.wallet_no = k.wallet_no AND s.seq = k.seq
+           JOIN items i ON i.app_no = s.app_no AND i.item_id = s.item_id
            CROSS JOIN LATERAL (SELECT date_trunc('hour', s.at, 'UTC') AS hour) h
            WHERE s.at >= $4 AND s.at < $5
-               AND NOT ($10 AND width_bucket(h.hour, $9)
-                   <> width_bucket(h.hour + interval '1 hour' - interval '1 microsecond', $9))
-           GROUP BY 1, 2, 3"#,
-        scope.app_no,
+               AND NOT ($11 AND width_bucket(h.hour, $10)
+                   <> width_bucket(h.hour + interval '1 hour' - interval '1 microsecond', $10))
+               AND ($12::text IS NULL OR split_part(s.zone_id, '_', 1) = $12)
+               AND ($13::text IS NULL OR i.product_name = $13
+                   OR $14 AND strpos(lower(i.product_name COLLATE "C"), lower($13 COLLATE "C")) > 0)
+           GROUP BY 1, 2, 3, 4"#,
+        &keys.app_nos,
         &keys.wallet_nos,
         &keys.seqs,
         since,
         until,
-        scope.by_day,
+        scope.by_time,
+        scope.by_app,
         scope.by_product,
         scope.by_zone,
-        &scope.days.starts,
-        has_split_hours
+        &scope.times.starts,
+        has_split_hours,
+        scope.zone,
+        scope.item,
+        scope.is_part
     );
     Ok(rows.fetch_all(connection).await?)
 }
@@ -294,7 +310,7 @@ async fn check(connection: &mut PgConnection, app_id: &AppId) -> Result<RollUpCh
         .await?;
     sqlx::query!("SET LOCAL statement_timeout = 0").execute(&mut *connection).await?;
     let app_no = app_no(connection, app_id).await?.ok_or_else(|| unknown_app(app_id))?;
-    let keys = unrolled(connection, app_no).await?;
+    let keys = unrolled(connection, &[app_no]).await?;
     let rows =
         sqlx::query_scalar!(r#"SELECT count(*) AS "rows!" FROM sales_hours WHERE app_no = $1"#, app_no);
     let rows = rows.fetch_one(&mut *connection).await?;

@@ -9,7 +9,7 @@ use domain::fields::{Expected, FieldError, parse_integer};
 use domain::ids::{CreditRef, OpenId};
 use domain::operation::wallet::Credit;
 use domain::wallet::check_credit;
-use store::csv_line;
+use store::{csv_fault, csv_line};
 
 /// The columns that a file may have, in any order.
 const COLUMNS: [&str; 4] = ["open_id", "free", "charge", "ref"];
@@ -65,7 +65,7 @@ impl<'a> CreditList<'a> {
             .has_headers(false)
             .from_reader(opened);
         let mut heading = StringRecord::new();
-        reader.read_record(&mut heading).map_err(|error| fault_of(cause(&error)))?;
+        reader.read_record(&mut heading).map_err(|error| fault_of(csv_fault(&error).english()))?;
         let names: Vec<&str> =
             heading.iter().map(|name| name.trim_start_matches(BYTE_ORDER_MARK).trim()).collect();
         let places = COLUMNS.map(|column| names.iter().position(|name| *name == column));
@@ -132,7 +132,7 @@ impl Iterator for CreditList<'_> {
                 Ok(true) if record.iter().all(str::is_empty) => continue,
                 Ok(true) => self.credit(&record),
                 Err(error) => match error.kind() {
-                    ErrorKind::Utf8 { .. } => Err(cause(&error)),
+                    ErrorKind::Utf8 { .. } => Err(csv_fault(&error).english()),
                     _ => return Some(Err(error.into())),
                 },
             };
@@ -168,12 +168,5 @@ pub(in super::super) fn parse_prefix(text: &str) -> Result<String, String> {
     match CreditRef::parse(text) {
         Ok(_) if text.len() <= PREFIX_BYTES_MAX => Ok(text.to_owned()),
         _ => Err(format!("expected 1 to {PREFIX_BYTES_MAX} bytes without control characters")),
-    }
-}
-
-fn cause(error: &csv::Error) -> String {
-    match error.kind() {
-        ErrorKind::Utf8 { .. } => "expected UTF-8".to_owned(),
-        _ => error.to_string(),
     }
 }

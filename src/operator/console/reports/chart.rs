@@ -3,11 +3,6 @@
 
 use super::super::page::Shown as _;
 
-/// The size of the drawing of days, in its own units.
-const WIDTH: f64 = 600.0;
-const HEIGHT: f64 = 160.0;
-/// Days that a picture shows, the newest. More would be narrower than a point of a small screen.
-pub(super) const DAYS_MAX: usize = 400;
 /// Bars of a list, the longest.
 pub(super) const BARS_MAX: usize = 10;
 
@@ -18,6 +13,8 @@ pub(super) struct Bar {
     pub(super) parts: [i64; 2],
     /// The same in words.
     pub(super) words: String,
+    /// The list of what it counts, where there is one.
+    pub(super) address: Option<String>,
 }
 
 impl Bar {
@@ -38,6 +35,7 @@ pub(super) struct Rect {
 pub(super) struct Drawn {
     pub(super) name: String,
     pub(super) words: String,
+    pub(super) address: Option<String>,
     pub(super) sum: String,
     /// Where the pointer finds it.
     pub(super) slot: Rect,
@@ -50,37 +48,7 @@ pub(super) struct ReportChart {
     pub(super) words: String,
     /// Labels of the axis of values: its end, its middle.
     pub(super) scale: [String; 2],
-    /// Labels of the other axis: first, middle and last day. Empty in a list, whose bars have names.
-    pub(super) axis: Vec<String>,
     pub(super) bars: Vec<Drawn>,
-}
-
-/// Bars that stand beside each other, from left to right.
-pub(super) fn columns(bars: Vec<Bar>, words: String) -> ReportChart {
-    let end = end_of_scale(bars.iter().map(Bar::sum).max().unwrap_or_default());
-    let labels = [0, bars.len() / 2, bars.len().saturating_sub(1)];
-    let mut axis: Vec<String> =
-        labels.into_iter().filter_map(|place| bars.get(place)).map(|bar| bar.name.clone()).collect();
-    axis.dedup();
-    let slot = WIDTH / to_float(bars.len().max(1));
-    let bars = bars.into_iter().enumerate().map(|(place, bar)| {
-        let (left, height) = (slot * to_float(place), |value: i64| HEIGHT * share(value, end));
-        let rect = |top: f64, height: f64| Rect {
-            x: units(left + slot * 0.1),
-            y: units(top),
-            width: units(slot * 0.8),
-            height: units(height),
-        };
-        let [low, high] = bar.parts.map(height);
-        Drawn {
-            sum: bar.sum().shown(),
-            slot: Rect { x: units(left), y: units(0.0), width: units(slot), height: units(HEIGHT) },
-            parts: [rect(HEIGHT - low, low), rect(HEIGHT - low - high, high)],
-            name: bar.name,
-            words: bar.words,
-        }
-    });
-    ReportChart { words, scale: [end.shown(), (end / 2).shown()], axis, bars: bars.collect() }
 }
 
 /// Bars below each other, each 100 units long at the end of the scale.
@@ -101,9 +69,10 @@ pub(super) fn list(mut bars: Vec<Bar>, words: String) -> ReportChart {
             parts: [rect(0.0, first), rect(first, second)],
             name: bar.name,
             words: bar.words,
+            address: bar.address,
         }
     });
-    ReportChart { words, scale: [end.shown(), (end / 2).shown()], axis: Vec::new(), bars: bars.collect() }
+    ReportChart { words, scale: [end.shown(), (end / 2).shown()], bars: bars.collect() }
 }
 
 /// The first round number that is not below a value: 2, 4, 6, 8, and from 10 on those of [`STEPS`] times 10, 100 and so on.
@@ -131,10 +100,6 @@ fn share(value: i64, end: i64) -> f64 {
     (value.max(0) as f64 / end as f64).min(1.0)
 }
 
-fn to_float(number: usize) -> f64 {
-    f64::from(u32::try_from(number).unwrap_or(u32::MAX))
-}
-
 fn units(value: f64) -> String {
     format!("{value:.2}")
 }
@@ -144,23 +109,11 @@ mod tests {
     use super::*;
 
     fn bar(name: &str, parts: [i64; 2]) -> Bar {
-        Bar { name: name.to_owned(), parts, words: String::new() }
+        Bar { name: name.to_owned(), parts, words: String::new(), address: None }
     }
 
     fn drawn(rect: &Rect) -> [&str; 4] {
         [&rect.x, &rect.y, &rect.width, &rect.height]
-    }
-
-    #[test]
-    fn columns_stand_on_each_other_up_to_a_round_number() {
-        let picture = columns(vec![bar("1st", [25, 50]), bar("2nd", [0, 0])], "w".to_owned());
-        assert_eq!(
-            (picture.scale, picture.axis),
-            (["80", "40"].map(str::to_owned), vec!["1st".into(), "2nd".into()])
-        );
-        assert_eq!(drawn(&picture.bars[0].parts[0]), ["30.00", "110.00", "240.00", "50.00"]);
-        assert_eq!(drawn(&picture.bars[0].parts[1]), ["30.00", "10.00", "240.00", "100.00"]);
-        assert_eq!(drawn(&picture.bars[1].slot), ["300.00", "0.00", "300.00", "160.00"]);
     }
 
     #[test]

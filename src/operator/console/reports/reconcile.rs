@@ -8,7 +8,7 @@ use domain::ids::AppId;
 use domain::period::Period;
 use domain::rights::Need;
 use domain::text;
-use store::{BookColumn, ComparedBy, Comparison, FileFault, ReconcileError, StoreError};
+use store::{BillColumn, BookColumn, ComparedBy, Comparison, FileFault, ReconcileError, StoreError};
 
 use super::super::error::ConsoleError;
 use super::super::i18n::{said, zone};
@@ -74,6 +74,11 @@ impl ReconcileResult {
         crate::word(label(self.by.column()))
     }
 
+    /// Whether refs were compared, and not order numbers.
+    fn is_by_ref(&self) -> bool {
+        self.by == ComparedBy::Ref
+    }
+
     /// What an address of a number in our books begins with.
     fn path(&self) -> String {
         match self.by {
@@ -86,19 +91,19 @@ impl ReconcileResult {
 /// A column of the books in words.
 const fn label(column: BookColumn) -> &'static str {
     match column {
-        BookColumn::At => "Time",
-        BookColumn::OpenId => "Player",
-        BookColumn::Seq => "Sequence number",
-        BookColumn::Kind => "Kind",
-        BookColumn::BizNo => "Order number",
-        BookColumn::Ref => "Reference",
+        BookColumn::Bill(BillColumn::At) => "Time",
+        BookColumn::Bill(BillColumn::OpenId) => "Player",
+        BookColumn::Bill(BillColumn::Seq) => "Sequence number",
+        BookColumn::Bill(BillColumn::Kind) => "Kind",
+        BookColumn::Bill(BillColumn::BizNo) => "Order number",
+        BookColumn::Bill(BillColumn::Ref) => "Reference",
         BookColumn::Amount => "Amount",
-        BookColumn::FreeChange => "Gifted coins",
-        BookColumn::ChargeChange => "Charged coins",
-        BookColumn::FreeBalance => "Gifted balance",
-        BookColumn::ChargeBalance => "Charged balance",
-        BookColumn::ZoneId => "Zone and role",
-        BookColumn::ProductName => "Item",
+        BookColumn::Bill(BillColumn::FreeChange) => "Gifted coins",
+        BookColumn::Bill(BillColumn::ChargeChange) => "Charged coins",
+        BookColumn::Bill(BillColumn::FreeBalance) => "Gifted balance",
+        BookColumn::Bill(BillColumn::ChargeBalance) => "Charged balance",
+        BookColumn::Bill(BillColumn::ZoneId) => "Zone and role",
+        BookColumn::Bill(BillColumn::ProductName) => "Item",
     }
 }
 
