@@ -44,7 +44,9 @@ operations! {
     "login_code.issue": "login-code issue", "issueLoginCode", "/console/apps/{app_id}/login-codes";
     "user.add": "user add", "addUsers", -;
     "wallet.credit": "wallet credit", "creditWallet", "/console/apps/{app_id}/players/{open_id}/credit";
-    "wallet.credits": "wallet import", "creditWallets", -;
+    "wallet.credits": "wallet import", "creditWallets", "/console/gifts";
+    // The command line and the admin API make a list of credits at once.
+    "gift.start": -, -, "/console/apps/{app_id}/gifts/{gift}/start";
     "wallet.debit": "wallet debit", "debitWallet", "/console/apps/{app_id}/players/{open_id}/debit";
     "wallet.cancel": "wallet cancel", "cancelExchange", "/console/apps/{app_id}/exchanges/{biz_no}/give-back";
     "wallet.freeze": "wallet freeze", "freezeWallet", "/console/apps/{app_id}/players/{open_id}/freeze";

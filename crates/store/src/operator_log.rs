@@ -45,6 +45,8 @@ domain::word_enum! {
         WalletCredit = "wallet.credit",
         /// Many credits of one call.
         WalletCredits = "wallet.credits",
+        /// A list of credits was started, which a server makes afterwards.
+        GiftStart = "gift.start",
         WalletDebit = "wallet.debit",
         WalletCancel = "wallet.cancel",
         WalletFreeze = "wallet.freeze",

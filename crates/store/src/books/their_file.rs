@@ -13,7 +13,7 @@ use domain::text::Text;
 use super::bill::{BillColumn, SheetWords};
 use super::book_column::{BookColumn, ComparedBy};
 use super::reconcile::ReconcileError;
-use crate::wallet::csv_line_of;
+use crate::wallet::csv_line;
 
 const BUFFER_BYTES: usize = 256 * 1024;
 /// Longest line, in bytes. A quotation mark without its pair would make one line of the rest of the file.
@@ -260,7 +260,7 @@ impl TheirFile {
     pub(super) fn next(&mut self) -> Result<Option<TheirLine<'_>>, FileRefusal> {
         let Self { name, file, reader, by, number, columns, record, .. } = self;
         let refused = |position, cause: Text| {
-            let fault = FileFault::Line { line: csv_line_of(file, position), cause };
+            let fault = FileFault::Line { line: csv_line(file, position), cause };
             FileRefusal { file: name.clone(), fault }
         };
         reader.get_mut().left = LINE_BYTES_MAX;

@@ -1,6 +1,6 @@
 //! Stores a request with its line in the operator's log.
 
-use domain::ids::CreditRef;
+use domain::ids::{AppId, CreditRef};
 use domain::operation::account::{AccountChange, already_asked};
 use domain::operation::key::key_taken;
 use domain::operation::user::{unknown_user, user_taken};
@@ -22,6 +22,10 @@ pub(super) async fn insert(
 ) -> Result<(), OperationError> {
     let is_new = match change {
         RequestedChange::Wallet { .. } => insert_wallet(connection, operator, reference, change).await?,
+        RequestedChange::Gift { app_id, free, charge, create, reason } => {
+            let sums = (*free, *charge);
+            insert_gift(connection, operator, (app_id, reference), sums, (*create, reason)).await?
+        }
         RequestedChange::Account(change) => {
             check(connection, change).await?;
             insert_account(connection, operator, reference, change).await?;
@@ -31,7 +35,7 @@ pub(super) async fn insert(
     if !is_new {
         return Ok(());
     }
-    let line = LogLine::new(operator, OperatorAction::ChangeRequestAsk, change.subject());
+    let line = LogLine::new(operator, OperatorAction::ChangeRequestAsk, change.subject_of(reference));
     let line = line.of_app_if_any(change.app());
     let after = shown(reference, change, RequestState::Waiting, operator.name());
     Ok(line.after(after).note(change.note()).record(connection).await?)
@@ -66,6 +70,28 @@ async fn insert_wallet(
         command.note(),
         operator.name(),
         *give_back_max
+    );
+    Ok(asked.execute(connection).await?.rows_affected() == 1)
+}
+
+/// Stores a gift. `false` when it has a request.
+async fn insert_gift(
+    connection: &mut PgConnection,
+    operator: &Operator,
+    (app_id, reference): (&AppId, &CreditRef),
+    (free, charge): (i64, i64),
+    (create, reason): (bool, &str),
+) -> Result<bool> {
+    let asked = sqlx::query!(
+        "INSERT INTO console_requests (app_id, ref, kind, open_id, free, charge, create_wallet, reason, asked_by)
+         VALUES ($1, $2, 'gift', '', $3, $4, $5, $6, $7) ON CONFLICT (app_id, ref) DO NOTHING",
+        app_id.as_str(),
+        reference.as_str(),
+        free,
+        charge,
+        create,
+        reason,
+        operator.name()
     );
     Ok(asked.execute(connection).await?.rows_affected() == 1)
 }
@@ -143,6 +169,11 @@ pub(super) fn shown(
                 shown["biz_no"] = biz_no.as_str().into();
                 shown["amount"] = amount.get().into();
             }
+        }
+        RequestedChange::Gift { free, charge, .. } => {
+            shown["kind"] = "gift".into();
+            shown["free"] = (*free).into();
+            shown["charge"] = (*charge).into();
         }
         RequestedChange::Account(change) => {
             shown["kind"] = change.kind().as_str().into();

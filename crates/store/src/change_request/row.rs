@@ -16,6 +16,9 @@ use crate::error::{Result, StoreError};
 /// A request waits for this long.
 pub(super) const WAITS_DAYS: i32 = 7;
 
+/// The kind of a gift.
+const GIFT: &str = "gift";
+
 /// A row of `console_requests`.
 pub(super) struct ChangeRequestRow {
     pub(super) app_id: String,
@@ -49,6 +52,7 @@ impl ChangeRequestRow {
     fn parse(self) -> Result<ChangeRequest, Expected> {
         let change = match &self.account {
             Some(account) => RequestedChange::Account(self.account_change(account)?),
+            None if self.kind == GIFT => self.gift()?,
             None => self.wallet_change()?,
         };
         Ok(ChangeRequest {
@@ -61,6 +65,11 @@ impl ChangeRequestRow {
             ended_by: self.ended_by,
             ended_at: self.ended_at,
         })
+    }
+
+    fn gift(&self) -> Result<RequestedChange, Expected> {
+        let (free, charge, create, reason) = (self.free, self.charge, self.create_wallet, self.reason.clone());
+        Ok(RequestedChange::Gift { app_id: AppId::parse(&self.app_id)?, free, charge, create, reason })
     }
 
     fn wallet_change(&self) -> Result<RequestedChange, Expected> {

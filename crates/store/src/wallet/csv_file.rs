@@ -1,8 +1,6 @@
 //! Statements of a wallet as CSV (contract 8.3.9).
 
-use std::fs::File;
-use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
-use std::path::Path;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
 use csv::{IntoInnerError, Position, WriterBuilder};
 use domain::csv::csv_text;
@@ -34,18 +32,13 @@ pub fn statement_line(row: &LedgerRow) -> io::Result<String> {
 }
 
 /// The number of a record's line, as editors count: a quoted record can span several lines, and empty lines
-/// count. The position of the reader is before the empty lines that it skipped.
+/// count. The position of the reader is before the empty lines that it skipped. The place of the file changes.
 #[must_use]
-pub fn csv_line(file: &Path, position: &Position) -> u64 {
-    File::open(file).map_or(position.line(), |file| csv_line_of(&file, position))
-}
-
-/// The same in an open file, whose place changes.
-pub(crate) fn csv_line_of(mut file: &File, position: &Position) -> u64 {
+pub fn csv_line(mut file: impl Read + Seek, position: &Position) -> u64 {
     let mut before = || -> io::Result<u64> {
         file.seek(SeekFrom::Start(position.byte()))?;
         let mut empty = 0;
-        for byte in BufReader::new(file).bytes() {
+        for byte in BufReader::new(&mut file).bytes() {
             match byte? {
                 b'\n' => empty += 1,
                 b'\r' => {}
