@@ -105,7 +105,8 @@ impl RequestedChange {
     }
 
     /// The player, the user or the key, or the gift, which has the ref of its request.
-    pub(crate) fn subject_of<'a>(&'a self, reference: &'a CreditRef) -> &'a str {
+    #[must_use]
+    pub fn subject_of<'a>(&'a self, reference: &'a CreditRef) -> &'a str {
         match self {
             Self::Gift { .. } => reference.as_str(),
             Self::Wallet { open_id, .. } => open_id.as_str(),

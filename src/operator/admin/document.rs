@@ -67,7 +67,7 @@ pub fn document(config: &Config) -> Document {
     api.document()
 }
 
-const TAGS: [(&str, &str); 7] = [
+const TAGS: [(&str, &str); 8] = [
     ("Apps", "Apps: their settings, keys, tokens and what they offer."),
     ("Players", "The players of an app, their wallets and ledger entries."),
     ("Exchanges", "What was sold under an order number, and why a signature does not match."),
@@ -75,6 +75,7 @@ const TAGS: [(&str, &str); 7] = [
     ("Orders", "Orders, as developers have reported them."),
     ("Images", "Uploaded images, and blocks of pictures."),
     ("Operator log", "What operators did."),
+    ("Operators", "Users of the console, API keys, requests of a second person, and how the till is."),
 ];
 
 fn rendered(DescribedRoute { route, mut operation }: DescribedRoute) -> openapi::DocumentedCall {

@@ -129,13 +129,14 @@ async fn insert_account(
     let (role, apps) = change.rights().map(|rights| (rights.role.as_str(), rights.apps.listed())).unzip();
     let secret = match change {
         AccountChange::AddUser(_, _, password) => Some(password.as_str().to_owned()),
-        AccountChange::CreateKey(_, _, hash) => Some(hex::encode(hash)),
+        AccountChange::CreateKey(_, hash) => Some(hex::encode(hash)),
         AccountChange::SetRights(..) | AccountChange::ResetSecondFactor(_) => None,
     };
     sqlx::query!(
         "INSERT INTO console_requests
-             (app_id, ref, kind, open_id, free, charge, create_wallet, reason, asked_by, account, role, apps, secret)
-         VALUES ('', $1, $2, '', 0, 0, false, $3, $4, $5, $6, $7, $8)",
+             (app_id, ref, kind, open_id, free, charge, create_wallet, reason, asked_by, account, role, apps, secret,
+              second_person_above)
+         VALUES ('', $1, $2, '', 0, 0, false, $3, $4, $5, $6, $7, $8, $9)",
         reference.as_str(),
         change.kind().as_str(),
         operator.reason(),
@@ -143,7 +144,8 @@ async fn insert_account(
         change.account(),
         role,
         apps,
-        secret
+        secret,
+        change.alone_max()
     )
     .execute(connection)
     .await?;
@@ -180,6 +182,9 @@ pub(super) fn shown(
             if let Some(rights) = change.rights() {
                 shown["role"] = rights.role.as_str().into();
                 shown["apps"] = json!(rights.apps.listed());
+            }
+            if let Some(max) = change.alone_max() {
+                shown["second_person_above"] = max.into();
             }
         }
     }

@@ -119,8 +119,8 @@ impl Store {
             AccountChange::AddUser(name, rights, password) => (name, UserCommand::Add(rights, password)),
             AccountChange::SetRights(name, rights) => (name, UserCommand::Rights(rights)),
             AccountChange::ResetSecondFactor(name) => (name, UserCommand::ResetSecondFactor),
-            AccountChange::CreateKey(name, rights, hash) => {
-                return insert_key(connection, operator, &name, &rights, &hash).await;
+            AccountChange::CreateKey(key, hash) => {
+                return insert_key(connection, operator, &key, &hash).await;
             }
         };
         carry_out(self, connection, operator, &name, &command).await
