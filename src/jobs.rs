@@ -31,9 +31,10 @@ use crate::state::AppState;
 use crate::{metrics, notify, operator};
 
 /// All jobs, the most frequent first.
-static JOBS: [Job<AppState>; 19] = [
+static JOBS: [Job<AppState>; 21] = [
     Job::every(Duration::from_secs(1), "write_replays", |state| done(state.store.write_replays())),
     Job::every(Duration::from_secs(1), "write_refusals", |state| done(state.store.write_refusals())),
+    Job::every(Duration::from_secs(1), "credit_gifts", |state| done(credit_gifts(state))),
     Job::every(Duration::from_secs(3), "share_rate_limits", |state| done(state.share_rate_limits())),
     Job::every(metrics::SAMPLE_INTERVAL, "take_sample", |state| done(take_sample(state))),
     // Reports read each exchange that is not added up yet.
@@ -48,6 +49,7 @@ static JOBS: [Job<AppState>; 19] = [
     Job::hourly("remove_console_sessions", |state| done(state.store.forget_ended_console_sessions())),
     Job::hourly("remove_replays", |state| done(state.store.forget_old_replays())),
     Job::hourly("remove_key_uses", |state| done(state.store.forget_old_key_uses())),
+    Job::hourly("remove_gifts", |state| done(state.store.forget_old_gifts())),
     Job::hourly("remove_events", |state| done(state.store.remove_old_events(state.config.notify.keep))),
     Job::hourly("remove_health", |state| done(state.store.forget_old_health())),
     Job::hourly("remove_sandbox_faults", |state| done(state.store.forget_test_worlds())),
@@ -67,6 +69,13 @@ async fn take_sample(state: &AppState) -> store::Result<()> {
     state.refusal_log.end_interval();
     operator::take_sample(state).await;
     state.health.sampled(&state.store, &state.metrics, state.clock.unix_millis()).await
+}
+
+/// Credits what is left of the gifts that were started. Somebody waits for it.
+async fn credit_gifts(state: &AppState) -> store::Result<()> {
+    let store = state.store.for_operators();
+    while store.credit_gift_lines().await? {}
+    Ok(())
 }
 
 /// Adds new exchanges to the sums of their hours.

@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::Subcommand;
 use domain::console_user::Role;
 use domain::ids::ApiKeyName;
-use domain::operation::key::ApiKeyCommand;
+use domain::operation::key::{ApiKeyCommand, NewApiKey};
 use domain::secret::Secret;
 use serde_json::json;
 use store::Store;
@@ -23,6 +23,9 @@ pub(super) enum ApiKeyArguments {
         role: Role,
         #[command(flatten)]
         apps: OwnApps,
+        /// Coins that the key moves in 24 hours without a second person [default: console.second_person_above]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
+        second_person_above: Option<i64>,
     },
     /// List the names of all keys, including revoked ones
     List,
@@ -36,17 +39,22 @@ pub(super) enum ApiKeyArguments {
 pub(super) async fn run(context: &Context, store: &Store, arguments: ApiKeyArguments) -> Result<()> {
     let (operator, output) = (&context.operator, &context.output);
     match arguments {
-        ApiKeyArguments::Create { name, role, apps } => {
+        ApiKeyArguments::Create { name, role, apps, second_person_above } => {
             let rights = apps.with(role, store).await?;
             let apps = rights.apps.listed().to_owned();
-            let command = ApiKeyCommand::Create(name.clone(), rights);
+            let new = NewApiKey { name: name.clone(), rights, alone_max: second_person_above };
+            let command = ApiKeyCommand::Create(new);
             let made = store.change_api_keys(operator, command).await.map_err(not_done)?;
             let api_key = made.api_key.as_ref().map(Secret::expose);
-            output.show_once(&json!({ "name": name, "role": role, "apps": apps, "api_key": api_key }))
+            let mut shown = json!({ "name": name, "role": role, "apps": apps, "api_key": api_key });
+            if let Some(max) = second_person_above {
+                shown["second_person_above"] = max.into();
+            }
+            output.show_once(&shown)
         }
         ApiKeyArguments::List => {
             let columns =
-                ["name", "role", "apps", "created_at", "last_used_at", "uses_last_day", "revoked_at"];
+                ["name", "role", "apps", "second_person_above", "created_at", "last_used_at", "uses_last_day", "revoked_at"];
             let none =
                 "There are no API keys. To create one, run `minitill api-key create <name> --role admin`.";
             output.list("api_keys", &store.api_keys().await?, &columns, none)

@@ -260,6 +260,19 @@ mod tests {
         acts.then(|| name.to_owned()).into_iter().chain(inner).collect()
     }
 
+    /// Rule 8.1.9: more than eight options of a command stand in groups.
+    #[test]
+    fn many_options_stand_in_groups() {
+        fn check(command: &Command) {
+            let options: Vec<_> = command.get_arguments().filter(|option| !option.is_positional()).collect();
+            let loose = options.iter().filter(|option| option.get_help_heading().is_none()).count();
+            let name = command.get_name();
+            assert!(options.len() <= 8 || loose <= 1, "{name}: {loose} of {} options have no group", options.len());
+            command.get_subcommands().for_each(check);
+        }
+        check(&Arguments::command());
+    }
+
     #[test]
     fn every_command_has_examples_that_parse() {
         let mut commands = names(&Arguments::command(), "");

@@ -6,7 +6,7 @@ use domain::changes::changes;
 use domain::ids::AppId;
 use domain::moment;
 use serde_json::{Value, json};
-use store::{OperatorLogFilter, OperatorLogLine, Store};
+use store::{LoggedAction, MadeBy, OperatorLogFilter, OperatorLogLine, Store};
 
 use super::Context;
 use super::output::Output;
@@ -22,6 +22,12 @@ pub(super) struct OperatorLogArguments {
     /// Only lines about this player, version, picture, ref or other value
     #[arg(long, value_name = "S")]
     subject: Option<String>,
+    /// Only lines with this action, such as app.change
+    #[arg(long, value_name = "ACTION", value_parser = LoggedAction::parse)]
+    action: Option<LoggedAction>,
+    /// Only lines of people, or of programs with API keys
+    #[arg(long, value_name = "people|programs")]
+    by: Option<MadeBy>,
     /// Show at most this many lines, the newest ones
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: u32,
@@ -36,6 +42,8 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: OperatorLog
         app_id: arguments.app,
         subject: arguments.subject,
         operator: context.operator_given.as_ref().map(|operator| operator.name().to_owned()),
+        action: arguments.action,
+        by: arguments.by,
         ..OperatorLogFilter::default()
     };
     let lines = store.operator_log(&filter, arguments.limit).await?;

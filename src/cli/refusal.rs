@@ -42,6 +42,7 @@ pub(super) fn refused(refusal: OperationRefusal) -> Error {
         RefusalKind::Unknown(Subject::ApiKey) => "; to list all keys, run `minitill api-key list`".to_owned(),
         RefusalKind::Unknown(
             Subject::Exchange
+            | Subject::Gift
             | Subject::Request
             | Subject::Payment
             | Subject::TopupOrder

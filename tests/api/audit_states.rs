@@ -5,7 +5,7 @@ use domain::console_user::{ConsoleUserName, PasswordHash, Role};
 use domain::ids::{ApiKeyName, CreditRef, OpenId, Reason, WebUrl};
 use domain::operation::app::AppCommand;
 use domain::operation::freeze::FreezeCommand;
-use domain::operation::key::ApiKeyCommand;
+use domain::operation::key::{ApiKeyCommand, NewApiKey};
 use domain::operation::receiver::{NewReceiver, ReceiverCommand, ReceiverReport};
 use domain::operation::user::{NewSecondFactor, UserCommand};
 use domain::operation::wallet::Credit;
@@ -151,7 +151,7 @@ async fn stage() -> (TestTill, TestApp, ReceiverId) {
     user(&till, "gone", UserCommand::Add(Role::Viewer.into(), password())).await;
     user(&till, "gone", UserCommand::Remove).await;
     for name in ["reader", "old"] {
-        let command = ApiKeyCommand::Create(ApiKeyName::parse(name).unwrap(), Role::Viewer.into());
+        let command = ApiKeyCommand::Create(NewApiKey::new(ApiKeyName::parse(name).unwrap(), Role::Viewer.into()));
         till.store.change_api_keys(&operator(), command).await.unwrap();
     }
     let revoke = ApiKeyCommand::Revoke(ApiKeyName::parse("old").unwrap());

@@ -2,6 +2,7 @@
 //! head of the log is locked, so of two changes at the same time the later one sees the other.
 
 use domain::console_user::Role;
+use domain::operation::key::NewApiKey;
 use domain::operation::wallet::needs_second_person;
 use domain::operator::{Operator, OperatorKind};
 use sqlx::{PgConnection, PgExecutor};
@@ -27,7 +28,7 @@ pub(crate) async fn require_within(
 }
 
 /// How many coins a person has moved in the last 24 hours without a second one: a user of the console together with all API
-/// keys that the user made. A key of the command line is somebody of its own.
+/// keys that the user made. A key of the command line is somebody of its own, and so is one with a limit of its own.
 async fn moved(executor: impl PgExecutor<'_>, operator: &Operator) -> Result<i64> {
     if operator.kind() == OperatorKind::CommandLine {
         return Ok(0);
@@ -36,6 +37,8 @@ async fn moved(executor: impl PgExecutor<'_>, operator: &Operator) -> Result<i64
         r#"WITH keys AS (
                SELECT subject AS key, coalesce(after ->> 'asked_by', operator) AS maker FROM operator_log
                WHERE action = 'api_key.create' AND operator_kind = 'console'
+                   -- A key with a limit of its own is somebody of its own.
+                   AND after ->> 'second_person_above' IS NULL
            ), person AS (
                SELECT coalesce((SELECT maker FROM keys WHERE $1 = 'api_key' AND key = $2),
                    CASE WHEN $1 = 'console' THEN $2 END) AS name
@@ -45,12 +48,14 @@ async fn moved(executor: impl PgExecutor<'_>, operator: &Operator) -> Result<i64
                UNION SELECT 'api_key', key FROM keys JOIN person ON maker = name
            )
            SELECT least(coalesce(sum(
-               CASE WHEN l.action = 'wallet.credits' THEN (l.after ->> 'free')::numeric + (l.after ->> 'charge')::numeric
+               CASE WHEN l.action IN ('wallet.credits', 'gift.start') THEN (l.after ->> 'free')::numeric + (l.after ->> 'charge')::numeric
                    ELSE abs((l.after ->> 'free_balance')::numeric - (l.before ->> 'free_balance')::numeric)
                        + abs((l.after ->> 'charge_balance')::numeric - (l.before ->> 'charge_balance')::numeric) END
                ), 0), 9223372036854775807)::bigint AS "moved!"
            FROM operator_log l JOIN faces f ON l.operator_kind = f.kind AND l.operator = f.name
-           WHERE l.action IN ('wallet.credit', 'wallet.credits', 'wallet.debit', 'wallet.cancel', 'topup.settle')
+            WHERE l.action IN ('wallet.credit', 'wallet.credits', 'wallet.debit', 'wallet.cancel', 'topup.settle', 'gift.start')
+                -- The start of a gift counts all of it.
+                AND NOT (l.action = 'wallet.credits' AND l.after ? 'gift')
                AND l.at > clock_timestamp() - interval '24 hours'
                AND NOT EXISTS (
                    SELECT 1 FROM console_requests r
@@ -63,7 +68,8 @@ async fn moved(executor: impl PgExecutor<'_>, operator: &Operator) -> Result<i64
     .await?)
 }
 
-/// Whether a key of this role is made by two people.
-pub(crate) fn makes_two_people(operator: &Operator, role: Role) -> bool {
-    operator.alone_max().is_some() && role == Role::Admin
+/// Whether a key is made by two people: one of the role admin, and one with a limit of its own, by which its maker would have
+/// another one.
+pub(crate) fn makes_two_people(operator: &Operator, key: &NewApiKey) -> bool {
+    operator.alone_max().is_some() && (key.rights.role == Role::Admin || key.alone_max.is_some())
 }

@@ -3,7 +3,9 @@
 use domain::ids::ApiKeyName;
 use domain::key_uses::KeyKind;
 use domain::operation::account::account_needs_second_person;
-use domain::operation::key::{ApiKeyCommand, ApiKeyReport, already_revoked, key_taken, unknown_key};
+use domain::operation::key::{
+    ApiKeyCommand, ApiKeyReport, NewApiKey, already_revoked, key_taken, unknown_key,
+};
 use domain::operator::Operator;
 use domain::rights::Rights;
 use domain::secret::Secret;
@@ -25,12 +27,14 @@ pub struct ApiKey {
     pub name: ApiKeyName,
     /// What it may do.
     pub rights: Rights,
+    /// How many coins it moves in 24 hours without a second person, where it has a limit of its own.
+    pub alone_max: Option<i64>,
     /// True when an operator has revoked it.
     pub is_revoked: bool,
 }
 
 /// An API key for operators.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct ApiKeySummary {
     /// Its name.
     pub name: String,
@@ -38,16 +42,21 @@ pub struct ApiKeySummary {
     pub role: String,
     /// The apps that it sees, by their ids. Empty: all apps.
     pub apps: Vec<String>,
+    /// How many coins it moves in 24 hours without a second person. `null`: it shares the limit of its maker.
+    pub second_person_above: Option<i64>,
     /// Database time.
     #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub created_at: OffsetDateTime,
     /// When it was last used, to the minute.
     #[serde(with = "time::serde::rfc3339::option")]
+    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub last_used_at: Option<OffsetDateTime>,
     /// How often it was used in the last 24 hours, to the hour, on all instances.
     pub uses_last_day: i64,
     /// Time of the revocation.
     #[serde(with = "time::serde::rfc3339::option")]
+    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub revoked_at: Option<OffsetDateTime>,
 }
 
@@ -64,7 +73,7 @@ impl Store {
         self.transaction((operator.clone(), command), |connection, (operator, command)| {
             Box::pin(async move {
                 match command {
-                    ApiKeyCommand::Create(name, rights) => create(connection, operator, name, rights).await,
+                    ApiKeyCommand::Create(key) => create(connection, operator, key).await,
                     ApiKeyCommand::Revoke(name) => revoke(connection, operator, name).await,
                 }
             })
@@ -76,7 +85,7 @@ impl Store {
     pub async fn api_keys(&self) -> Result<Vec<ApiKeySummary>> {
         Ok(sqlx::query_as!(
             ApiKeySummary,
-            r#"SELECT name, role, apps, created_at, revoked_at, last_used_at AS "last_used_at?",
+            r#"SELECT name, role, apps, second_person_above, created_at, revoked_at, last_used_at AS "last_used_at?",
                       coalesce(uses, 0) AS "uses_last_day!"
                FROM api_keys LEFT JOIN LATERAL (
                    SELECT max(last_used_at) AS last_used_at,
@@ -97,37 +106,37 @@ impl Store {
         };
         let now = self.clock.monotonic();
         let found = self.api_keys_sought.get_or(hash, now, self.look_up_within(), look_up).await?;
-        let Some((name, rights, is_revoked)) = found else { return Ok(None) };
-        if !is_revoked {
-            self.key_uses.of(None, KeyKind::ApiKey, &name).add(1);
+        let Some(key) = found else { return Ok(None) };
+        if !key.is_revoked {
+            self.key_uses.of(None, KeyKind::ApiKey, &key.name).add(1);
         }
-        Ok(Some(ApiKey { name, rights, is_revoked }))
+        Ok(Some(key))
     }
 
-    async fn load_api_key(&self, hash: &[u8; 32]) -> Result<Option<(ApiKeyName, Rights, bool)>> {
+    async fn load_api_key(&self, hash: &[u8; 32]) -> Result<Option<ApiKey>> {
         let row = sqlx::query!(
-            r#"SELECT name, role, apps, revoked_at IS NOT NULL AS "is_revoked!" FROM api_keys WHERE key_sha256 = $1"#,
+            r#"SELECT name, role, apps, second_person_above, revoked_at IS NOT NULL AS "is_revoked!" FROM api_keys
+               WHERE key_sha256 = $1"#,
             hash.as_slice()
         );
         let Some(row) = row.fetch_optional(&self.pool).await? else { return Ok(None) };
         let name = ApiKeyName::parse(&row.name).map_err(|_| StoreError::damaged("api_keys.name"))?;
         let rights =
             Rights::stored(&row.role, &row.apps).map_err(|_| StoreError::damaged("api_keys.role"))?;
-        Ok(Some((name, rights, row.is_revoked)))
+        Ok(Some(ApiKey { name, rights, alone_max: row.second_person_above, is_revoked: row.is_revoked }))
     }
 }
 
 async fn create(
     connection: &mut PgConnection,
     operator: &Operator,
-    name: &ApiKeyName,
-    rights: &Rights,
+    new: &NewApiKey,
 ) -> Result<ApiKeyReport, OperationError> {
-    if makes_two_people(operator, rights.role) {
+    if makes_two_people(operator, new) {
         return Err(account_needs_second_person().into());
     }
     let key = random_api_key();
-    insert_key(connection, operator, name, rights, &token_hash(&key)).await?;
+    insert_key(connection, operator, new, &token_hash(&key)).await?;
     Ok(ApiKeyReport { api_key: Some(Secret::new(key)) })
 }
 
@@ -135,23 +144,27 @@ async fn create(
 pub(crate) async fn insert_key(
     connection: &mut PgConnection,
     operator: &Operator,
-    name: &ApiKeyName,
-    rights: &Rights,
+    NewApiKey { name, rights, alone_max }: &NewApiKey,
     hash: &[u8; 32],
 ) -> Result<(), OperationError> {
     let made = sqlx::query!(
-        "INSERT INTO api_keys (name, role, apps, key_sha256) VALUES ($1, $2, $3, $4)
+        "INSERT INTO api_keys (name, role, apps, key_sha256, second_person_above) VALUES ($1, $2, $3, $4, $5)
          ON CONFLICT DO NOTHING",
         name.as_str(),
         rights.role.as_str(),
         rights.apps.listed(),
-        hash.as_slice()
+        hash.as_slice(),
+        *alone_max
     );
     if made.execute(&mut *connection).await?.rows_affected() == 0 {
         return Err(key_taken(name).into());
     }
+    let mut after = rights_shown(rights);
+    if let Some(max) = alone_max {
+        after["second_person_above"] = (*max).into();
+    }
     let line = LogLine::new(operator, OperatorAction::ApiKeyCreate, name.as_str());
-    Ok(line.after(rights_shown(rights)).record(connection).await?)
+    Ok(line.after(after).record(connection).await?)
 }
 
 async fn revoke(

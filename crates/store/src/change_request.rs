@@ -50,6 +50,19 @@ pub enum RequestedChange {
         /// How many coins of an exchange whoever asked may give back (contract 8.6.38). `None`: all.
         give_back_max: Option<i64>,
     },
+    /// A gift. Its list is kept under the ref of the request, which is a digest of it.
+    Gift {
+        /// The app.
+        app_id: AppId,
+        /// Gifted currency that it adds in all.
+        free: i64,
+        /// Charged currency that it adds in all.
+        charge: i64,
+        /// Whether it makes players known.
+        create: bool,
+        /// The note of each credit.
+        reason: String,
+    },
     /// A change of a user or an API key.
     Account(AccountChange),
 }
@@ -80,7 +93,7 @@ impl RequestedChange {
     #[must_use]
     pub fn app(&self) -> Option<&AppId> {
         match self {
-            Self::Wallet { app_id, .. } => Some(app_id),
+            Self::Wallet { app_id, .. } | Self::Gift { app_id, .. } => Some(app_id),
             Self::Account(_) => None,
         }
     }
@@ -91,10 +104,11 @@ impl RequestedChange {
         self.app().map_or("", AppId::as_str)
     }
 
-    /// The player, the user or the key.
+    /// The player, the user or the key, or the gift, which has the ref of its request.
     #[must_use]
-    pub fn subject(&self) -> &str {
+    pub fn subject_of<'a>(&'a self, reference: &'a CreditRef) -> &'a str {
         match self {
+            Self::Gift { .. } => reference.as_str(),
             Self::Wallet { open_id, .. } => open_id.as_str(),
             Self::Account(change) => change.account(),
         }
@@ -105,6 +119,7 @@ impl RequestedChange {
     pub fn note(&self) -> &str {
         match self {
             Self::Wallet { command, .. } => command.note(),
+            Self::Gift { reason, .. } => reason,
             Self::Account(_) => "",
         }
     }
@@ -116,7 +131,7 @@ impl RequestedChange {
             Self::Wallet { open_id, command, .. } => {
                 open_id == player && command.content() == wanted.content()
             }
-            Self::Account(_) => false,
+            Self::Gift { .. } | Self::Account(_) => false,
         }
     }
 }
@@ -159,7 +174,7 @@ impl Store {
         self.ask(operator, &reference, RequestedChange::Account(change)).await
     }
 
-    async fn ask(
+    pub(crate) async fn ask(
         &self,
         operator: &Operator,
         reference: &CreditRef,

@@ -26,7 +26,7 @@ pub use second_factor::CodeAttempt;
 pub use session::{ConsoleSession, NewSession, SessionUser, SignInAttempt};
 
 /// A user of the console, without the password.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct ConsoleUser {
     /// The name to sign in with.
     pub name: String,
@@ -38,6 +38,7 @@ pub struct ConsoleUser {
     pub failed_attempts: i64,
     /// Until when an address has to wait: the last one, of all addresses.
     #[serde(with = "time::serde::rfc3339::option")]
+    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub locked_until: Option<OffsetDateTime>,
     /// Whether a sign-in needs a code too.
     pub has_second_factor: bool,
@@ -49,6 +50,7 @@ pub struct ConsoleUser {
     pub sessions: i64,
     /// When the user was added.
     #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub created_at: OffsetDateTime,
 }
 

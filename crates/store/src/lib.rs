@@ -74,7 +74,7 @@ pub use books::{
     Bill, BillColumn, BillFormat, BillLine, BillPiece, BillSums, BillText, BookColumn, BookNumber,
     ClosedPeriod, ComparedBy, Comparison, ComparisonQuery, Credits, Difference, FileFault, FileRefusal,
     Flows, ReconcileError, Reconciled, SheetStyle, SheetWords, Statement, TheirFile, WORKBOOK_ENTRIES_MAX,
-    csv_fault, revenue_headings,
+    revenue_headings,
 };
 pub use change_request::{ChangeRequest, RequestState, RequestedChange};
 pub use console_user::{CodeAttempt, ConsoleSession, ConsoleUser, NewSession, SessionUser, SignInAttempt};
@@ -95,7 +95,8 @@ pub use image::{
 };
 
 pub use master_key::{MasterKeyRefused, MasterKeyState};
-pub use operator_log::{OPERATOR_ACTIONS, OperatorLogCursor, OperatorLogFilter, OperatorLogLine};
+pub use operator_log::{
+    LoggedAction, LoggedCredit, MadeBy, OPERATOR_ACTIONS, OperatorLogCursor, OperatorLogFilter, OperatorLogLine};
 pub use order::{OrderChange, OrderCursor, OrderEvent, OrderFilter, OrderPayment, StoredOrder};
 pub use order_writer::ReportOutcome;
 pub use paging::{CursorKey, ListPage, TimeCursor};
@@ -123,7 +124,7 @@ pub use topup::{
     TopupOrderState, TopupRow, TopupsPage,
 };
 pub use wallet::{
-    ArchivedPart, CREDITS_MAX, ChangeRecord, CreditForecast, CreditResult, CreditsSource, EntryKind,
-    ForeseenCredit, LedgerFilter, LedgerLine, LedgerPage, LedgerRow, PlayerCursor, PlayerFilter, PlayersPage,
+    ArchivedPart, CREDITS_MAX, ChangeRecord, CreditForecast, CreditList, CreditOfList, CreditResult,
+    CreditsSource, EntryKind, ForeseenCredit, GIFT_LINES_MAX, Gift, GiftFault, GiftLine, LedgerFilter, ListFault, LedgerLine, LedgerPage, LedgerRow, PlayerCursor, PlayerFilter, PlayersPage,
     STATEMENT_HEADING, Wallet, WalletDetail, WalletTotals, csv_line, statement_line,
 };

@@ -6,6 +6,7 @@ mod state;
 
 use std::borrow::Cow;
 
+use domain::fields::Expected;
 use domain::ids::AppId;
 use domain::ledger::micros;
 use domain::operator::Operator;
@@ -45,6 +46,8 @@ domain::word_enum! {
         WalletCredit = "wallet.credit",
         /// Many credits of one call.
         WalletCredits = "wallet.credits",
+        /// A list of credits was started, which a server makes afterwards.
+        GiftStart = "gift.start",
         WalletDebit = "wallet.debit",
         WalletCancel = "wallet.cancel",
         WalletFreeze = "wallet.freeze",
@@ -274,6 +277,37 @@ async fn with_state(
     Ok((after, state))
 }
 
+domain::word_enum! {
+    /// Who makes changes.
+    pub enum MadeBy {
+        /// Users of the console and of the command line.
+        People = "people",
+        /// API keys.
+        Programs = "programs",
+    }
+}
+
+/// An action of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoggedAction(OperatorAction);
+
+impl LoggedAction {
+    /// Reads the word of an action.
+    ///
+    /// # Errors
+    /// There is no such action.
+    pub fn parse(text: &str) -> Result<Self, Expected> {
+        let expected = |_| Expected::new("an action of the log, such as app.change");
+        OperatorAction::parse(text).map(Self).map_err(expected)
+    }
+
+    /// The word.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        self.0.as_str()
+    }
+}
+
 /// A filter of lines. The default lets all lines through.
 #[derive(Debug, Clone, Default)]
 pub struct OperatorLogFilter {
@@ -289,13 +323,23 @@ pub struct OperatorLogFilter {
     pub subject: Option<String>,
     /// With this text in the operator's name.
     pub operator: Option<String>,
+    /// With this action.
+    pub action: Option<LoggedAction>,
+    /// Made by these.
+    pub by: Option<MadeBy>,
 }
 
 impl OperatorLogFilter {
     /// Whether it looks for a text, for which there is no index.
     #[must_use]
     pub fn is_unbounded(&self) -> bool {
-        self.subject.is_some() || self.operator.is_some()
+        self.subject.is_some() || self.operator.is_some() || self.is_by_column()
+    }
+
+    /// Whether it looks for an action, or for people or programs.
+    #[must_use]
+    pub fn is_by_column(&self) -> bool {
+        self.action.is_some() || self.by.is_some()
     }
 
     /// Whether it does so in no period or in a long one.
@@ -349,6 +393,25 @@ impl OperatorLogLine {
 /// A position in the log, newest first.
 pub type OperatorLogCursor = TimeCursor<i64>;
 
+/// A credit in a line of the log, with both changes and both balances after it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoggedCredit {
+    /// Its place in the line, from 1.
+    pub position: i64,
+    /// The player.
+    pub open_id: String,
+    /// The ref.
+    pub reference: String,
+    /// Gifted currency that was added.
+    pub free: i64,
+    /// Charged currency that was added.
+    pub charge: i64,
+    /// Gifted currency after it.
+    pub free_balance: i64,
+    /// Charged currency after it.
+    pub charge_balance: i64,
+}
+
 impl CursorKey for i64 {
     const EXPECTED: &'static str = "a cursor that a page before gave";
 }
@@ -359,6 +422,37 @@ impl Store {
         let mut lines = self.operator_log_page(filter, None, limit).await?;
         lines.reverse();
         Ok(lines)
+    }
+
+    /// The app of a line of many credits, and those behind a place in it, at most `limit`. `None` for another line, and for
+    /// one of other apps.
+    pub async fn logged_credits(
+        &self,
+        apps: &Apps,
+        seq: i64,
+        after: i64,
+        limit: u32,
+    ) -> Result<Option<(String, Vec<LoggedCredit>)>> {
+        let app_id = sqlx::query_scalar!(
+            "SELECT app_id FROM operator_log
+             WHERE seq = $1 AND credits IS NOT NULL AND ($2::text[] IS NULL OR app_id = ANY ($2))",
+            seq,
+            apps.ids()
+        );
+        let Some(app_id) = app_id.fetch_optional(&self.pool).await? else { return Ok(None) };
+        let credits = sqlx::query_as!(
+            LoggedCredit,
+            r#"SELECT position AS "position!", credit ->> 0 AS "open_id!", credit ->> 1 AS "reference!",
+                   (credit ->> 4)::bigint - (credit ->> 2)::bigint AS "free!",
+                   (credit ->> 5)::bigint - (credit ->> 3)::bigint AS "charge!",
+                   (credit ->> 4)::bigint AS "free_balance!", (credit ->> 5)::bigint AS "charge_balance!"
+               FROM operator_log CROSS JOIN LATERAL json_array_elements(credits) WITH ORDINALITY AS c (credit, position)
+               WHERE seq = $1 AND position > $2 ORDER BY position LIMIT $3"#,
+            seq,
+            after,
+            i64::from(limit)
+        );
+        Ok(Some((app_id, credits.fetch_all(&self.pool).await?)))
     }
 
     /// At most `limit` lines that match `filter` and are older than `after`, newest first.
@@ -381,6 +475,8 @@ impl Store {
                AND ($5::text IS NULL OR strpos(operator, $5) > 0)
                AND ($6::timestamptz IS NULL OR (at, id) < ($6, $7))
                AND ($9::text[] IS NULL OR app_id = ANY ($9))
+               AND ($10::text IS NULL OR action = $10)
+               AND ($11::text IS NULL OR (operator_kind = 'api_key') = ($11 = 'programs'))
              ORDER BY at DESC, id DESC LIMIT $8",
             filter.since,
             filter.until,
@@ -390,7 +486,9 @@ impl Store {
             after.map(|after| after.at),
             after.map(|after| after.key),
             i64::from(limit),
-            filter.apps.ids()
+            filter.apps.ids(),
+            filter.action.as_ref().map(LoggedAction::as_str),
+            filter.by.map(MadeBy::as_str)
         )
         .fetch_all(&self.pool)
         .await?)

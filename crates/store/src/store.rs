@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use domain::audit::LastAudit;
 use domain::clock::Clock;
-use domain::ids::{ApiKeyName, AppId};
-use domain::rights::Rights;
+use domain::ids::AppId;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{PgConnection, PgPool};
 use telemetry::metrics::ExchangeMetrics;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
+use crate::api_key::ApiKey;
 use crate::app_cache::AppCache;
 use crate::counts::{KeyUses, Refusals, Replays};
 use crate::engine::PresentEngine;
@@ -71,9 +71,9 @@ pub struct Store {
     pub(crate) refusals: Refusals,
     pub(crate) key_uses: KeyUses,
     pub(crate) last_audits: Arc<LookUpCache<(), Arc<[LastAudit]>>>,
-    /// The name, the rights and the revocation of API keys, by hash. Nothing is cached: requests that bring the same key at
+    /// API keys, by hash. Nothing is cached: requests that bring the same key at
     /// the same moment share one look-up.
-    pub(crate) api_keys_sought: Arc<LookUpCache<[u8; 32], (ApiKeyName, Rights, bool)>>,
+    pub(crate) api_keys_sought: Arc<LookUpCache<[u8; 32], ApiKey>>,
     /// How many shipments sandbox apps have.
     pub(crate) shipment_counts: Arc<LookUpCache<AppId, i64>>,
     /// Told after each transaction of this process that has made an event.

@@ -23,15 +23,17 @@ use crate::store::Store;
 const EXPIRED_TOKENS_KEPT_DAYS: i32 = 7;
 
 /// An access token without the token.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct TokenSummary {
     /// The start of its hash, as in the operator's log.
     pub token: String,
     /// When it was issued.
     #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub issued_at: OffsetDateTime,
     /// When it expires.
     #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub expires_at: OffsetDateTime,
 }
 

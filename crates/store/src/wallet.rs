@@ -2,9 +2,11 @@
 
 mod change;
 mod credit_forecast;
+mod credit_list;
 mod credits;
 mod csv_file;
 mod freeze;
+mod gift;
 mod ledger;
 mod search;
 mod submit;
@@ -22,9 +24,12 @@ use crate::wallet_no::random_wallet_no;
 
 pub(crate) use change::{GiveBackLimit, write_change};
 pub use credit_forecast::{CreditForecast, ForeseenCredit};
+pub use credit_list::{CreditList, CreditOfList, ListFault};
 pub use credits::{CREDITS_MAX, CreditResult, CreditsSource};
-pub(crate) use csv_file::csv_line_of;
+pub(crate) use csv_file::{LINE_BYTES_MAX, csv_fault};
 pub use csv_file::{STATEMENT_HEADING, csv_line, statement_line};
+pub(crate) use gift::begin as begin_gift;
+pub use gift::{GIFT_LINES_MAX, Gift, GiftFault, GiftLine};
 pub use ledger::{ArchivedPart, ChangeRecord, EntryKind, LedgerFilter, LedgerPage, LedgerRow, WalletTotals};
 pub use search::{PlayerCursor, PlayerFilter, PlayersPage};
 

@@ -62,8 +62,11 @@ arguments!(LimitArguments, AppLimits::FIELDS, false, |fields| {
 /// The arguments of one field. Their parsers make the value that the field has in a request.
 fn arguments(field: &AppField, is_new: bool) -> Vec<Arg> {
     let help = field.help.trim_end_matches('.');
-    let argument =
-        Arg::new(field.name).long(field.flag()).value_name(field.name.to_ascii_uppercase()).help(help);
+    let argument = Arg::new(field.name)
+        .long(field.flag())
+        .value_name(field.name.to_ascii_uppercase())
+        .help(help)
+        .help_heading(heading(field));
     let one_of = |words| PossibleValuesParser::new(words).map(FieldValue::Text);
     match field.kind {
         AppFieldKind::Text(_) => vec![argument.value_parser(StringValueParser::new().map(FieldValue::Text))],
@@ -75,6 +78,7 @@ fn arguments(field: &AppField, is_new: bool) -> Vec<Arg> {
                 .long(no_flag(field))
                 .action(ArgAction::SetTrue)
                 .conflicts_with(field.name)
+                .help_heading(heading(field))
                 .help(format!("No {}", field.title.to_lowercase()));
             let step = |step: &str, help: String| {
                 let flag = format!("{step}{one}");
@@ -107,6 +111,17 @@ fn arguments(field: &AppField, is_new: bool) -> Vec<Arg> {
         AppFieldKind::Quota => vec![argument.value_name("N").value_parser(|text: &str| {
             text.parse().map(|quota: Quota| FieldValue::Number(quota.get().to_string()))
         })],
+    }
+}
+
+/// The group of a field in the help.
+fn heading(field: &AppField) -> &'static str {
+    match field.kind {
+        AppFieldKind::Text(_) | AppFieldKind::Choice(_) => "Description",
+        AppFieldKind::Set(_) => "Scopes",
+        AppFieldKind::Flag => "Behaviour",
+        AppFieldKind::Limit => "Rates",
+        AppFieldKind::Quota => "Pictures",
     }
 }
 

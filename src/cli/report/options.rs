@@ -21,6 +21,7 @@ use crate::cli::span::{parse_moment, parse_zone};
 
 /// What a report is of.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Period")]
 pub(in crate::cli) struct PeriodArguments {
     /// Of this day, such as 2026-10-31
     #[arg(long, value_name = "DAY", value_parser = parse_day, conflicts_with_all = ["month", "since", "until"])]
@@ -88,6 +89,7 @@ pub(in crate::cli) enum ReportFormat {
 
 /// What a report is written as, and where.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Format")]
 pub(in crate::cli) struct FormatArguments {
     /// Format of the report
     #[arg(long, value_enum)]

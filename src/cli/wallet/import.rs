@@ -1,23 +1,20 @@
 //! `minitill wallet import` makes many credits from a CSV file (contract 8.3.5, 8.3.6 and 8.3.13).
 
-mod list;
-
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use domain::ids::AppId;
-use domain::operation::wallet::{ChangedPurses, Credit};
+use domain::operation::wallet::{ChangedPurses, Credit, CreditsForAll, ref_prefix};
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
 use serde_json::{Map, json};
 use sha2::{Digest as _, Sha256};
-use store::{CreditForecast, CreditsSource, ForeseenCredit, Store};
+use store::{CreditForecast, CreditList, CreditOfList, CreditsSource, ForeseenCredit, Store, csv_line};
 
-use self::list::{CreditList, CreditOfList, ForAll, parse_prefix};
 use super::super::output::{complain, progress_bar};
 use super::super::{Context, not_done, refused, unknown_app};
 use super::UnknownPlayers;
@@ -42,7 +39,7 @@ pub(in super::super) struct ImportArguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..))]
     charge: Option<i64>,
     /// In place of the column `ref`: each ref is this, a hyphen and the `open_id`, so each player is credited once
-    #[arg(long, value_name = "PREFIX", value_parser = parse_prefix)]
+    #[arg(long, value_name = "PREFIX", value_parser = ref_prefix)]
     ref_prefix: Option<String>,
     /// Note for people, for example the reason
     #[arg(long, default_value = "", hide_default_value = true)]
@@ -86,16 +83,26 @@ impl Tally {
 }
 
 impl ImportArguments {
-    fn list(&self) -> Result<CreditList<'_>> {
-        let (note, create) = (self.note.as_str(), self.unknown.create);
-        let for_all = ForAll {
+    fn for_all(&self) -> CreditsForAll {
+        CreditsForAll {
             free: self.free,
             charge: self.charge,
-            ref_prefix: self.ref_prefix.as_deref(),
-            note,
-            create,
-        };
-        CreditList::open(&self.file, for_all)
+            ref_prefix: self.ref_prefix.clone(),
+            note: self.note.clone(),
+            create: self.unknown.create,
+        }
+    }
+
+    fn list<'a>(&self, for_all: &'a CreditsForAll) -> Result<CreditList<'a, File>> {
+        let named = |problem: String| anyhow!("{}: {problem}", self.file.display());
+        let opened = File::open(&self.file).map_err(|error| named(error.to_string()))?;
+        let options = ["--free", "--charge", "--ref-prefix"];
+        CreditList::open(opened, for_all, true).map_err(|fault| named(fault.text(options).english()))
+    }
+
+    /// The number of a line, as editors count.
+    fn number(&self, line: &CreditOfList) -> u64 {
+        File::open(&self.file).map_or(line.position.line(), |file| csv_line(file, &line.position))
     }
 }
 
@@ -159,7 +166,8 @@ fn not_begun(context: &Context, found: &Tally) -> anyhow::Error {
 /// What would become of each line now, and how many lines are wrong whatever the ledger says.
 async fn foresee(store: &Store, import: &ImportArguments) -> Result<(Tally, u64)> {
     let (mut tally, mut wrong, mut forecast) = (Tally::default(), 0, CreditForecast::default());
-    for piece in pieces(import.list()?) {
+    let for_all = import.for_all();
+    for piece in pieces(import.list(&for_all)?) {
         let piece = piece?;
         tally.rows += piece.len() as u64;
         let credits: Vec<Credit> =
@@ -171,7 +179,7 @@ async fn foresee(store: &Store, import: &ImportArguments) -> Result<(Tally, u64)
                 Ok(_) => foreseen.next(),
                 Err(problem) => {
                     wrong += 1;
-                    tally.refuse(line.number(&import.file), problem.clone());
+                    tally.refuse(import.number(line), problem.english());
                     continue;
                 }
             };
@@ -179,9 +187,9 @@ async fn foresee(store: &Store, import: &ImportArguments) -> Result<(Tally, u64)
                 Some(ForeseenCredit::Credited) => tally.credited += 1,
                 Some(ForeseenCredit::Replayed) => tally.replayed += 1,
                 Some(ForeseenCredit::Refused(why)) => {
-                    tally.refuse(line.number(&import.file), refused(why).to_string());
+                    tally.refuse(import.number(line), refused(why).to_string());
                 }
-                None => bail!("the store has told nothing of line {}", line.number(&import.file)),
+                None => bail!("the store has told nothing of line {}", import.number(line)),
             }
         }
     }
@@ -189,10 +197,10 @@ async fn foresee(store: &Store, import: &ImportArguments) -> Result<(Tally, u64)
 }
 
 /// The lines of each call.
-fn pieces(mut list: CreditList<'_>) -> impl Iterator<Item = Result<Vec<CreditOfList>>> {
+fn pieces(mut list: CreditList<'_, File>) -> impl Iterator<Item = Result<Vec<CreditOfList>>> {
     std::iter::from_fn(move || {
-        let piece: Result<Vec<_>> = list.by_ref().take(CREDITS_AT_ONCE).collect();
-        piece.map(|piece| (!piece.is_empty()).then_some(piece)).transpose()
+        let piece: Result<Vec<_>, _> = list.by_ref().take(CREDITS_AT_ONCE).collect();
+        piece.map_err(anyhow::Error::from).map(|piece| (!piece.is_empty()).then_some(piece)).transpose()
     })
 }
 
@@ -205,7 +213,8 @@ async fn credit_all(
 ) -> Result<Tally> {
     let bar = progress_bar(rows, "credits");
     let mut tally = Tally { rows, ..Tally::default() };
-    let mut calls = futures_util::stream::iter(pieces(import.list()?))
+    let for_all = import.for_all();
+    let mut calls = futures_util::stream::iter(pieces(import.list(&for_all)?))
         .map(|piece| credit_piece(context, store, import, sha256, piece))
         .buffered(CONCURRENCY);
     while let Some(piece) = calls.try_next().await? {
@@ -224,14 +233,15 @@ async fn credit_piece(
     sha256: &str,
     piece: Result<Vec<CreditOfList>>,
 ) -> Result<Tally> {
-    let file = &import.file;
     let piece = piece?;
     let credit = |line: &CreditOfList| match &line.credit {
         Ok(credit) => Ok(credit.clone()),
-        Err(problem) => Err(anyhow!("the file has changed; line {}: {problem}", line.number(file))),
+        Err(problem) => {
+            Err(anyhow!("the file has changed; line {}: {}", import.number(line), problem.english()))
+        }
     };
     let credits = piece.iter().map(credit).collect::<Result<Vec<_>>>()?;
-    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let name = import.file.file_name().unwrap_or_default().to_string_lossy();
     let facts = Map::from_iter([("file".to_owned(), json!(name))]);
     let source = CreditsSource { subject: sha256.to_owned(), facts, note: import.note.clone() };
     let results = store.credit_many(&context.operator, &import.app_id, source, credits).await;
@@ -240,7 +250,7 @@ async fn credit_piece(
         match result {
             Ok(ChangedPurses { replayed: true, .. }) => tally.replayed += 1,
             Ok(ChangedPurses { replayed: false, .. }) => tally.credited += 1,
-            Err(refusal) => tally.refuse(line.number(file), refused(refusal).to_string()),
+            Err(refusal) => tally.refuse(import.number(line), refused(refusal).to_string()),
         }
     }
     Ok(tally)
@@ -248,7 +258,7 @@ async fn credit_piece(
 
 /// The SHA-256 of the file in hexadecimal.
 fn digest(file: &Path) -> Result<String> {
-    let named = |error: std::io::Error| anyhow!("{}: {error}", file.display());
+    let named = |error: io::Error| anyhow!("{}: {error}", file.display());
     let mut opened = File::open(file).map_err(named)?;
     let (mut digest, mut chunk) = (Sha256::new(), vec![0; DIGEST_CHUNK_BYTES]);
     loop {

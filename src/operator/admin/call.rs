@@ -65,7 +65,7 @@ impl Call {
             Problem::new(ProblemKind::BadRequest, "path: expected UTF-8 behind percent escapes")
         })?;
         let give_back_max = state.config.console.support_give_back_max;
-        let alone_max = state.config.console.alone_max();
+        let alone_max = key.alone_max.or(state.config.console.alone_max());
         let app_id = path.iter().find(|(name, _)| *name == "app_id").map(|(_, app_id)| app_id);
         admit(&key.rights, route.need, route.reach(), app_id).map_err(|denied| match denied {
             Denied::Role => messages::not_for_role(key.name.as_str(), key.rights.role),

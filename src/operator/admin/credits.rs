@@ -2,13 +2,13 @@
 
 use domain::fields::{FieldError, Fields};
 use domain::ids::{CreditRef, OpenId};
-use domain::operation::RefusalKind;
-use domain::operation::wallet::{ChangedPurses, Credit};
-use domain::wallet::check_credit;
+use domain::operation::wallet::{
+    Credit, CreditCells, CreditStatus, CreditsForAll, REF_PREFIX_BYTES_MAX, ref_prefix,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, json};
-use store::{CREDITS_MAX, CreditResult, CreditsSource};
+use store::{CREDITS_MAX, CreditForecast, CreditResult, CreditsSource, ForeseenCredit};
 
 use super::call::Call;
 use super::describe::answers;
@@ -24,7 +24,8 @@ routes! { "Players":
     ///
     /// 1 to 10,000 credits in one transaction, in their order, each once for its `ref`. A credit that is refused leaves
     /// the others alone; its line tells why. After a time-out send the same request again: what was credited is
-    /// `replayed`. So the call needs no idempotency key. A wrong field refuses the whole request.
+    /// `replayed`. So the call needs no idempotency key. A wrong field refuses the whole request. With `dry_run` nothing is
+    /// credited, and `credited` counts what would be.
     POST "/apps/{app_id}/credits:batch", "creditWallets", Many(Money): credit_many -> CreditsMade =>
         answers("credited", "One line for each credit, in the order of the request.", json!({
             "credited": 1, "replayed": 0, "refused": 0,
@@ -45,52 +46,74 @@ fn list() -> Field {
     field.demand("minItems", 1).demand("maxItems", CREDITS_MAX)
 }
 
-/// What holds for all credits of a request.
-fn for_all(body: &mut Input<'_>) -> Result<(bool, String), FieldError> {
+/// What holds for all credits of a request, and whether they are only foreseen.
+fn for_all(body: &mut Input<'_>) -> Result<(CreditsForAll, bool), FieldError> {
     let words = "Whether to make players known whom the app does not know; no without it.";
     let create = body.field("create", words).example(false).flag()?.unwrap_or_default();
+    let free = body.field("free", "Gifted currency for each credit that says none.").integer(0, i64::MAX)?;
+    let charge = body.field("charge", "Charged currency for each credit that says none.").integer(0, i64::MAX)?;
+    let words = "For each credit without a `ref`: its ref is this, a hyphen and the `open_id`.";
+    let prefix = body.field("ref_prefix", words).demand("minLength", 1).demand("maxLength", REF_PREFIX_BYTES_MAX);
+    let ref_prefix = prefix.optional(ref_prefix)?;
+    let words = "Whether to credit nothing, and only tell what would become of each.";
+    let dry_run = body.field("dry_run", words).flag()?.unwrap_or_default();
     let note = body.field("note", "Note, for people.").demand("maxLength", TEXT_BYTES_MAX);
-    Ok((create, note.example("Spring festival").optional(line)?.unwrap_or_default()))
+    let note = note.example("Spring festival").optional(line)?.unwrap_or_default();
+    Ok((CreditsForAll { free, charge, ref_prefix, note, create }, dry_run))
 }
 
 async fn credit_many(state: &AppState, call: &Call) -> Result<CreditsMade, Problem> {
     let app_id = call.app_id()?;
-    call.fields.only(&["create", "credits", "note"])?;
-    let (create, note) = for_all(&mut Input::of(&call.fields))?;
-    let read = |fields: &Fields| credit(fields, create, &note);
-    let credits = call.fields.required_objects("credits", CREDITS_MAX, &NAMES, read)?;
+    call.fields.only(&["charge", "create", "credits", "dry_run", "free", "note", "ref_prefix"])?;
+    let (for_all, dry_run) = for_all(&mut Input::of(&call.fields))?;
+    let credits =
+        call.fields.required_objects("credits", CREDITS_MAX, &NAMES, |fields| credit(fields, &for_all))?;
     let refs: Vec<_> = credits.iter().map(|credit| credit.reference.to_string()).collect();
-    let source = CreditsSource { subject: "credits:batch".to_owned(), facts: Map::new(), note };
-    let results = state.store.credit_many(&call.operator(), &app_id, source, credits).await?;
-    let lines: Vec<_> =
-        refs.into_iter().zip(&results).map(|(reference, result)| made(reference, result)).collect();
-    let count = |wanted: &[Status]| lines.iter().filter(|line| wanted.contains(&line.status)).count();
-    let (credited, replayed) = (count(&[Status::Credited]), count(&[Status::Replayed]));
+    let lines: Vec<_> = if dry_run {
+        let mut forecast = CreditForecast::default();
+        let foreseen = state.store.foresee_credits(&app_id, &mut forecast, &credits).await?;
+        refs.into_iter().zip(&foreseen).map(|(reference, foreseen)| would_be(reference, foreseen)).collect()
+    } else {
+        let note = for_all.note;
+        let source = CreditsSource { subject: "credits:batch".to_owned(), facts: Map::new(), note };
+        let results = state.store.credit_many(&call.operator(), &app_id, source, credits).await?;
+        refs.into_iter().zip(&results).map(|(reference, result)| made(reference, result)).collect()
+    };
+    let count = |wanted: CreditStatus| lines.iter().filter(|line| line.status == wanted).count();
+    let (credited, replayed) = (count(CreditStatus::Credited), count(CreditStatus::Replayed));
     Ok(CreditsMade { credited, replayed, refused: lines.len() - credited - replayed, lines })
 }
 
-fn credit(fields: &Fields, create: bool, note: &str) -> Result<Credit, FieldError> {
-    let open_id = fields.required("open_id", OpenId::parse)?;
-    let free = fields.integer("free", 0, i64::MAX)?.unwrap_or_default();
-    let charge = fields.integer("charge", 0, i64::MAX)?.unwrap_or_default();
-    let reference = fields.required("ref", CreditRef::parse)?;
-    check_credit(free, charge).map_err(|expected| FieldError::malformed("free", expected.0, "0"))?;
-    Ok(Credit { open_id, free, charge, reference, note: note.to_owned(), create })
+fn credit(fields: &Fields, for_all: &CreditsForAll) -> Result<Credit, FieldError> {
+    let cells = CreditCells {
+        open_id: Some(fields.required("open_id", OpenId::parse)?),
+        free: fields.integer("free", 0, i64::MAX)?,
+        charge: fields.integer("charge", 0, i64::MAX)?,
+        reference: fields.optional("ref", CreditRef::parse)?,
+    };
+    for_all.credit(cells).map_err(|fault| {
+        // Both amounts are 0.
+        if fault.is_malformed() { FieldError { field: "free".to_owned(), ..fault } } else { fault }
+    })
 }
 
 fn made(reference: String, result: &CreditResult) -> CreditMade {
-    let status = match result {
-        Ok(ChangedPurses { replayed: false, .. }) => Status::Credited,
-        Ok(ChangedPurses { replayed: true, .. }) => Status::Replayed,
-        Err(refusal) => match refusal.kind {
-            RefusalKind::Unknown(_) => Status::UnknownPlayer,
-            RefusalKind::Limit => Status::BalanceTooLarge,
-            RefusalKind::Conflict | RefusalKind::NotAllowed | RefusalKind::Invalid(_) => Status::RefUsed,
-        },
-    };
     let purses = result.as_ref().ok();
-    let free_balance = purses.map(|purses| purses.free_balance);
-    CreditMade { reference, status, free_balance, charge_balance: purses.map(|purses| purses.charge_balance) }
+    CreditMade {
+        reference,
+        status: CreditStatus::of(result),
+        free_balance: purses.map(|purses| purses.free_balance),
+        charge_balance: purses.map(|purses| purses.charge_balance),
+    }
+}
+
+fn would_be(reference: String, foreseen: &ForeseenCredit) -> CreditMade {
+    let status = match foreseen {
+        ForeseenCredit::Credited => CreditStatus::Credited,
+        ForeseenCredit::Replayed => CreditStatus::Replayed,
+        ForeseenCredit::Refused(refusal) => CreditStatus::of_refusal(refusal),
+    };
+    CreditMade { reference, status, free_balance: None, charge_balance: None }
 }
 
 /// A credit of a request with many.
@@ -99,15 +122,15 @@ fn made(reference: String, result: &CreditResult) -> CreditMade {
 struct CreditLine {
     /// The player.
     open_id: OpenId,
-    /// Gifted currency to add; 0 without it.
+    /// Gifted currency to add; without it that of all.
     #[schemars(range(min = 0), skip_serializing_if = "Option::is_none")]
     free: Option<i64>,
-    /// Charged currency to add; 0 without it.
+    /// Charged currency to add; without it that of all.
     #[schemars(range(min = 0), skip_serializing_if = "Option::is_none")]
     charge: Option<i64>,
-    /// Your reference, unique in the app: the same ref is the same credit for ever.
-    #[schemars(rename = "ref")]
-    reference: CreditRef,
+    /// Your reference, unique in the app: the same ref is the same credit for ever. Needed without `ref_prefix`.
+    #[schemars(rename = "ref", skip_serializing_if = "Option::is_none")]
+    reference: Option<CreditRef>,
 }
 
 /// The result of many credits.
@@ -132,26 +155,10 @@ struct CreditMade {
     #[serde(rename = "ref")]
     reference: String,
     /// What became of it.
-    status: Status,
-    /// Gifted currency right after the credit. `null` for a refusal.
+    status: CreditStatus,
+    /// Gifted currency right after the credit. `null` for a refusal, and for what is only foreseen.
     free_balance: Option<i64>,
-    /// Charged currency right after it. `null` for a refusal.
+    /// Charged currency right after it. `null` likewise.
     charge_balance: Option<i64>,
 }
 
-/// What became of one of many credits.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-enum Status {
-    /// This request made the credit.
-    Credited,
-    /// An earlier request had made it.
-    Replayed,
-    /// The ref was used for another player or with other amounts.
-    RefUsed,
-    /// The app does not know the player, and the request makes nobody known.
-    UnknownPlayer,
-    /// A balance would be more than 9223372036854775807.
-    BalanceTooLarge,
-}

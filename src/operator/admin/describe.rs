@@ -1,7 +1,8 @@
 //! Building blocks for the descriptions of admin calls: answers with their problems, pages and segments of paths.
 
+use domain::console_user::ConsoleUserName;
 use domain::fields::{Expected, FieldError, LIST_ITEMS_MAX};
-use domain::ids::{AppId, BizNo, ImgId, OpenId, OrderNo};
+use domain::ids::{ApiKeyName, AppId, BizNo, ImgId, OpenId, OrderNo};
 use domain::moment;
 use domain::receiver::ReceiverId;
 use domain::topup::{Provider, ProviderOrderId};
@@ -12,6 +13,7 @@ use time::OffsetDateTime;
 
 use super::exchanges::BIZ_NO;
 use super::messages::example;
+use super::operators::{KEY, USER};
 use super::orders::ORDER_NO;
 use super::problem::Problem;
 use super::receivers::RECEIVER_ID;
@@ -123,6 +125,9 @@ pub(super) fn segment(name: &'static str) -> (Field, Example<Problem>) {
             Field::required::<ProviderOrderId>(name, PROVIDER_ORDER_ID, "The provider's id of the payment."),
             example::no_payment(),
         ),
+        "user" => (Field::required::<ConsoleUserName>(name, USER, "The user."), example::no_user()),
+        "key" => (Field::required::<ApiKeyName>(name, KEY, "The key, by its name."), example::no_key()),
+        "player" => (Field::required::<OpenId>(name, OPEN_ID, "The player."), example::nothing_recorded()),
         "month" => (Field::required::<String>(name, "2026-10", "The month."), example::no_month()),
         "out_biz_order_no" => {
             (Field::required::<OrderNo>(name, ORDER_NO, "The order number."), example::no_order())

@@ -76,6 +76,7 @@ const TAGS: [(&str, &str); 8] = [
     ("Orders", "Orders, as developers have reported them."),
     ("Images", "Uploaded images, and blocks of pictures."),
     ("Operator log", "What operators did."),
+    ("Operators", "Users of the console, API keys, requests of a second person, and how the till is."),
 ];
 
 fn rendered(DescribedRoute { route, mut operation }: DescribedRoute) -> openapi::DocumentedCall {

@@ -5,10 +5,11 @@ use std::fmt::Display;
 
 use axum::http::{HeaderValue, header};
 use domain::ids::IdempotencyKey;
-use domain::operation::{app, image, receiver, topup, unknown_app, wallet};
+use domain::operation::{account, app, image, key, player, receiver, topup, unknown_app, user, wallet};
 
 use super::document::EXAMPLE_IDEMPOTENCY_KEY;
 use super::exchanges::BIZ_NO;
+use super::operators::{KEY, USER};
 use super::orders::ORDER_NO;
 use super::problem::{Problem, ProblemKind};
 use super::receivers::{EVENT_ID, RECEIVER_ID};
@@ -78,6 +79,14 @@ refusals! { Problem:
     /// The API key is for some apps, and this call is about all of them.
     all_apps_only(name = "of-one-app") =>
         Problem::new(ProblemKind::Forbidden, format!("the API key {name} is for some apps, and this call is about all apps"));
+    /// There is no such user.
+    no_user(name = USER) => user::unknown_user(name).into();
+    /// There is no such key.
+    no_key(name = KEY) => key::unknown_key(name).into();
+    /// Nothing is recorded of such a player.
+    nothing_recorded(app_id = APP_ID, open_id = OPEN_ID) => player::nothing_recorded(app_id, open_id).into();
+    /// It needs a second person. Ask for it in the console.
+    account_needs_second() => account::account_needs_second_person().into();
     /// The role support gives back no more of an exchange. The text tells how much.
     above_limit(max = 10) => wallet::above_limit(max).into();
     /// It needs a second person (`console.second_person_above`). Ask for it in the console.

@@ -15,6 +15,7 @@ mod images;
 mod logins;
 mod messages;
 mod operator_log;
+mod operators;
 mod orders;
 mod prices;
 pub mod problem;

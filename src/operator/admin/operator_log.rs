@@ -3,7 +3,7 @@
 use domain::fields::{Expected, FieldError};
 use domain::ids::AppId;
 use serde_json::json;
-use store::{OperatorLogCursor, OperatorLogFilter, OperatorLogLine};
+use store::{LoggedAction, MadeBy, OperatorLogCursor, OperatorLogFilter, OperatorLogLine};
 
 use super::call::{Call, now};
 use super::describe::{ListBody, MOMENT, after, lists, moment};
@@ -30,14 +30,14 @@ routes! { "Operator log":
 
 /// What the document says of `since`.
 const SINCE: &str =
-    "At or after this moment. Needed with `subject` or `operator`, at most 92 days before `until` or now.";
+    "At or after this moment. Needed with `subject`, `operator`, `action` or `by`, at most 92 days before `until` or now.";
 /// Longest text that is looked for, in bytes.
 const LOOKED_FOR_BYTES_MAX: usize = 512;
 
 async fn list(state: &AppState, call: &Call) -> Result<ListBody<OperatorLogLine>, Problem> {
     let ((filter, after), limit) = (call.read(lines_and_place)?, call.limit()?);
     let filter = OperatorLogFilter { apps: call.apps().clone(), ..filter };
-    call.demand_period(filter.lacks_period(now(state)), "subject and operator")?;
+    call.demand_period(filter.lacks_period(now(state)), "subject, operator, action and by")?;
     let lines = state.store.operator_log_page(&filter, after, limit + 1);
     let lines = call.search(state, filter.is_unbounded(), lines).await?;
     Ok(page(lines, limit, |line| line.cursor().to_string()))
@@ -53,6 +53,8 @@ fn lines_and_place(
         app_id: query.field("app_id", "Of this app alone.").example(APP_ID).optional(AppId::parse)?,
         subject: looked_for(query.field("subject", about).example(OPEN_ID))?,
         operator: looked_for(query.field("operator", "Whose name holds this text."))?,
+        action: query.field("action", "With this action.").example("wallet.credit").optional_as::<String, _>(LoggedAction::parse)?,
+        by: query.field("by", "Made by people, or by programs with API keys.").optional_as::<MadeBy, _>(MadeBy::parse)?,
         ..OperatorLogFilter::default()
     };
     Ok((filter, after(query, OperatorLogCursor::parse)?))

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use super::call::Call;
 use super::problem::Problem;
 use super::{
-    apps, books, closed_periods, credits, events, exchanges, images, logins, operator_log, orders, prices,
-    receivers, reconcile, refusals, reports, tokens, topups, wallets,
+    apps, books, closed_periods, credits, events, exchanges, images, logins, operator_log, operators, orders,
+    prices, receivers, reconcile, refusals, reports, tokens, topups, wallets,
 };
 use crate::http::body::BODY_BYTES_MAX;
 use crate::openapi::{Operation, Schema, schema};
@@ -180,6 +180,7 @@ pub static ROUTES: LazyLock<Vec<AdminRoute>> = LazyLock::new(|| {
         closed_periods::ROUTES,
         events::ROUTES,
         operator_log::ROUTES,
+        operators::ROUTES,
     ];
     subjects.concat()
 });

@@ -5,16 +5,28 @@ use domain::fields::Fields;
 use domain::operation::app::{
     AppAction, AppCommand, IssuedToken, RevokedTokens, TOKEN_BYTES_MAX, TTL_SECONDS_MAX,
 };
+use domain::operation::unknown_app;
 use serde_json::json;
+use store::TokenSummary;
 
 use super::apps::command;
-use super::describe::{MOMENT, answers};
+use super::call::Call;
+use super::describe::{ListBody, MOMENT, answers, lists};
 use super::messages::example;
 use super::problem::Problem;
 use super::routes::routes;
+use crate::state::AppState;
 use crate::openapi::{ACCESS_TOKEN, APP_ID, Example, Field};
 
+/// The start of the hash of a token.
+const TOKEN: &str = "2b1d6e0f9a3c4b57";
+
 routes! { "Apps":
+    /// List access tokens
+    ///
+    /// The valid tokens of an app by the start of their hash, newest first, at most 1,000. The tokens are not stored.
+    GET "/apps/{app_id}/tokens", "listTokens", Read(Read): list -> ListBody<TokenSummary> =>
+        lists("The tokens.", &json!({ "token": TOKEN, "issued_at": MOMENT, "expires_at": MOMENT }));
     /// Issue an access token
     ///
     /// Makes a token in the app's name, as the app gets one with its secret. No other token ends.
@@ -32,6 +44,15 @@ routes! { "Apps":
         answers("revoked", "How many there were.", json!({ "app_id": APP_ID, "revoked": 1 }))
             .members(revocation())
             .refuses([neither(), example::no_token()]);
+}
+
+async fn list(state: &AppState, call: &Call) -> Result<ListBody<TokenSummary>, Problem> {
+    call.fields.only(&[])?;
+    let app_id = call.app_id()?;
+    if state.store.find_app(&app_id).await?.is_none() {
+        return Err(unknown_app(&app_id).into());
+    }
+    Ok(ListBody { items: state.store.tokens(&app_id).await?, next: None })
 }
 
 fn lifetime() -> Field {

@@ -4,6 +4,7 @@ use domain::fields::{Expected, FieldError, parse_integer};
 use domain::ids::{CreditRef, OpenId, Reason};
 use domain::operation::app::KnownPlayers;
 use domain::operation::freeze::{FreezeCommand, FreezeReport};
+use domain::operation::player::ErasedPlayer;
 use domain::operation::wallet::{ChangedPurses, Credit, Debit, WalletCommand, WalletReport};
 use domain::wallet::check_credit;
 use serde_json::{Value, json};
@@ -26,6 +27,15 @@ routes! { "Players":
         answers("known", "Who is known now.", json!({ "app_id": APP_ID, "open_ids": ["player-2"] }))
             .members([ids::<OpenId>("open_ids", &["player-2"], "1 to 1,000 of them; known ones are fine.")])
             .wrong("open_ids[0]", "expected 1 to 64 of 0-9A-Za-z_-, got \"o.1\"");
+    /// Erase a player
+    ///
+    /// For a request about personal data (13.7): a pseudonym takes the place of the `open_id`, for ever. The money stays.
+    /// `left` names where the database still has the `open_id`, and why.
+    DELETE "/apps/{app_id}/players/{player}", "erasePlayer", Replace(Administer): erase -> ErasedPlayer =>
+        answers("erased", "What was done.", json!({
+            "app_id": APP_ID, "pseudonym": "erased-5f0c1a2b3c4d5e6f7a8b",
+            "rows": {}, "archive_files": [], "left": [],
+        }));
     /// List players
     ///
     /// The players of an app with both purses, by their open ids.
@@ -103,6 +113,12 @@ pub(super) fn line(text: &str) -> Result<String, Expected> {
 }
 
 /// The players of an app, by the beginning of their open ids.
+async fn erase(state: &AppState, call: &Call) -> Result<ErasedPlayer, Problem> {
+    call.fields.only(&[])?;
+    let (app_id, open_id) = (call.app_id()?, call.segment("player", "player", OpenId::parse)?);
+    Ok(state.store.erase_player(&call.operator(), &app_id, &open_id).await?)
+}
+
 async fn list(state: &AppState, call: &Call) -> Result<ListBody<Wallet>, Problem> {
     let app_id = call.app_id()?;
     let (open_id, after) = call.read(players_and_place)?;

@@ -6,6 +6,7 @@ use axum::routing::post;
 use domain::console_user::Role;
 use domain::ids::CreditRef;
 use domain::operation::account::{AccountChange, AccountChangeKind};
+use domain::operation::key::NewApiKey;
 use domain::operation::wallet::unknown_request;
 use domain::rights::{Need, Rights};
 use store::{ChangeRequest, RequestState, RequestedChange};
@@ -68,9 +69,9 @@ pub(super) fn needs_second_person(request: &ConsoleRequest) -> bool {
     request.state.config.console.alone_max().is_some()
 }
 
-/// The same for an API key of this role.
-pub(super) fn key_needs_second_person(request: &ConsoleRequest, role: Role) -> bool {
-    needs_second_person(request) && role == Role::Admin
+/// The same for this API key.
+pub(super) fn key_needs_second_person(request: &ConsoleRequest, key: &NewApiKey) -> bool {
+    needs_second_person(request) && (key.rights.role == Role::Admin || key.alone_max.is_some())
 }
 
 /// Asks for a change.

@@ -5,7 +5,7 @@ use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{get, post};
 use domain::ids::ApiKeyName;
 use domain::operation::account::AccountChange;
-use domain::operation::key::ApiKeyCommand;
+use domain::operation::key::{ApiKeyCommand, NewApiKey};
 use domain::rights::Need;
 use store::ApiKeySummary;
 use store::secrets::{random_api_key, token_hash};
@@ -45,14 +45,16 @@ async fn list(request: ConsoleRequest) -> Answer {
 async fn create(request: ConsoleRequest) -> Answer {
     let name = request.fields.required("name", ApiKeyName::parse)?;
     let rights = rights(&request).await?;
-    let waits = account_change::key_needs_second_person(&request, rights.role);
+    let alone_max = request.fields.integer("second_person_above", 1, i64::MAX)?;
+    let new = NewApiKey { name: name.clone(), rights, alone_max };
+    let waits = account_change::key_needs_second_person(&request, &new);
     let key = if waits {
         let key = random_api_key();
-        let change = AccountChange::CreateKey(name.clone(), rights, token_hash(&key));
+        let change = AccountChange::CreateKey(new, token_hash(&key));
         account_change::ask(&request, change).await?;
         key
     } else {
-        let command = ApiKeyCommand::Create(name.clone(), rights);
+        let command = ApiKeyCommand::Create(new);
         let made = request.state.store.change_api_keys(&request.operator()?, command).await?;
         made.api_key.map(|key| key.expose().to_owned()).unwrap_or_default()
     };

@@ -18,6 +18,7 @@ mod error;
 mod exchange;
 mod exchanges;
 mod freeze;
+mod gifts;
 mod guard;
 mod health;
 mod health_charts;
@@ -68,7 +69,7 @@ use crate::operator::oidc::SignInProvider;
 use crate::state::AppState;
 
 /// The tables of all parts. A part that is not listed here has no pages.
-const PARTS: [&[ConsoleRoute]; 29] = [
+const PARTS: [&[ConsoleRoute]; 30] = [
     asset::ROUTES,
     sign_in::ROUTES,
     oidc::ROUTES,
@@ -78,6 +79,7 @@ const PARTS: [&[ConsoleRoute]; 29] = [
     search::ROUTES,
     player::ROUTES,
     freeze::ROUTES,
+    gifts::ROUTES,
     wallet_change::ROUTES,
     wallet_change::requests::ROUTES,
     exchange::ROUTES,

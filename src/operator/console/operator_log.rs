@@ -1,24 +1,37 @@
 //! The operator's log: filtered, in pages, newest line first.
 
 use askama::Template;
+use axum::extract::Path;
 use axum::routing::get;
 use domain::changes::changes;
 use domain::console_user::ConsoleUserName;
-use domain::ids::{AppId, OpenId};
+use domain::ids::{AppId, CreditRef, OpenId};
 use domain::receiver::ReceiverId;
-use store::{ImageKey, OperatorLogCursor, OperatorLogFilter, OperatorLogLine};
+use domain::text;
+use store::{
+    ImageKey, LoggedAction, LoggedCredit, MadeBy, OPERATOR_ACTIONS, OperatorLogCursor, OperatorLogFilter,
+    OperatorLogLine, SEARCH_PERIOD_DAYS_MAX,
+};
+use time::Duration;
 
+use super::error::ConsoleError;
 use super::i18n::{Moment as _, parse_moment};
-use super::page::{Page, Section, render_search};
+use super::page::{Page, Section, Shown as _, render, render_search};
+use super::gifts::gift_path;
 use super::player::player_path;
 use super::receivers::receiver_path;
 use super::request::{Answer, ConsoleRequest};
 use super::route::ConsoleRoute;
 
-pub(super) const ROUTES: &[ConsoleRoute] = &[ConsoleRoute::page("/console/log", || get(page)).of_own_apps()];
+pub(super) const ROUTES: &[ConsoleRoute] = &[
+    ConsoleRoute::page("/console/log", || get(page)).of_own_apps(),
+    ConsoleRoute::page("/console/log/{seq}/credits", || get(credits)).of_own_apps(),
+];
 
 /// Lines on a page.
 const LINES: u32 = 50;
+/// Credits of a line on a page.
+const CREDITS: u32 = 500;
 
 #[derive(Template)]
 #[template(path = "operator_log.html")]
@@ -29,18 +42,29 @@ struct LogPage<'a> {
     newest: Option<String>,
     /// The address of the page with older lines.
     older: Option<String>,
+    /// Whether older lines than those of the longest period are left out.
+    is_cut: bool,
 }
 
 async fn page(request: ConsoleRequest) -> Answer {
     let mut filters = request.filters();
-    let filter = OperatorLogFilter {
+    let mut filter = OperatorLogFilter {
         apps: request.apps().clone(),
         since: filters.read("from", parse_moment),
         until: filters.read("to", parse_moment),
         app_id: filters.read("app_id", AppId::parse),
         subject: request.filled("subject"),
         operator: request.filled("operator"),
+        action: filters.read("action", LoggedAction::parse),
+        by: filters.read("by", MadeBy::parse),
     };
+    // A list of actions alone begins as early as it may.
+    let is_cut = filter.is_by_column() && filter.subject.is_none() && filter.operator.is_none()
+        && filter.since.is_none() && filters.wrong.is_empty();
+    if is_cut {
+        let end = filter.until.unwrap_or(request.now());
+        filter.since = end.checked_sub(Duration::days(SEARCH_PERIOD_DAYS_MAX.into()));
+    }
     filters.demand_period(filter.lacks_period(request.now()));
     let after = request.fields.optional("after", OperatorLogCursor::parse)?;
     let wrong = filters.wrong;
@@ -57,10 +81,40 @@ async fn page(request: ConsoleRequest) -> Answer {
     let template = LogPage {
         page: request.search_page(Section::LOG).await?.marking(&wrong),
         newest: request.next(after.map(|_| "")),
+        is_cut,
         older: request.next(lines.last().filter(|_| has_more).map(OperatorLogLine::cursor)),
         lines,
     };
     render_search(&template, &wrong)
+}
+
+#[derive(Template)]
+#[template(path = "logged_credits.html")]
+struct CreditsPage<'a> {
+    page: Page<'a>,
+    app_id: String,
+    credits: Vec<LoggedCredit>,
+    more: Option<String>,
+}
+
+/// The players of a line with many credits.
+async fn credits(Path(seq): Path<String>, request: ConsoleRequest) -> Answer {
+    let none = || ConsoleError::not_found("The operator log has no such line with credits of your apps.");
+    let seq: i64 = seq.parse().map_err(|_| none())?;
+    let store = &request.state.store;
+    let after = request.text("after").parse().unwrap_or_default();
+    let (app_id, mut credits) = store.logged_credits(request.apps(), seq, after, CREDITS + 1).await?.ok_or_else(none)?;
+    let has_more = credits.len() > CREDITS as usize;
+    credits.truncate(CREDITS as usize);
+    let more = request.next(credits.last().filter(|_| has_more).map(|credit| credit.position));
+    let page = request.page(Section::LOG, text!("Players of line {seq}", seq));
+    render(&CreditsPage { page, app_id, credits, more })
+}
+
+/// How many credits a line lists.
+fn credited(line: &OperatorLogLine) -> Option<u64> {
+    let is_of_many = line.action == "wallet.credits";
+    line.after.as_ref().filter(|_| is_of_many)?.get("credited")?.as_u64()
 }
 
 /// Whether a line has a reason. A column that would be empty is left out, here and in other tables.
@@ -85,6 +139,7 @@ fn subject_path(line: &OperatorLogLine, is_admin: bool) -> Option<String> {
             let open_id = OpenId::parse(subject).ok()?;
             Some(player_path(app?.as_str(), open_id.as_str()))
         }
+        ("gift", _) if is_admin => Some(gift_path(app?.as_str(), &CreditRef::parse(subject).ok()?)),
         ("token", _) => Some(format!("{}/tokens", app_path(&app?))),
         ("receiver", act) if act != "remove" => Some(receiver_path(&app?, &ReceiverId::parse(subject).ok()?)),
         ("image", _) => {

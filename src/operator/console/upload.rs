@@ -1,4 +1,5 @@
-//! A form with a file: its fields come first, so whoever may not send it is refused before the file is read.
+//! A form with a file, whose fields come first, so whoever may not send it is refused before the file is read; and one with a
+//! list, which is smaller.
 
 use std::fs::File;
 use std::time::Duration;
@@ -20,6 +21,11 @@ use crate::state::AppState;
 
 /// The field of the file. It is the last of its form.
 pub(super) const FILE: &str = "file";
+
+/// The field of a list that is typed.
+pub(super) const LIST: &str = "list";
+/// The largest list, in bytes.
+const LIST_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// A form of a user's session with a file.
 pub(super) struct Upload {
@@ -54,20 +60,14 @@ impl Upload {
             Constraints::new().size_limit(all),
         );
         let (mut fields, mut room) = (Fields::from_form(b"")?, FORM_BYTES_MAX);
-        while let Some(mut part) = parts.next_field().await.map_err(|error| unreadable(&error, time))? {
+        while let Some(part) = parts.next_field().await.map_err(|error| unreadable(&error, time))? {
             let name = PartHead::of(part.headers()).name.unwrap_or_default();
             if name == FILE {
                 let file = Some(FilePart { field: part, is_too_large, time });
                 return Ok(Self { request: arrival.request(fields)?, file });
             }
-            let mut value = Vec::new();
-            while let Some(piece) = part.chunk().await.map_err(|error| unreadable(&error, time))? {
-                room = room.checked_sub(piece.len()).ok_or_else(|| too_large(FORM_BYTES_MAX))?;
-                value.extend_from_slice(&piece);
-            }
-            let value = String::from_utf8(value)
-                .map_err(|_| ConsoleError::bad_request(text!("{name}: expected UTF-8 text.", name)))?;
-            fields.add_text(name, value)?;
+            let value = read_part(part, &mut room, time).await?.map_err(|_| too_large(FORM_BYTES_MAX))?;
+            fields.add_text(name.clone(), utf8(name, value)?)?;
         }
         Ok(Self { request: arrival.request(fields)?, file: None })
     }
@@ -79,6 +79,109 @@ impl FromRequest<AppState> for Upload {
     async fn from_request(request: Request, state: &AppState) -> Result<Self, Response> {
         Self::receive(request, state).await.map_err(IntoResponse::into_response)
     }
+}
+
+/// A form of a user's session with a list: as a text in the field `list`, or as a file.
+pub(super) struct ListUpload {
+    /// The request with its fields, the text among them.
+    pub(super) request: ConsoleRequest,
+    /// The list, or what is wrong with its field.
+    pub(super) list: Result<Vec<u8>, FieldError>,
+}
+
+impl ListUpload {
+    async fn receive(request: Request, state: &AppState) -> Result<Self, ConsoleError> {
+        refuse_coding_as_type(&request)?;
+        let arrival = Arrival::of(&request, state)?;
+        let (mut fields, mut file) = (Fields::from_form(b"")?, Ok(Vec::new()));
+        let mut is_too_long = None;
+        if let Ok(boundary) = multipart::boundary(request.headers()) {
+            let (body, time) = (request.into_body(), state.config.http.body_timeout);
+            let announced = announced_bytes(&body);
+            // A part that is too long is read to its end, and not kept: so its line can be named.
+            let all = SizeLimit::new().whole_stream((4 * LIST_BYTES_MAX) as u64);
+            let constraints = Constraints::new().size_limit(all);
+            let mut parts = Multipart::with_constraints(at_a_pace(body, announced, time), boundary, constraints);
+            let mut room = FORM_BYTES_MAX;
+            while let Some(part) = parts.next_field().await.map_err(|error| unreadable(&error, time))? {
+                let name = PartHead::of(part.headers()).name.unwrap_or_default();
+                let mut list_room = LIST_BYTES_MAX;
+                match name.as_str() {
+                    FILE => file = read_part(part, &mut list_room, time).await?,
+                    LIST => match read_part(part, &mut list_room, time).await? {
+                        Ok(value) => fields.add_text(name.clone(), utf8(name, value)?)?,
+                        Err(line) => is_too_long = Some(line),
+                    },
+                    _ => {
+                        let value = read_part(part, &mut room, time).await?;
+                        let value = value.map_err(|_| too_large(FORM_BYTES_MAX))?;
+                        fields.add_text(name.clone(), utf8(name, value)?)?;
+                    }
+                }
+            }
+        } else {
+            fields = read_fields(state, request, LIST_BYTES_MAX).await?;
+        }
+        let request = arrival.request(fields)?;
+        let typed = request.text(LIST).as_bytes().to_vec();
+        let list = match (is_too_long, file) {
+            (Some(line), _) => Err(too_long(LIST, line)),
+            (None, Err(line)) => Err(too_long(FILE, line)),
+            (None, Ok(file)) if file.is_empty() && typed.is_empty() => {
+                let expected = "a list, typed here or as a file".into();
+                Err(FieldError { field: LIST.to_owned(), problem: FieldErrorKind::Malformed { expected, got: None } })
+            }
+            (None, Ok(file)) if file.is_empty() => Ok(typed),
+            (None, Ok(file)) if typed.is_empty() => Ok(file),
+            (None, Ok(_)) => Err(wrong("no file beside the list that was typed".into())),
+        };
+        Ok(Self { request, list })
+    }
+}
+
+impl FromRequest<AppState> for ListUpload {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, Response> {
+        Self::receive(request, state).await.map_err(IntoResponse::into_response)
+    }
+}
+
+/// What is wrong with a list that is larger than it may be: its line in which the limit is.
+fn too_long(field: &str, line: u64) -> FieldError {
+    let max = LIST_BYTES_MAX / (1024 * 1024);
+    let expected = text!("at most {max} MiB, which end in line {line}", max, line);
+    FieldError { field: field.to_owned(), problem: FieldErrorKind::Malformed { expected, got: None } }
+}
+
+/// The data of a part, which takes its bytes from `room`. What is above is read to its end, and the line is given in
+/// which the room ended.
+async fn read_part(
+    mut part: Field<'static>,
+    room: &mut usize,
+    time: Duration,
+) -> Result<Result<Vec<u8>, u64>, ConsoleError> {
+    let (mut value, mut above) = (Vec::new(), None);
+    while let Some(piece) = part.chunk().await.map_err(|error| unreadable(&error, time))? {
+        match room.checked_sub(piece.len()) {
+            Some(left) if above.is_none() => {
+                *room = left;
+                value.extend_from_slice(&piece);
+            }
+            _ => {
+                above.get_or_insert_with(|| {
+                    let lines = value.iter().chain(&piece[..*room]).filter(|byte| **byte == b'\n').count();
+                    value = Vec::new();
+                    lines as u64 + 1
+                });
+            }
+        }
+    }
+    Ok(above.map_or(Ok(value), Err))
+}
+
+fn utf8(name: String, value: Vec<u8>) -> Result<String, ConsoleError> {
+    String::from_utf8(value).map_err(|_| ConsoleError::bad_request(text!("{name}: expected UTF-8 text.", name)))
 }
 
 impl FilePart {

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use domain::app::Scope;
-use domain::console_user::Role;
+use domain::console_user::{ConsoleUserName, PasswordHash, Role};
 use domain::ids::OpenId;
+use domain::operation::user::UserCommand;
 use domain::operation::receiver::{NewReceiver, ReceiverCommand, ReceiverReport};
 use domain::receiver::ReceiverFormat;
 use domain::rights::{Apps, Rights};
@@ -24,7 +25,7 @@ use crate::support::program::Program;
 use crate::support::{Answer, AppKind, Request, TestApp, TestTill, committed, fresh_database, operator};
 
 /// What is fresh each time. Everything else must be as documented.
-const FRESH: [&str; 26] = [
+const FRESH: [&str; 32] = [
     "credited_at",
     "closed_at",
     "compared_at",
@@ -51,6 +52,12 @@ const FRESH: [&str; 26] = [
     "id",
     "timestamp",
     "next",
+    "pseudonym",
+    "asked_at",
+    "ends_at",
+    "last_used_at",
+    "uses_last_day",
+    "issued_at",
 ];
 
 fn defaults() -> Config {
@@ -125,7 +132,7 @@ impl Scenario {
         let till = TestTill::start_with(|config| {
             config.http.body_timeout = SHORT_BODY_TIMEOUT;
             config.console.support_give_back_max = 10;
-            if example == "needs_second" {
+            if ["needs_second", "account_needs_second"].contains(&example) {
                 config.console.second_person_above = 10;
             }
         })
@@ -212,6 +219,32 @@ impl Scenario {
         self.sell(&app).await;
         self.order(&app).await;
         self.notify(&app).await;
+        self.operate().await;
+    }
+
+    /// The user, the key, the token and the request of the examples.
+    async fn operate(&self) {
+        let id = self.call.route.id;
+        let is_of_user = ["listConsoleUsers", "setConsoleUserRole", "removeConsoleUser"].contains(&id);
+        if is_of_user && self.example != "no_user" {
+            let rights = Rights { role: Role::Support, apps: Apps::parse("demo").unwrap() };
+            let add = UserCommand::Add(rights, PasswordHash::kept("none fits".to_owned()));
+            let name = ConsoleUserName::parse("alice").unwrap();
+            self.till.store.change_console_user(&operator(), &name, add).await.unwrap();
+        }
+        if id == "revokeApiKey" && self.example != "no_key" {
+            Caller::of(&self.till, "old-dashboard", Role::Viewer.into()).await;
+        }
+        if id == "listApiKeys" {
+            let used = "INSERT INTO key_uses (app_id, kind, key, hour, uses, last_used_at)
+                 VALUES ('', 'api_key', 'dashboard', now() - interval '2 hours', 3, now())";
+            self.till.execute(used).await;
+        }
+        if id == "listChangeRequests" {
+            let asked = "INSERT INTO console_requests (app_id, ref, kind, open_id, free, charge, create_wallet, reason, asked_by)
+                 VALUES ('demo', 'case-4711', 'credit', 'player-1', 5000, 0, false, 'outage', 'alice')";
+            self.till.execute(asked).await;
+        }
     }
 
     /// The receiver of the examples, with what failed at it; and the events of the feed.
@@ -334,7 +367,8 @@ impl Scenario {
             | "registered" | "issued" | "revoked" | "known" | "credited" | "frozen" | "thawed"
             | "blocked" | "unblocked" | "checked" | "compared" | "no_app" | "no_player" | "no_image"
             | "no_exchange" | "no_order" | "no_block" | "not_for_role" | "all_apps_only" | "above_limit"
-            | "balance_too_large" | "needs_second" | "prices" | "replaced" | "paid" | "settled"
+            | "balance_too_large" | "needs_second" | "account_needs_second" | "no_user" | "no_key"
+            | "removed" | "erased" | "prices" | "replaced" | "paid" | "settled"
             | "no_payment" | "body_too_slow" | "no_longer_sandbox" => {}
             "payment_differs" => {
                 crate::topups::keep_unmatched(&self.till, &self.demo(), "stripe", "pi_3OrtQ2").await
@@ -376,6 +410,7 @@ impl Scenario {
             "app_taken" => {
                 self.till.app("mygame").await;
             }
+            "nothing_recorded" => self.path = self.path.replace("player-1", "player-9"),
             "no_month" => self.path = self.path.replace("2026-10", "October"),
             "no_own_secret" => self.till.execute("UPDATE receivers SET format = 'platform'").await,
             "which_token" => self.body = Some(b"{}".to_vec()),
@@ -399,6 +434,7 @@ impl Scenario {
 
     fn make_invalid(&mut self) {
         match self.call.route.id {
+            "setConsoleUserRole" => self.replace("role", Some(json!("owner"))),
             "listApps" => "limit=0".clone_into(&mut self.query),
             "listWallets" => "open_id=o.1".clone_into(&mut self.query),
             "listEntries" | "listExchanges" => "kind=gift".clone_into(&mut self.query),

@@ -144,7 +144,7 @@ async fn a_wrong_line_is_named_and_nothing_is_credited() {
         (
             json!({"credits": [good], "colour": 1}),
             "colour",
-            "unknown field, expected create, credits, note".to_owned(),
+            "unknown field, expected charge, create, credits, dry_run, free, note, ref_prefix".to_owned(),
         ),
     ];
     for (body, field, problem) in cases {
@@ -200,4 +200,27 @@ async fn the_audit_names_a_credit_that_the_line_of_many_does_not_tell() {
     let details: Vec<_> = findings.iter().map(|finding| finding["detail"].as_str().unwrap()).collect();
     assert!(details.contains(&"entry 3: g2 has no line in the operator log"), "{details:?}");
     assert_eq!(details.len(), 2, "the hash of the line as well: {details:?}");
+}
+
+/// Rule 8.3.11: amounts and a prefix of the refs for all, and a dry run that credits nothing and tells the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_credits_have_amounts_and_refs_for_all_and_a_dry_run() {
+    let (till, app) = till().await;
+    let caller = Caller::admin(&till).await;
+    let mut body = json!({"free": 5, "ref_prefix": "fair", "dry_run": true, "credits": [
+        {"open_id": "o1"}, {"open_id": "o9"}, {"open_id": "o1"}, {"open_id": "o1", "free": 7, "ref": "own"},
+    ]});
+    let would = caller.send("POST", PATH, None, &body).await;
+    let expected = json!({"credited": 2, "replayed": 1, "refused": 1, "lines": [
+        line("fair-o1", "credited", None), line("fair-o9", "unknown_player", None),
+        line("fair-o1", "replayed", None), line("own", "credited", None),
+    ]});
+    assert_answer(&would, 200, &expected);
+    assert_eq!(till.purses(&app, "o1").await, (40, 100, 1));
+    body["dry_run"] = false.into();
+    let made = caller.send("POST", PATH, None, &body).await.json();
+    assert_eq!((&made["credited"], &made["replayed"], &made["refused"]), (&json!(2), &json!(1), &json!(1)));
+    assert_eq!(till.purses(&app, "o1").await, (52, 100, 3));
+    let refused = caller.send("POST", PATH, None, &json!({"free": 5, "credits": [{"open_id": "o1"}]})).await;
+    assert_eq!(refused.json()["errors"], json!([{"field": "credits[0].ref", "detail": "is missing"}]));
 }

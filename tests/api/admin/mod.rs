@@ -9,7 +9,7 @@ mod routes;
 
 use domain::console_user::Role;
 use domain::ids::ApiKeyName;
-use domain::operation::key::ApiKeyCommand;
+use domain::operation::key::{ApiKeyCommand, NewApiKey};
 use domain::rights::Rights;
 use serde_json::Value;
 use store::{OperatorLogFilter, OperatorLogLine};
@@ -34,7 +34,7 @@ impl<'a> Caller<'a> {
     /// A caller whose key has these rights.
     pub(crate) async fn of(till: &'a TestTill, name: &str, rights: Rights) -> Self {
         let name = ApiKeyName::parse(name).unwrap();
-        let command = ApiKeyCommand::Create(name, rights);
+        let command = ApiKeyCommand::Create(NewApiKey::new(name, rights));
         let made = till.store.change_api_keys(&operator(), command).await.unwrap();
         let key = made.api_key.unwrap().expose().to_owned();
         Self { till, key }

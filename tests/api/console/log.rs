@@ -180,3 +180,56 @@ async fn a_subject_leads_to_its_page() {
         }
     }
 }
+
+/// Rule 8.6.52: the log by action, and by people or programs; a line of many credits leads to its players.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_is_selected_by_action_and_by_who_made_it() {
+    use serde_json::json;
+
+    use crate::admin::Caller;
+
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    till.player(&app, "o1", 1, 0).await;
+    let caller = Caller::admin(&till).await;
+    let credits = json!({"note": "fair", "credits": [
+        {"open_id": "o1", "free": 5, "ref": "g1"}, {"open_id": "o1", "charge": 7, "ref": "g2"},
+    ]});
+    assert_eq!(caller.send("POST", "/apps/a1/credits:batch", None, &credits).await.status, 200);
+    let admin = till.browser(Role::Admin).await;
+    let credit = [("gifted", "3"), ("reference", "c1"), ("reason", "late")];
+    assert_eq!(admin.post("/console/apps/a1/players/o1/credit", &credit).await.status, 303);
+    let found = async |query: &str| subjects(&admin.get(&format!("/console/log?{query}")).await.body);
+    assert_eq!(found("by=programs").await, ["credits:batch"]);
+    assert_eq!(found("action=wallet.credit").await, ["o1", "o1"]);
+    assert_eq!(found("action=wallet.credit&by=programs").await, [""; 0]);
+    assert!(!found("by=people").await.contains(&"credits:batch".to_owned()));
+    let page = admin.get("/console/log?by=programs").await;
+    assert!(page.body.contains("Of the last 92 days.") && page.body.contains("2 credits, each with its player"));
+    let seq = till.number("SELECT seq FROM operator_log WHERE action = 'wallet.credits'").await;
+    let players = admin.get(&format!("/console/log/{seq}/credits")).await;
+    assert_eq!(
+        super::reading::rows(&players.body),
+        [
+            ["1", "o1", "5", "0", "6 gifted, 0 charged", "g1"],
+            ["2", "o1", "0", "7", "6 gifted, 7 charged", "g2"],
+        ]
+    );
+    assert_eq!(super::accessible::faults(&players.body), [""; 0]);
+    assert_eq!(admin.get(&format!("/console/log/{}/credits", seq - 1)).await.status, 404);
+    assert_eq!(admin.get("/console/log/x/credits").await.status, 404);
+    let rights = domain::rights::Rights { role: Role::Admin, apps: domain::rights::Apps::parse("a2").unwrap() };
+    let stranger = till.browser_of(rights).await;
+    assert_eq!(stranger.get(&format!("/console/log/{seq}/credits")).await.status, 404, "of another app");
+    let wrong = admin.get("/console/log?action=wallet.eat").await;
+    assert!(wrong.status == 400 && wrong.body.contains("Expected an action of the log"), "{}", wrong.body);
+    // The other faces take the same.
+    let since = (time::OffsetDateTime::now_utc() - time::Duration::days(1)).date();
+    let listed = caller.get(&format!("/operator-log?since={since}&by=programs&action=wallet.credits")).await.json();
+    assert_eq!(listed["items"].as_array().map(Vec::len), Some(1), "{listed}");
+    let refused = caller.get("/operator-log?by=programs").await;
+    assert_eq!(refused.status, 422, "{}", refused.body);
+    let program = crate::support::program::Program::on(&till.database_url);
+    let printed = program.json(&["operator-log", "--by", "programs", "--action", "wallet.credits"]);
+    assert_eq!(printed["lines"][0]["seq"], json!(seq), "{printed}");
+}

@@ -7,6 +7,7 @@ mod app_calls;
 mod apps;
 mod exchange_list;
 mod exchanges;
+mod gifts;
 mod health;
 mod images;
 mod keys;

@@ -174,3 +174,52 @@ async fn the_limit_of_support_holds_when_it_asks_and_when_an_admin_confirms() {
     assert_eq!(till.purses(&app, "o1").await, (0, 4100, 4));
     till.assert_audit_clean().await;
 }
+
+/// Rule 8.6.40: a key with a limit of its own moves so much alone, whatever its maker has moved, and its maker likewise. Two
+/// people make such a key.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_with_a_limit_of_its_own_is_somebody_of_its_own() {
+    use domain::ids::ApiKeyName;
+    use domain::operation::key::{ApiKeyCommand, NewApiKey};
+    use serde_json::json;
+
+    use crate::admin::Caller;
+    use crate::support::operator;
+
+    let (till, app) = till().await;
+    let name = ApiKeyName::parse("top-up").unwrap();
+    let new = NewApiKey { name, rights: Role::Admin.into(), alone_max: Some(2000) };
+    let made = till.store.change_api_keys(&operator(), ApiKeyCommand::Create(new)).await.unwrap();
+    let large = Caller::with(&till, made.api_key.unwrap().expose().to_owned());
+    let small = Caller::new(&till, "small", Role::Admin).await;
+    let credit = async |caller: &Caller<'_>, coins: i64, reference: &str| {
+        let body = json!({"charge": coins, "ref": reference});
+        caller.post("/apps/a1/wallets/o1/credits", reference, body).await.status
+    };
+    assert_eq!(credit(&small, 501, "s1").await, 403);
+    assert_eq!((credit(&large, 1500, "l1").await, credit(&large, 501, "l2").await), (200, 403));
+    assert_eq!(credit(&large, 500, "l3").await, 200);
+    let list = json!({"credits": [{"open_id": "o1", "free": 1, "ref": "l4"}]});
+    assert_eq!(large.send("POST", "/apps/a1/credits:batch", None, &list).await.status, 403);
+    assert_eq!(credit(&small, 500, "s2").await, 200);
+    assert_eq!(till.purses(&app, "o1").await, (0, 4500, 5));
+
+    // An admin alone makes none, of any role, and another admin confirms it with its limit.
+    let (alice, bob) = (till.browser(Role::Admin).await, till.browser(Role::Admin).await);
+    let fields = [("name", "back-office"), ("role", "support"), ("second_person_above", "9000")];
+    let asked = alice.post("/console/api-keys", &fields).await;
+    assert!(asked.status == 200 && asked.body.contains("once another admin has confirmed"), "{}", asked.body);
+    let limit = "SELECT coalesce((SELECT second_person_above FROM api_keys WHERE name = 'back-office'), 0)";
+    assert_eq!(till.number(limit).await, 0);
+    let reference: String = sqlx::query_scalar("SELECT ref FROM console_requests WHERE account = 'back-office'")
+        .fetch_one(&till.sql)
+        .await
+        .unwrap();
+    let confirmed = bob.post("/console/account-requests/confirm", &[("ref", &reference)]).await;
+    assert_eq!(confirmed.status, 303, "{}", confirmed.body);
+    assert_eq!(till.number(limit).await, 9000);
+    let of_support = [("name", "plain"), ("role", "support")];
+    assert_eq!(alice.post("/console/api-keys", &of_support).await.status, 200);
+    assert_eq!(till.number("SELECT count(*) FROM api_keys WHERE name = 'plain'").await, 1);
+    till.assert_audit_clean().await;
+}

@@ -44,6 +44,9 @@ POST /console/apps/{app_id}/exchanges/{biz_no}/give-back GiveBack OneApp
 POST /console/apps/{app_id}/exchanges/{biz_no}/give-back/check GiveBack OneApp
 POST /console/apps/{app_id}/limits Administer OneApp
 POST /console/apps/{app_id}/login-codes Develop OneApp
+GET /console/apps/{app_id}/gifts/{gift} Money OneApp
+GET /console/apps/{app_id}/gifts/{gift}/result.csv Money OneApp
+POST /console/apps/{app_id}/gifts/{gift}/start Money OneApp
 GET /console/apps/{app_id}/orders/{out_biz_order_no} Read OneApp
 POST /console/apps/{app_id}/packages Develop OneApp
 GET /console/apps/{app_id}/players/{open_id} Read OneApp
@@ -88,6 +91,8 @@ GET /console/apps/{app_id}/tokens Read OneApp
 GET /console/exchanges Read OwnApps
 GET /console/exchanges.csv Read OwnApps
 GET /console/exchanges.xlsx Read OwnApps
+GET /console/gifts Money OwnApps
+POST /console/gifts Money OwnApps
 GET /console/health Read AllApps
 GET /console/icon.svg Anyone AllApps
 GET /console/keys.js Anyone AllApps
@@ -113,6 +118,7 @@ GET /console/images/{img_id}/unblock Administer AllApps
 POST /console/images/{img_id}/unblock Administer AllApps
 POST /console/language Anyone AllApps
 GET /console/log Read OwnApps
+GET /console/log/{seq}/credits Read OwnApps
 GET /console/new-app Administer AllApps
 POST /console/new-app Administer AllApps
 GET /console/orders Read OwnApps
@@ -140,6 +146,8 @@ POST /console/users/{name}/unlock Administer AllApps
 
 /// The calls of the admin API, below `/admin/v1`.
 pub(super) const ADMIN: &str = "
+GET /api-keys Read AllApps
+DELETE /api-keys/{key} Administer AllApps
 GET /apps Read OwnApps
 POST /apps Administer AllApps
 GET /apps/{app_id} Read OneApp
@@ -161,6 +169,7 @@ POST /apps/{app_id}/login-codes Develop OneApp
 GET /apps/{app_id}/orders/{out_biz_order_no} Read OneApp
 POST /apps/{app_id}/packages Develop OneApp
 POST /apps/{app_id}/pay-keys Develop OneApp
+DELETE /apps/{app_id}/players/{player} Administer OneApp
 POST /apps/{app_id}/pois Develop OneApp
 POST /apps/{app_id}/preorders Develop OneApp
 GET /apps/{app_id}/receivers Read OneApp
@@ -176,6 +185,7 @@ POST /apps/{app_id}/receivers/{receiver_id}/tests Develop OneApp
 DELETE /apps/{app_id}/suspension Administer OneApp
 PUT /apps/{app_id}/suspension Administer OneApp
 POST /apps/{app_id}/token-revocations Develop OneApp
+GET /apps/{app_id}/tokens Read OneApp
 POST /apps/{app_id}/tokens Develop OneApp
 POST /apps/{app_id}/users Administer OneApp
 GET /apps/{app_id}/wallets Read OneApp
@@ -185,8 +195,13 @@ POST /apps/{app_id}/wallets/{open_id}/debits Money OneApp
 GET /apps/{app_id}/wallets/{open_id}/entries Read OneApp
 POST /apps/{app_id}/wallets/{open_id}/freezes Administer OneApp
 DELETE /apps/{app_id}/wallets/{open_id}/freezes Administer OneApp
+GET /change-requests Read OwnApps
+GET /console-users Read AllApps
+DELETE /console-users/{user} Administer AllApps
+PUT /console-users/{user}/role Administer AllApps
 GET /events Read OwnApps
 GET /exchanges Read OwnApps
+GET /health Read AllApps
 GET /images Read OwnApps
 GET /images/{img_id} Read OwnApps
 DELETE /images/{img_id}/block Administer AllApps

@@ -3,9 +3,9 @@
 
 use std::fmt::Display;
 
+use super::key::NewApiKey;
 use super::{OperationRefusal, RefusalKind};
 use crate::console_user::{ConsoleUserName, PasswordHash};
-use crate::ids::ApiKeyName;
 use crate::rights::Rights;
 use crate::text;
 
@@ -18,7 +18,7 @@ crate::word_enum! {
         SetRights = "set_rights",
         /// A user signs in without the second factor.
         ResetSecondFactor = "reset_second_factor",
-        /// A new API key of the role admin.
+        /// A new API key of the role admin, or with a limit of its own.
         CreateKey = "create_key",
     }
 }
@@ -34,7 +34,7 @@ pub enum AccountChange {
     /// Forget the second factor of a user.
     ResetSecondFactor(ConsoleUserName),
     /// Make an API key with this SHA-256.
-    CreateKey(ApiKeyName, Rights, [u8; 32]),
+    CreateKey(NewApiKey, [u8; 32]),
 }
 
 impl AccountChange {
@@ -56,7 +56,16 @@ impl AccountChange {
             Self::AddUser(name, ..) | Self::SetRights(name, _) | Self::ResetSecondFactor(name) => {
                 name.as_str()
             }
-            Self::CreateKey(name, ..) => name.as_str(),
+            Self::CreateKey(key, _) => key.name.as_str(),
+        }
+    }
+
+    /// The limit that it gives an API key of its own.
+    #[must_use]
+    pub const fn alone_max(&self) -> Option<i64> {
+        match self {
+            Self::CreateKey(key, _) => key.alone_max,
+            Self::AddUser(..) | Self::SetRights(..) | Self::ResetSecondFactor(_) => None,
         }
     }
 
@@ -64,9 +73,8 @@ impl AccountChange {
     #[must_use]
     pub const fn rights(&self) -> Option<&Rights> {
         match self {
-            Self::AddUser(_, rights, _) | Self::SetRights(_, rights) | Self::CreateKey(_, rights, _) => {
-                Some(rights)
-            }
+            Self::AddUser(_, rights, _) | Self::SetRights(_, rights) => Some(rights),
+            Self::CreateKey(key, _) => Some(&key.rights),
             Self::ResetSecondFactor(_) => None,
         }
     }

@@ -8,11 +8,31 @@ use crate::rights::Rights;
 use crate::secret::Secret;
 use crate::text;
 
+/// A new key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewApiKey {
+    /// Its name.
+    pub name: ApiKeyName,
+    /// What it may do.
+    pub rights: Rights,
+    /// How many coins it moves in 24 hours without a second person, apart from its maker. `None`: it shares the limit of
+    /// its maker.
+    pub alone_max: Option<i64>,
+}
+
+impl NewApiKey {
+    /// A key that shares the limit of its maker.
+    #[must_use]
+    pub const fn new(name: ApiKeyName, rights: Rights) -> Self {
+        Self { name, rights, alone_max: None }
+    }
+}
+
 /// What is done to an API key.
 #[derive(Debug, Clone)]
 pub enum ApiKeyCommand {
-    /// Make a key with these rights.
-    Create(ApiKeyName, Rights),
+    /// Make a key.
+    Create(NewApiKey),
     /// Every instance refuses it from now on.
     Revoke(ApiKeyName),
 }

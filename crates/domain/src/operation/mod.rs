@@ -61,6 +61,8 @@ pub enum Subject {
     TopupOrder,
     /// A change of a wallet that waits for a second person.
     Request,
+    /// A list of credits of an app.
+    Gift,
     /// An access token of an app.
     Token,
     /// A receiver of an app.

@@ -3,19 +3,21 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{OperationRefusal, RefusalKind, Subject};
 use crate::text;
 
 /// What an erasure did.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ErasedPlayer {
     /// The app.
     pub app_id: String,
     /// What stands in place of the `open_id` from now on.
     pub pseudonym: String,
     /// Rows that were changed or removed, by kind. `archives` has the numbers of archives instead.
+    #[schemars(with = "BTreeMap<String, u64>")]
     pub rows: BTreeMap<&'static str, u64>,
     /// Files of archives that still name the player.
     pub archive_files: Vec<String>,
@@ -24,7 +26,7 @@ pub struct ErasedPlayer {
 }
 
 /// A column that still has the `open_id` of an erased player.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LeftText {
     /// The table and the column.
     pub column: String,

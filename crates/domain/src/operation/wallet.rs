@@ -1,6 +1,7 @@
 //! Commands of operators to a wallet, once for each ref: credits (contract 8.3), debits and cancels (contract 10.7). A
 //! large one waits for a second person (contract 8.6.40).
 
+mod credit_list;
 mod refusal;
 
 use schemars::JsonSchema;
@@ -10,9 +11,12 @@ use crate::ids::{BizNo, CreditRef, OpenId};
 use crate::ledger::{REF_MARK, ReferenceKind};
 use crate::wallet::{Amount, Change, GivenBack, Receipt, WalletRequest};
 
+pub use credit_list::{
+    CreditCells, CreditStatus, CreditsForAll, REF_PREFIX_BYTES_MAX, credit_amount, ref_prefix,
+};
 pub use refusal::{
-    above_limit, balance_too_large, more_than_left, needs_second_person, not_covered, own_request, ref_used,
-    refused, unknown_exchange, unknown_player, unknown_request,
+    above_limit, balance_too_large, gift_differs, more_than_left, needs_second_person, not_covered, own_request,
+    ref_used, refused, unknown_exchange, unknown_gift, unknown_player, unknown_request,
 };
 
 /// A new credit.

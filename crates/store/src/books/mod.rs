@@ -19,4 +19,4 @@ pub(crate) use closed::compare_closed;
 pub use comparison::{Comparison, ComparisonQuery};
 pub use reconcile::{BookNumber, Difference, ReconcileError, Reconciled};
 pub use statement::{Credits, Flows, Statement};
-pub use their_file::{FileFault, FileRefusal, TheirFile, csv_fault};
+pub use their_file::{FileFault, FileRefusal, TheirFile};

@@ -13,11 +13,9 @@ use domain::text::Text;
 use super::bill::{BillColumn, SheetWords};
 use super::book_column::{BookColumn, ComparedBy};
 use super::reconcile::ReconcileError;
-use crate::wallet::csv_line_of;
+use crate::wallet::{LINE_BYTES_MAX, csv_fault, csv_line};
 
 const BUFFER_BYTES: usize = 256 * 1024;
-/// Longest line, in bytes. A quotation mark without its pair would make one line of the rest of the file.
-const LINE_BYTES_MAX: usize = 64 * 1024;
 /// Longest `biz_no` that is compared, in bytes. It must fit into a key of the database.
 const NUMBER_BYTES_MAX: usize = 512;
 const BYTE_ORDER_MARK: &str = "\u{feff}";
@@ -262,7 +260,7 @@ impl TheirFile {
     pub(super) fn next(&mut self) -> Result<Option<TheirLine<'_>>, FileRefusal> {
         let Self { name, file, reader, by, number, columns, record, .. } = self;
         let refused = |position, cause: Text| {
-            let fault = FileFault::Line { line: csv_line_of(file, position), cause };
+            let fault = FileFault::Line { line: csv_line(file, position), cause };
             FileRefusal { file: name.clone(), fault }
         };
         reader.get_mut().left = LINE_BYTES_MAX;
@@ -305,20 +303,4 @@ fn columns_of(
         }
     }
     Ok((columns, ignored))
-}
-
-/// What is wrong with a line of CSV, in words.
-#[must_use]
-pub fn csv_fault(error: &csv::Error) -> Text {
-    match error.kind() {
-        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-            text!("expected {expected} columns, got {got}", expected = expected_len, got = len)
-        }
-        csv::ErrorKind::Utf8 { .. } => "expected UTF-8".into(),
-        csv::ErrorKind::Io(error) if error.kind() == io::ErrorKind::FileTooLarge => {
-            text!("expected at most {max} bytes; is a quotation mark without its pair?", max = LINE_BYTES_MAX)
-        }
-        csv::ErrorKind::Io(error) => Text::same(error),
-        _ => Text::same(error),
-    }
 }

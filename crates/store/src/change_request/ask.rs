@@ -1,6 +1,6 @@
 //! Stores a request with its line in the operator's log.
 
-use domain::ids::CreditRef;
+use domain::ids::{AppId, CreditRef};
 use domain::operation::account::{AccountChange, already_asked};
 use domain::operation::key::key_taken;
 use domain::operation::user::{unknown_user, user_taken};
@@ -22,6 +22,10 @@ pub(super) async fn insert(
 ) -> Result<(), OperationError> {
     let is_new = match change {
         RequestedChange::Wallet { .. } => insert_wallet(connection, operator, reference, change).await?,
+        RequestedChange::Gift { app_id, free, charge, create, reason } => {
+            let sums = (*free, *charge);
+            insert_gift(connection, operator, (app_id, reference), sums, (*create, reason)).await?
+        }
         RequestedChange::Account(change) => {
             check(connection, change).await?;
             insert_account(connection, operator, reference, change).await?;
@@ -31,7 +35,7 @@ pub(super) async fn insert(
     if !is_new {
         return Ok(());
     }
-    let line = LogLine::new(operator, OperatorAction::ChangeRequestAsk, change.subject());
+    let line = LogLine::new(operator, OperatorAction::ChangeRequestAsk, change.subject_of(reference));
     let line = line.of_app_if_any(change.app());
     let after = shown(reference, change, RequestState::Waiting, operator.name());
     Ok(line.after(after).note(change.note()).record(connection).await?)
@@ -70,6 +74,28 @@ async fn insert_wallet(
     Ok(asked.execute(connection).await?.rows_affected() == 1)
 }
 
+/// Stores a gift. `false` when it has a request.
+async fn insert_gift(
+    connection: &mut PgConnection,
+    operator: &Operator,
+    (app_id, reference): (&AppId, &CreditRef),
+    (free, charge): (i64, i64),
+    (create, reason): (bool, &str),
+) -> Result<bool> {
+    let asked = sqlx::query!(
+        "INSERT INTO console_requests (app_id, ref, kind, open_id, free, charge, create_wallet, reason, asked_by)
+         VALUES ($1, $2, 'gift', '', $3, $4, $5, $6, $7) ON CONFLICT (app_id, ref) DO NOTHING",
+        app_id.as_str(),
+        reference.as_str(),
+        free,
+        charge,
+        create,
+        reason,
+        operator.name()
+    );
+    Ok(asked.execute(connection).await?.rows_affected() == 1)
+}
+
 /// Refuses what could not be confirmed now.
 async fn check(connection: &mut PgConnection, change: &AccountChange) -> Result<(), OperationError> {
     let account = change.account();
@@ -103,13 +129,14 @@ async fn insert_account(
     let (role, apps) = change.rights().map(|rights| (rights.role.as_str(), rights.apps.listed())).unzip();
     let secret = match change {
         AccountChange::AddUser(_, _, password) => Some(password.as_str().to_owned()),
-        AccountChange::CreateKey(_, _, hash) => Some(hex::encode(hash)),
+        AccountChange::CreateKey(_, hash) => Some(hex::encode(hash)),
         AccountChange::SetRights(..) | AccountChange::ResetSecondFactor(_) => None,
     };
     sqlx::query!(
         "INSERT INTO console_requests
-             (app_id, ref, kind, open_id, free, charge, create_wallet, reason, asked_by, account, role, apps, secret)
-         VALUES ('', $1, $2, '', 0, 0, false, $3, $4, $5, $6, $7, $8)",
+             (app_id, ref, kind, open_id, free, charge, create_wallet, reason, asked_by, account, role, apps, secret,
+              second_person_above)
+         VALUES ('', $1, $2, '', 0, 0, false, $3, $4, $5, $6, $7, $8, $9)",
         reference.as_str(),
         change.kind().as_str(),
         operator.reason(),
@@ -117,7 +144,8 @@ async fn insert_account(
         change.account(),
         role,
         apps,
-        secret
+        secret,
+        change.alone_max()
     )
     .execute(connection)
     .await?;
@@ -144,11 +172,19 @@ pub(super) fn shown(
                 shown["amount"] = amount.get().into();
             }
         }
+        RequestedChange::Gift { free, charge, .. } => {
+            shown["kind"] = "gift".into();
+            shown["free"] = (*free).into();
+            shown["charge"] = (*charge).into();
+        }
         RequestedChange::Account(change) => {
             shown["kind"] = change.kind().as_str().into();
             if let Some(rights) = change.rights() {
                 shown["role"] = rights.role.as_str().into();
                 shown["apps"] = json!(rights.apps.listed());
+            }
+            if let Some(max) = change.alone_max() {
+                shown["second_person_above"] = max.into();
             }
         }
     }

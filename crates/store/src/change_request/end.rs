@@ -19,7 +19,7 @@ use crate::operator_log::{
     LogLine, OperatorAction, StateSubject, SubjectKind, ToldStates, differences, state_of,
 };
 use crate::store::Store;
-use crate::wallet::{GiveBackLimit, write_change};
+use crate::wallet::{GiveBackLimit, begin_gift, write_change};
 
 impl Store {
     /// Makes the change that somebody else asked for, and ends the request: both or nothing. `false` when the request had
@@ -68,14 +68,15 @@ impl Store {
                     return Ok::<_, OperationError>(false);
                 };
                 let action = if end == RequestState::Confirmed {
-                    store.make(connection, &operator.clone().confirming(&asked_by), limit, &change).await?;
+                    let confirming = operator.clone().confirming(&asked_by);
+                    store.make(connection, &confirming, limit, (reference, &change)).await?;
                     OperatorAction::ChangeRequestConfirm
                 } else {
                     OperatorAction::ChangeRequestRefuse
                 };
                 let before = shown(reference, &change, RequestState::Waiting, &asked_by);
                 let after = shown(reference, &change, end, &asked_by);
-                let line = LogLine::new(operator, action, change.subject()).before(before).after(after);
+                let line = LogLine::new(operator, action, change.subject_of(reference)).before(before).after(after);
                 line.of_app_if_any(change.app()).note(change.note()).record(connection).await?;
                 Ok(true)
             })
@@ -100,9 +101,13 @@ impl Store {
         connection: &mut PgConnection,
         operator: &Operator,
         limit: Option<GiveBackLimit>,
-        change: &RequestedChange,
+        (reference, change): (&CreditRef, &RequestedChange),
     ) -> Result<(), OperationError> {
         let change = match change {
+            RequestedChange::Gift { app_id, .. } => {
+                begin_gift(connection, operator, app_id, reference).await?;
+                return Ok(());
+            }
             RequestedChange::Wallet { app_id, open_id, command, .. } => {
                 let (engine, player) = (self.engine.get(), (app_id, open_id));
                 write_change(connection, engine, (operator, limit), player, command).await?;
@@ -114,8 +119,8 @@ impl Store {
             AccountChange::AddUser(name, rights, password) => (name, UserCommand::Add(rights, password)),
             AccountChange::SetRights(name, rights) => (name, UserCommand::Rights(rights)),
             AccountChange::ResetSecondFactor(name) => (name, UserCommand::ResetSecondFactor),
-            AccountChange::CreateKey(name, rights, hash) => {
-                return insert_key(connection, operator, &name, &rights, &hash).await;
+            AccountChange::CreateKey(key, hash) => {
+                return insert_key(connection, operator, &key, &hash).await;
             }
         };
         carry_out(self, connection, operator, &name, &command).await
@@ -170,7 +175,7 @@ async fn require_as_told(
         name: name.to_owned(),
     };
     let asked = subject(SubjectKind::Request, app_id, request.reference.as_str());
-    if !is_as_told(connection, &asked, request.change.subject()).await? {
+    if !is_as_told(connection, &asked, request.change.subject_of(&request.reference)).await? {
         return Err(request_differs(&request.reference).into());
     }
     for name in [&request.asked_by, confirmer] {

@@ -5,6 +5,7 @@ use domain::fields::Expected;
 use domain::ids::{ApiKeyName, AppId, BizNo, CreditRef, OpenId};
 use domain::ledger::ReferenceKind;
 use domain::operation::account::{AccountChange, AccountChangeKind};
+use domain::operation::key::NewApiKey;
 use domain::operation::wallet::{Credit, Debit, GiveBack, WalletCommand};
 use domain::rights::Rights;
 use domain::wallet::Amount;
@@ -15,6 +16,9 @@ use crate::error::{Result, StoreError};
 
 /// A request waits for this long.
 pub(super) const WAITS_DAYS: i32 = 7;
+
+/// The kind of a gift.
+const GIFT: &str = "gift";
 
 /// A row of `console_requests`.
 pub(super) struct ChangeRequestRow {
@@ -39,6 +43,7 @@ pub(super) struct ChangeRequestRow {
     pub(super) role: Option<String>,
     pub(super) apps: Option<Vec<String>>,
     pub(super) secret: Option<String>,
+    pub(super) second_person_above: Option<i64>,
 }
 
 impl ChangeRequestRow {
@@ -49,6 +54,7 @@ impl ChangeRequestRow {
     fn parse(self) -> Result<ChangeRequest, Expected> {
         let change = match &self.account {
             Some(account) => RequestedChange::Account(self.account_change(account)?),
+            None if self.kind == GIFT => self.gift()?,
             None => self.wallet_change()?,
         };
         Ok(ChangeRequest {
@@ -61,6 +67,11 @@ impl ChangeRequestRow {
             ended_by: self.ended_by,
             ended_at: self.ended_at,
         })
+    }
+
+    fn gift(&self) -> Result<RequestedChange, Expected> {
+        let (free, charge, create, reason) = (self.free, self.charge, self.create_wallet, self.reason.clone());
+        Ok(RequestedChange::Gift { app_id: AppId::parse(&self.app_id)?, free, charge, create, reason })
     }
 
     fn wallet_change(&self) -> Result<RequestedChange, Expected> {
@@ -110,7 +121,9 @@ impl ChangeRequestRow {
                 if !is_gone && hex::decode_to_slice(&secret, &mut hash).is_err() {
                     return Err(Expected::one_of(&["a hash"]));
                 }
-                AccountChange::CreateKey(ApiKeyName::parse(account)?, rights()?, hash)
+                let (name, rights) = (ApiKeyName::parse(account)?, rights()?);
+                let alone_max = self.second_person_above;
+                AccountChange::CreateKey(NewApiKey { name, rights, alone_max }, hash)
             }
         })
     }
@@ -125,7 +138,8 @@ macro_rules! requests {
             r#"SELECT app_id, ref AS reference, kind, open_id, free, charge, create_wallet, of_biz_no, amount, reason,
                    asked_by, asked_at, asked_at + make_interval(days => $1) AS "ends_at!",
                    CASE WHEN state = 'waiting' AND asked_at <= clock_timestamp() - make_interval(days => $1) THEN 'ended'
-                       ELSE state END AS "state!", ended_by, ended_at, give_back_max, account, role, apps, secret
+                       ELSE state END AS "state!", ended_by, ended_at, give_back_max, account, role, apps, secret,
+                   second_person_above
                FROM console_requests "# + $rest,
             $crate::change_request::row::WAITS_DAYS
             $(, $parameter)*

@@ -53,6 +53,9 @@ pub(super) async fn require_right(
     let rights = rights.map_err(|_| StoreError::damaged("console_users.role"))?;
     let may_ask = |rights: &Rights| match &request.change {
         RequestedChange::Account(_) => rights.is_everything(),
+        RequestedChange::Gift { app_id, .. } => {
+            rights.role.may(Need::Money) && rights.apps.has(app_id.as_str())
+        }
         RequestedChange::Wallet { app_id, command, give_back_max, .. } => {
             // Whoever asked without a limit was an admin then.
             let gives_back = command.given_back().is_some() && give_back_max.is_some();

@@ -53,7 +53,8 @@ macro_rules! states {
                    UNION ALL
                    SELECT 'api_key', '', name, jsonb_build_object(
                        'role', role, 'apps', to_jsonb(apps), 'key', left(encode(sha256(key_sha256), 'hex'), 32),
-                       'revoked', revoked_at IS NOT NULL, 'created_at', (extract(epoch FROM created_at) * 1000000)::bigint)
+                       'revoked', revoked_at IS NOT NULL, 'created_at', (extract(epoch FROM created_at) * 1000000)::bigint,
+                       'second_person_above', second_person_above)
                    FROM api_keys
                    UNION ALL
                    SELECT 'app', app_id, app_id, to_jsonb(a) - '{app_secret,former_secret,suspended_at,created_at,secret_created_at,former_secret_created_at}'::text[]
@@ -78,7 +79,7 @@ macro_rules! states {
                        'biz_no', of_biz_no, 'amount', amount, 'account', account, 'role', role, 'apps', to_jsonb(apps),
                        'secret', left(encode(sha256(secret::bytea), 'hex'), 32), 'reason', reason,
                        'asked_by', asked_by, 'asked_at', (extract(epoch FROM asked_at) * 1000000)::bigint, 'state', state,
-                       'ended_by', ended_by, 'give_back_max', give_back_max)
+                       'ended_by', ended_by, 'give_back_max', give_back_max, 'second_person_above', second_person_above)
                    FROM console_requests
                    UNION ALL
                    SELECT 'freeze', app_id, open_id, jsonb_build_object('frozen_until', CASE WHEN isfinite(frozen_until)

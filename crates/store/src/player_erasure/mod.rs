@@ -24,8 +24,8 @@ use crate::secrets::random_bytes;
 use crate::store::Store;
 
 use texts::{
-    Names, replace_in_deliveries, replace_in_items, replace_in_ledger, replace_in_log, replace_in_payments,
-    replace_in_refusals, replace_in_requests,
+    Names, replace_in_deliveries, replace_in_gifts, replace_in_items, replace_in_ledger, replace_in_log,
+    replace_in_payments, replace_in_refusals, replace_in_requests,
 };
 
 impl Store {
@@ -84,12 +84,20 @@ async fn erase(
 ) -> Result<(BTreeMap<&'static str, u64>, Vec<String>), OperationError> {
     sqlx::query!("SET LOCAL statement_timeout = 0").execute(&mut *connection).await?;
     let &Names { app_id, open_id, pseudonym } = names;
+    // Before the wallets, as a piece of a gift does. A gift that waits is no longer the one that was shown.
+    let gifts = sqlx::query_scalar!("SELECT gift FROM gifts WHERE app_id = $1 FOR UPDATE", app_id);
+    gifts.fetch_all(&mut *connection).await?;
+    let lines = sqlx::query!("DELETE FROM gift_lines WHERE app_id = $1 AND open_id = $2", app_id, open_id);
+    let gift_lines = lines.execute(&mut *connection).await?.rows_affected();
     // Before the entries, as a transaction that moves entries does.
     let (_, state) = lock_newest(connection, app_id).await?;
     if state.is_some_and(|state| state != ArchiveState::Kept.as_str()) {
         return Err(archive_moving(app_id).into());
     }
     let mut rows = BTreeMap::new();
+    if gift_lines > 0 {
+        rows.insert("gift_lines", gift_lines);
+    }
     let mut archive_files = Vec::new();
     let wallet_no = sqlx::query_scalar!(
         "UPDATE wallets SET open_id = $3 WHERE app_no = $1 AND open_id = $2 RETURNING wallet_no",
@@ -146,6 +154,7 @@ async fn erase(
     rows.insert("change_requests", requests.execute(&mut *connection).await?.rows_affected());
     replace_in_requests(connection, names).await?;
     replace_in_payments(connection, app_no, names).await?;
+    replace_in_gifts(connection, names).await?;
     replace_in_ledger(connection, app_no, names).await?;
     replace_in_refusals(connection, names).await?;
     replace_in_deliveries(connection, names).await?;

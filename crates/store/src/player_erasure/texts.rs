@@ -201,6 +201,26 @@ pub(super) async fn replace_in_requests(connection: &mut PgConnection, names: &N
     Ok(())
 }
 
+/// Replaces the player in the reasons of gifts.
+pub(super) async fn replace_in_gifts(connection: &mut PgConnection, names: &Names<'_>) -> Result<()> {
+    let gifts = sqlx::query!(
+        "SELECT gift, reason FROM gifts WHERE app_id = $1 AND strpos(reason, $2) > 0",
+        names.app_id,
+        names.open_id
+    );
+    for gift in gifts.fetch_all(&mut *connection).await? {
+        sqlx::query!(
+            "UPDATE gifts SET reason = $3 WHERE app_id = $1 AND gift = $2",
+            names.app_id,
+            gift.gift,
+            names.replaced(&gift.reason)
+        )
+        .execute(&mut *connection)
+        .await?;
+    }
+    Ok(())
+}
+
 /// Replaces the player in what was written into the entries of others. It reads all entries of the app.
 pub(super) async fn replace_in_ledger(
     connection: &mut PgConnection,

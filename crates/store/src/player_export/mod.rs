@@ -53,6 +53,8 @@ domain::word_enum! {
         Events = "events",
         /// Changes that waited for a second person.
         ChangeRequests = "change_requests",
+        /// Lines of gifts.
+        GiftLines = "gift_lines",
         /// Lines of the operator's log.
         OperatorLog = "operator_log",
     }

@@ -31,6 +31,7 @@ impl ExportedRows {
                  (out_biz_order_no and order_seq) or a payment that fitted nothing (payment)."
             }
             Self::ChangeRequests => "Large changes for which an operator asked a second person.",
+            Self::GiftLines => "Lines of lists of credits, as an operator gave them.",
             Self::OperatorLog => {
                 "What operators did about the player. Other players of the same line are left out."
             }
@@ -68,6 +69,7 @@ impl ExportedRows {
                 "ref,kind,free,charge,create_wallet,of_biz_no,amount,reason,asked_by,asked_at,state,ended_by,\
                  ended_at,give_back_max"
             }
+            Self::GiftLines => "gift,line,free,charge,ref,outcome,reason,made_at",
             Self::OperatorLog => "seq,at,operator_kind,operator,action,subject,before,after,note,credits",
         }
     }
@@ -200,6 +202,14 @@ pub(super) fn of<'c>(
             "SELECT ref, kind, free, charge, create_wallet, of_biz_no, amount, reason, asked_by, asked_at, state,
                  ended_by, ended_at, give_back_max
              FROM console_requests WHERE app_id = $1 AND open_id = $2 ORDER BY asked_at, ref",
+            app_id,
+            open_id
+        ),
+        ExportedRows::GiftLines => texts!(
+            connection,
+            "SELECT l.gift, l.line, l.free, l.charge, l.ref, l.outcome, g.reason, g.made_at
+             FROM gift_lines l JOIN gifts g ON g.app_id = l.app_id AND g.gift = l.gift
+             WHERE l.app_id = $1 AND l.open_id = $2 ORDER BY g.made_at, l.gift, l.line",
             app_id,
             open_id
         ),

@@ -64,7 +64,7 @@ impl Store {
     }
 }
 
-async fn write_credits(
+pub(super) async fn write_credits(
     connection: &mut PgConnection,
     engine: Engine,
     operator: &Operator,

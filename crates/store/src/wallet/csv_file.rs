@@ -1,15 +1,18 @@
 //! Statements of a wallet as CSV (contract 8.3.9).
 
-use std::fs::File;
-use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
-use std::path::Path;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
 use csv::{IntoInnerError, Position, WriterBuilder};
 use domain::csv::csv_text;
 use domain::ledger::EXCHANGE;
 use domain::moment::rfc3339;
+use domain::text;
+use domain::text::Text;
 
 use super::LedgerRow;
+
+/// Longest line, in bytes. A quotation mark without its pair would make one line of the rest of the file.
+pub(crate) const LINE_BYTES_MAX: usize = 64 * 1024;
 
 /// The first line of a wallet's statement.
 pub const STATEMENT_HEADING: &str = "seq,kind,biz_no,ref,free_change,charge_change,free_balance,charge_balance,at,product_name,note,operator\n";
@@ -33,19 +36,30 @@ pub fn statement_line(row: &LedgerRow) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The number of a record's line, as editors count: a quoted record can span several lines, and empty lines
-/// count. The position of the reader is before the empty lines that it skipped.
+/// What is wrong with a line of CSV, in words.
 #[must_use]
-pub fn csv_line(file: &Path, position: &Position) -> u64 {
-    File::open(file).map_or(position.line(), |file| csv_line_of(&file, position))
+pub(crate) fn csv_fault(error: &csv::Error) -> Text {
+    match error.kind() {
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+            text!("expected {expected} columns, got {got}", expected = expected_len, got = len)
+        }
+        csv::ErrorKind::Utf8 { .. } => "expected UTF-8".into(),
+        csv::ErrorKind::Io(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+            text!("expected at most {max} bytes; is a quotation mark without its pair?", max = LINE_BYTES_MAX)
+        }
+        csv::ErrorKind::Io(error) => Text::same(error),
+        _ => Text::same(error),
+    }
 }
 
-/// The same in an open file, whose place changes.
-pub(crate) fn csv_line_of(mut file: &File, position: &Position) -> u64 {
+/// The number of a record's line, as editors count: a quoted record can span several lines, and empty lines
+/// count. The position of the reader is before the empty lines that it skipped. The place of the file changes.
+#[must_use]
+pub fn csv_line(mut file: impl Read + Seek, position: &Position) -> u64 {
     let mut before = || -> io::Result<u64> {
         file.seek(SeekFrom::Start(position.byte()))?;
         let mut empty = 0;
-        for byte in BufReader::new(file).bytes() {
+        for byte in BufReader::new(&mut file).bytes() {
             match byte? {
                 b'\n' => empty += 1,
                 b'\r' => {}

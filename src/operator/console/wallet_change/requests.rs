@@ -1,6 +1,8 @@
 //! Changes that wait for a second person (contract 8.6.40): the list, the page of a large change of a wallet, its
 //! confirmation and its refusal.
 
+use std::fmt::Display;
+
 use askama::Template;
 use axum::extract::Path;
 use axum::response::{IntoResponse as _, Redirect};
@@ -17,6 +19,7 @@ use super::super::account_change::AccountRequest;
 use super::super::change_notice::address_after_change;
 use super::super::error::ConsoleError;
 use super::super::exchange::exchange_path;
+use super::super::gifts::gift_path;
 use super::super::i18n::Moment as _;
 use super::super::page::{Page, Section, Shown as _, render};
 use super::super::player::player_path;
@@ -38,7 +41,7 @@ pub(in super::super) const ROUTES: &[ConsoleRoute] = &[
 const ENDED_MAX: u32 = 50;
 
 /// The address of a request's page.
-pub(super) fn request_path(app_id: &AppId, reference: &CreditRef) -> String {
+pub(super) fn request_path(app_id: impl Display, reference: &CreditRef) -> String {
     let path = format!("/console/apps/{app_id}/request");
     address(&path, &Fields::default(), &[("ref", reference.as_str())])
 }
@@ -96,6 +99,35 @@ impl AskedWalletChange {
     }
 }
 
+/// A request for a gift.
+struct AskedGift {
+    app_id: String,
+    path: String,
+    coins: i64,
+    reason: String,
+    asked_by: String,
+    asked_at: OffsetDateTime,
+    state: RequestState,
+    ended_by: Option<String>,
+}
+
+impl AskedGift {
+    /// The request. `None` when it is for another change.
+    fn of(request: &ChangeRequest) -> Option<Self> {
+        let RequestedChange::Gift { app_id, free, charge, reason, .. } = &request.change else { return None };
+        Some(Self {
+            app_id: app_id.to_string(),
+            path: gift_path(app_id.as_str(), &request.reference),
+            coins: free.saturating_add(*charge),
+            reason: reason.clone(),
+            asked_by: request.asked_by.clone(),
+            asked_at: request.asked_at,
+            state: request.state,
+            ended_by: request.ended_by.clone(),
+        })
+    }
+}
+
 #[derive(Template)]
 #[template(path = "requests.html")]
 struct ListTemplate<'a> {
@@ -103,6 +135,7 @@ struct ListTemplate<'a> {
     waiting: Vec<AskedWalletChange>,
     ended: Vec<AskedWalletChange>,
     accounts: Vec<AccountRequest>,
+    gifts: Vec<AskedGift>,
     /// `console.second_person_above`.
     limit: u64,
 }
@@ -118,6 +151,7 @@ async fn list(request: ConsoleRequest) -> Answer {
     let store = &request.state.store;
     let waiting = store.waiting_change_requests(request.apps()).await?;
     let ended = store.ended_change_requests(request.apps(), ENDED_MAX).await?;
+    let gifts = waiting.iter().chain(&ended).filter_map(AskedGift::of).collect();
     let accounts = waiting.iter().chain(&ended).filter_map(AccountRequest::of).collect();
     let of_wallets =
         |requests: Vec<ChangeRequest>| requests.into_iter().filter_map(AskedWalletChange::of).collect();
@@ -127,6 +161,7 @@ async fn list(request: ConsoleRequest) -> Answer {
         waiting: of_wallets(waiting),
         ended: of_wallets(ended),
         accounts,
+        gifts,
         limit: request.state.config.console.second_person_above,
     })
 }
@@ -140,65 +175,74 @@ struct RequestTemplate<'a> {
     wallet: Option<Wallet>,
     /// Whether the user asked for it.
     is_own: bool,
+    /// The page of the player or the exchange.
+    path: String,
 }
 
 async fn one(Path(app_id): Path<String>, request: ConsoleRequest) -> Answer {
-    let change_request = find(&request, &app_id).await?;
+    let found = find(&request, &app_id).await?;
+    let (path, asked_by) = (page_of(&found), found.asked_by.clone());
+    // The page of a gift shows its request.
+    let Some(change_request) = AskedWalletChange::of(found) else {
+        return Ok(Redirect::to(&path).into_response());
+    };
     let reference = change_request.command.reference().as_str();
     render(&RequestTemplate {
         page: request.page(Section::REQUESTS, text!("Request {reference}", reference)),
         wallet: request.state.store.wallet(&change_request.app_id, &change_request.open_id).await?,
-        is_own: is_own(&request, &change_request),
+        is_own: is_own(&request, &asked_by),
+        path,
         request: &change_request,
     })
 }
 
-fn is_own(request: &ConsoleRequest, change_request: &AskedWalletChange) -> bool {
-    request.user.name.as_str() == change_request.asked_by
+fn is_own(request: &ConsoleRequest, asked_by: &str) -> bool {
+    request.user.name.as_str() == asked_by
 }
 
-async fn find(request: &ConsoleRequest, app_id: &str) -> Result<AskedWalletChange, ConsoleError> {
+/// The request for a change of wallets.
+async fn find(request: &ConsoleRequest, app_id: &str) -> Result<ChangeRequest, ConsoleError> {
     let reference = request.text("ref");
     let none = || ConsoleError::from(unknown_request(app_id, reference));
     let (Ok(app), Ok(number)) = (AppId::parse(app_id), CreditRef::parse(reference)) else {
         return Err(none());
     };
-    let found = request.state.store.change_request(app.as_str(), &number).await?;
-    found.and_then(AskedWalletChange::of).ok_or_else(none)
+    request.state.store.change_request(app.as_str(), &number).await?.ok_or_else(none)
 }
 
 async fn confirm(Path(app_id): Path<String>, request: ConsoleRequest) -> Answer {
     let operator = request.operator()?;
-    let change_request = find(&request, &app_id).await?;
-    let (app, reference) = (&change_request.app_id, change_request.command.reference());
-    let is_done = request.state.store.confirm_change(&operator, app.as_str(), reference).await?;
+    let asked = find(&request, &app_id).await?;
+    let is_done = request.state.store.confirm_change(&operator, &app_id, &asked.reference).await?;
     // Whatever became of it before, its page shows it.
-    let path = if is_done {
-        address_after_change(&page_of(&change_request), reference, false)
-    } else {
-        request_path(app, reference)
+    let path = match &asked.change {
+        RequestedChange::Gift { .. } => page_of(&asked),
+        _ if is_done => address_after_change(&page_of(&asked), &asked.reference, false),
+        _ => request_path(&app_id, &asked.reference),
     };
     Ok(Redirect::to(&path).into_response())
 }
 
 async fn refuse(Path(app_id): Path<String>, request: ConsoleRequest) -> Answer {
     let operator = request.operator()?;
-    let change_request = find(&request, &app_id).await?;
-    if !is_own(&request, &change_request) && !request.user.rights.role.may(Need::Money) {
+    let asked = find(&request, &app_id).await?;
+    if !is_own(&request, &asked.asked_by) && !request.user.rights.role.may(Need::Money) {
         return Err(ConsoleError::not_for_role(Need::Money));
     }
-    let (app, reference) = (&change_request.app_id, change_request.command.reference());
     // Whatever became of it, its page shows it.
-    request.state.store.refuse_change(&operator, app.as_str(), reference).await?;
-    Ok(Redirect::to(&request_path(app, reference)).into_response())
+    request.state.store.refuse_change(&operator, &app_id, &asked.reference).await?;
+    Ok(Redirect::to(&request_path(&app_id, &asked.reference)).into_response())
 }
 
-/// The page that shows the change: of the player, or of the exchange.
-fn page_of(change_request: &AskedWalletChange) -> String {
-    let app_id = change_request.app_id.as_str();
-    match change_request.command.given_back() {
-        Some((biz_no, _)) => exchange_path(app_id, biz_no.as_str()),
-        None => player_path(app_id, change_request.open_id.as_str()),
+/// The page that shows the change: of the player, of the exchange, or of the gift.
+fn page_of(asked: &ChangeRequest) -> String {
+    match &asked.change {
+        RequestedChange::Wallet { app_id, open_id, command, .. } => match command.given_back() {
+            Some((biz_no, _)) => exchange_path(app_id.as_str(), biz_no.as_str()),
+            None => player_path(app_id.as_str(), open_id.as_str()),
+        },
+        RequestedChange::Gift { app_id, .. } => gift_path(app_id.as_str(), &asked.reference),
+        RequestedChange::Account(_) => Section::REQUESTS.path.to_owned(),
     }
 }
 

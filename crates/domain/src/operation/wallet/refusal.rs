@@ -80,6 +80,20 @@ pub fn unknown_request(app_id: impl Display, reference: impl Display) -> Operati
     OperationRefusal::new(RefusalKind::Unknown(Subject::Request), text).of_app(app_id)
 }
 
+/// There is no such gift.
+#[must_use]
+pub fn unknown_gift(app_id: impl Display, gift: impl Display) -> OperationRefusal {
+    let text = text!("there is no gift {gift} of an app {app_id}", gift, app_id);
+    OperationRefusal::new(RefusalKind::Unknown(Subject::Gift), text).of_app(app_id)
+}
+
+/// The lines of a gift are not those that were shown.
+#[must_use]
+pub fn gift_differs(gift: impl Display) -> OperationRefusal {
+    let text = text!("the list of {gift} is not the one that was shown; send the list again", gift);
+    OperationRefusal::new(RefusalKind::Conflict, text)
+}
+
 /// Nobody confirms what they asked for themselves (contract 8.6.40).
 #[must_use]
 pub fn own_request() -> OperationRefusal {

@@ -1,0 +1,137 @@
+//! Lists of credits (contract 8.3.5), in every face: what holds for all of a list, what a line of it has, what became of it.
+
+use super::{ChangedPurses, Credit};
+use crate::fields::{Expected, FieldError, FieldErrorKind, parse_integer};
+use crate::ids::{CreditRef, OpenId};
+use crate::operation::{OperationRefusal, RefusalKind};
+use crate::wallet::check_credit;
+
+/// Longest prefix of refs, in bytes. The `open_id` fits behind it.
+pub const REF_PREFIX_BYTES_MAX: usize = 63;
+
+/// What holds for all credits of a list.
+#[derive(Debug, Clone, Default)]
+pub struct CreditsForAll {
+    /// Gifted currency for each player, in place of a column.
+    pub free: Option<i64>,
+    /// Charged currency for each player, in place of a column.
+    pub charge: Option<i64>,
+    /// In place of refs: each ref is this, a hyphen and the `open_id`.
+    pub ref_prefix: Option<String>,
+    /// Note for people.
+    pub note: String,
+    /// Whether players become known.
+    pub create: bool,
+}
+
+/// What a line of a list has; `None` where it has no such column.
+#[derive(Debug, Clone, Default)]
+pub struct CreditCells {
+    /// The player.
+    pub open_id: Option<OpenId>,
+    /// Gifted currency.
+    pub free: Option<i64>,
+    /// Charged currency.
+    pub charge: Option<i64>,
+    /// The ref.
+    pub reference: Option<CreditRef>,
+}
+
+impl CreditsForAll {
+    /// The credit of a line.
+    ///
+    /// # Errors
+    /// The line has no player or no ref, or the credit adds nothing.
+    pub fn credit(&self, cells: CreditCells) -> Result<Credit, FieldError> {
+        let CreditCells { open_id, free, charge, reference } = cells;
+        let absent = |name: &str| FieldError {
+            field: name.to_owned(),
+            problem: FieldErrorKind::Missing,
+        };
+        let open_id = open_id.ok_or_else(|| absent("open_id"))?;
+        let (free, charge) = (free.or(self.free), charge.or(self.charge));
+        let (free, charge) = (free.unwrap_or_default(), charge.unwrap_or_default());
+        check_credit(free, charge)
+            .map_err(|expected| FieldError::malformed("free and charge", expected.0, "0"))?;
+        let prefixed = || CreditRef::parse(&format!("{}-{open_id}", self.ref_prefix.as_ref()?)).ok();
+        let reference = reference.or_else(prefixed).ok_or_else(|| absent("ref"))?;
+        Ok(Credit { open_id, free, charge, reference, note: self.note.clone(), create: self.create })
+    }
+}
+
+/// Reads an amount of a list: no sign, no leading zero, no separators.
+///
+/// # Errors
+/// It is none.
+pub fn credit_amount(text: &str) -> Result<i64, Expected> {
+    parse_integer(text, 0, i64::MAX, "an integer from 0 to 9223372036854775807")
+}
+
+/// Reads a prefix of refs.
+///
+/// # Errors
+/// It is empty, too long, or has control characters.
+pub fn ref_prefix(text: &str) -> Result<String, Expected> {
+    match CreditRef::parse(text) {
+        Ok(_) if text.len() <= REF_PREFIX_BYTES_MAX => Ok(text.to_owned()),
+        _ => Err(Expected::new("1 to 63 bytes without control characters")),
+    }
+}
+
+crate::word_enum! {
+    /// What became of one of many credits.
+    pub enum CreditStatus {
+        /// This request made the credit.
+        Credited = "credited",
+        /// An earlier request had made it.
+        Replayed = "replayed",
+        /// The ref was used for another player or with other amounts.
+        RefUsed = "ref_used",
+        /// The app does not know the player, and the request makes nobody known.
+        UnknownPlayer = "unknown_player",
+        /// A balance would be more than 9223372036854775807.
+        BalanceTooLarge = "balance_too_large",
+    }
+}
+
+impl CreditStatus {
+    /// What a result is.
+    #[must_use]
+    pub fn of(result: &Result<ChangedPurses, OperationRefusal>) -> Self {
+        match result {
+            Ok(ChangedPurses { replayed: false, .. }) => Self::Credited,
+            Ok(ChangedPurses { replayed: true, .. }) => Self::Replayed,
+            Err(refusal) => Self::of_refusal(refusal),
+        }
+    }
+
+    /// What the refusal of a credit is.
+    #[must_use]
+    pub fn of_refusal(refusal: &OperationRefusal) -> Self {
+        match refusal.kind {
+            RefusalKind::Unknown(_) => Self::UnknownPlayer,
+            RefusalKind::Limit => Self::BalanceTooLarge,
+            RefusalKind::Conflict | RefusalKind::NotAllowed | RefusalKind::Invalid(_) => Self::RefUsed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_counts_before_what_holds_for_all() {
+        let all = CreditsForAll { free: Some(5), ref_prefix: Some("fair".to_owned()), ..Default::default() };
+        let open_id = OpenId::parse("o1").ok();
+        let credit = all.credit(CreditCells { open_id: open_id.clone(), ..Default::default() }).unwrap();
+        assert_eq!((credit.free, credit.charge, credit.reference.as_str()), (5, 0, "fair-o1"));
+        let reference = CreditRef::parse("r1").ok();
+        let cells = CreditCells { open_id, free: Some(0), charge: Some(7), reference };
+        let credit = all.credit(cells).unwrap();
+        assert_eq!((credit.free, credit.charge, credit.reference.as_str()), (0, 7, "r1"));
+        assert!(all.credit(CreditCells::default()).is_err(), "no player");
+        assert!(ref_prefix(&"p".repeat(63)).is_ok() && ref_prefix(&"p".repeat(64)).is_err());
+        assert!(credit_amount("+5").is_err() && credit_amount("05").is_err() && credit_amount("1,000").is_err());
+    }
+}

@@ -1,0 +1,239 @@
+//! Gifts: a list of credits that somebody sees before it is made (contract 8.3.14). The list is kept, so that a second
+//! person can confirm it, and a server makes it piece by piece. A piece and the mark of its end are one transaction, so
+//! whatever is killed, each credit is made once.
+
+mod draft;
+mod piece;
+mod start;
+
+use domain::ids::{AppId, CreditRef};
+use sha2::{Digest as _, Sha256};
+use sqlx::PgExecutor;
+use time::OffsetDateTime;
+
+use crate::error::Result;
+use crate::store::Store;
+
+pub use draft::GiftFault;
+pub(crate) use start::begin;
+
+/// The most lines of a gift.
+pub const GIFT_LINES_MAX: usize = 100_000;
+/// Lines of a piece, and of a read.
+const PIECE_LINES: usize = 5_000;
+/// A gift that has ended is shown for so many days.
+const KEPT_DAYS: i32 = 30;
+
+/// A gift.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gift {
+    /// Its app.
+    pub app_id: String,
+    /// Its name, which is also that of its request.
+    pub name: CreditRef,
+    /// How many lines it has.
+    pub lines: i32,
+    /// Gifted currency that it adds in all.
+    pub free: i64,
+    /// Charged currency that it adds in all.
+    pub charge: i64,
+    /// How many lines were credited before the list came.
+    pub replayed: i32,
+    /// Whether it makes players known.
+    pub create: bool,
+    /// The note of each credit.
+    pub reason: String,
+    /// Who started it.
+    pub started_by: Option<String>,
+    /// Who asked for it, where somebody else confirmed it.
+    pub asked_by: Option<String>,
+    /// When it was started.
+    pub started_at: Option<OffsetDateTime>,
+    /// How many lines are done.
+    pub done: i32,
+    /// When it ended.
+    pub ended_at: Option<OffsetDateTime>,
+}
+
+impl Gift {
+    /// How many coins it moves, of both purses.
+    #[must_use]
+    pub fn coins(&self) -> i64 {
+        self.free.saturating_add(self.charge)
+    }
+}
+
+/// A line of a gift.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GiftLine {
+    /// Its number, from 1.
+    pub line: i32,
+    /// The player.
+    pub open_id: String,
+    /// Gifted currency to add.
+    pub free: i64,
+    /// Charged currency to add.
+    pub charge: i64,
+    /// The ref of the credit.
+    pub reference: String,
+    /// What became of it, unless it was credited: a word of [`CreditStatus`](domain::operation::wallet::CreditStatus).
+    pub outcome: Option<String>,
+}
+
+/// The digest of a gift, by which its list is known again.
+struct GiftDigest(Sha256);
+
+impl GiftDigest {
+    fn new(create: bool, reason: &str) -> Self {
+        let mut digest = Sha256::new();
+        digest.update([u8::from(create)]);
+        digest.update(Sha256::digest(reason));
+        Self(digest)
+    }
+
+    fn add(&mut self, open_id: &str, (free, charge): (i64, i64), reference: &str) {
+        self.0.update(format!("{open_id}\n{free}\n{charge}\n{reference}\n"));
+    }
+
+    fn name(self) -> String {
+        format!("gift-{}", hex::encode(&self.0.finalize()[..16]))
+    }
+}
+
+impl Store {
+    /// A gift of an app.
+    pub async fn gift(&self, app_id: &AppId, name: &CreditRef) -> Result<Option<Gift>> {
+        find(&self.pool, app_id, name).await
+    }
+
+    /// The lines of a gift behind a number, in their order, at most 5,000.
+    pub async fn gift_lines(&self, app_id: &AppId, name: &CreditRef, after: i32) -> Result<Vec<GiftLine>> {
+        lines_after(&self.pool, (app_id.as_str(), name.as_str()), after).await
+    }
+
+    /// How many lines of a gift make a player known, and the first of these players, at most `limit`.
+    pub async fn gift_newcomers(
+        &self,
+        app_id: &AppId,
+        name: &CreditRef,
+        limit: u32,
+    ) -> Result<(i64, Vec<String>)> {
+        let found = sqlx::query!(
+            r#"SELECT open_id, count(*) OVER () AS "count!" FROM gift_lines
+               WHERE app_id = $1 AND gift = $2 AND makes_known ORDER BY line LIMIT $3"#,
+            app_id.as_str(),
+            name.as_str(),
+            i64::from(limit)
+        );
+        let found = found.fetch_all(&self.pool).await?;
+        let count = found.first().map_or(0, |line| line.count);
+        Ok((count, found.into_iter().map(|line| line.open_id).collect()))
+    }
+
+    /// How many lines of a gift have each outcome but credited.
+    pub async fn gift_outcomes(&self, app_id: &AppId, name: &CreditRef) -> Result<Vec<(String, i64)>> {
+        let found = sqlx::query!(
+            r#"SELECT outcome AS "outcome!", count(*) AS "count!" FROM gift_lines
+               WHERE app_id = $1 AND gift = $2 AND outcome IS NOT NULL GROUP BY outcome ORDER BY outcome"#,
+            app_id.as_str(),
+            name.as_str()
+        );
+        Ok(found.fetch_all(&self.pool).await?.into_iter().map(|row| (row.outcome, row.count)).collect())
+    }
+
+    /// The gifts of an app that were started, the newest first, at most `limit`.
+    pub async fn started_gifts(&self, app_id: &AppId, limit: u32) -> Result<Vec<Gift>> {
+        let rows = gifts!(
+            "WHERE app_id = $1 AND started_at IS NOT NULL ORDER BY started_at DESC LIMIT $2",
+            app_id.as_str(),
+            i64::from(limit)
+        );
+        rows.fetch_all(&self.pool).await?.into_iter().map(GiftRow::gift).collect()
+    }
+
+    /// Removes gifts that nobody started for a day, unless a request of them waits, and those that ended 30 days ago.
+    pub async fn forget_old_gifts(&self) -> Result<u64> {
+        let removed = sqlx::query!(
+            "DELETE FROM gifts g WHERE ended_at < now() - make_interval(days => $1)
+                 OR started_at IS NULL AND made_at < now() - interval '1 day' AND NOT EXISTS (
+                     SELECT 1 FROM console_requests r WHERE r.app_id = g.app_id AND r.ref = g.gift
+                         AND r.state = 'waiting' AND r.asked_at > now() - interval '7 days')",
+            KEPT_DAYS
+        );
+        Ok(removed.execute(&self.pool).await?.rows_affected())
+    }
+}
+
+/// A row of `gifts`.
+struct GiftRow {
+    app_id: String,
+    gift: String,
+    line_count: i32,
+    free: i64,
+    charge: i64,
+    replayed: i32,
+    create_wallets: bool,
+    reason: String,
+    started_by: Option<String>,
+    asked_by: Option<String>,
+    started_at: Option<OffsetDateTime>,
+    done_through: i32,
+    ended_at: Option<OffsetDateTime>,
+}
+
+impl GiftRow {
+    fn gift(self) -> Result<Gift> {
+        let name = CreditRef::parse(&self.gift).map_err(|_| crate::error::StoreError::damaged("gifts"))?;
+        Ok(Gift {
+            app_id: self.app_id,
+            name,
+            lines: self.line_count,
+            free: self.free,
+            charge: self.charge,
+            replayed: self.replayed,
+            create: self.create_wallets,
+            reason: self.reason,
+            started_by: self.started_by,
+            asked_by: self.asked_by,
+            started_at: self.started_at,
+            done: self.done_through,
+            ended_at: self.ended_at,
+        })
+    }
+}
+
+/// The query for gifts. `$rest` is its condition.
+macro_rules! gifts {
+    ($rest:literal $(, $parameter:expr)*) => {
+        sqlx::query_as!(
+            $crate::wallet::gift::GiftRow,
+            "SELECT app_id, gift, line_count, free, charge, replayed, create_wallets, reason, started_by, asked_by,
+                 started_at, done_through, ended_at
+             FROM gifts " + $rest
+            $(, $parameter)*
+        )
+    };
+}
+use gifts;
+
+async fn find(executor: impl PgExecutor<'_>, app_id: &AppId, name: &CreditRef) -> Result<Option<Gift>> {
+    let row = gifts!("WHERE app_id = $1 AND gift = $2", app_id.as_str(), name.as_str());
+    row.fetch_optional(executor).await?.map(GiftRow::gift).transpose()
+}
+
+async fn lines_after(
+    executor: impl PgExecutor<'_>,
+    (app_id, gift): (&str, &str),
+    after: i32,
+) -> Result<Vec<GiftLine>> {
+    let lines = sqlx::query_as!(
+        GiftLine,
+        "SELECT line, open_id, free, charge, ref AS reference, outcome FROM gift_lines
+         WHERE app_id = $1 AND gift = $2 AND line > $3 ORDER BY line LIMIT $4",
+        app_id,
+        gift,
+        after,
+        PIECE_LINES as i64
+    );
+    Ok(lines.fetch_all(executor).await?)
+}
