@@ -42,6 +42,7 @@ mod login;
 mod lookups;
 mod master_key;
 mod metrics;
+mod next_steps;
 mod notifications;
 mod openapi;
 mod operations;

@@ -162,6 +162,7 @@ async fn every_example_of_the_other_calls_of_the_wallet_is_answered_as_documente
 #[tokio::test(flavor = "multi_thread")]
 async fn every_example_of_the_order_report_is_answered_as_documented() {
     try_every_example("reportOrder").await;
+    try_every_example("reportOrderByProvider").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -232,6 +233,7 @@ fn the_tests_above_try_every_call() {
         "cancel",
         "queryNumber",
         "reportOrder",
+        "reportOrderByProvider",
         "uploadWithFile",
         "uploadWithUrl",
         "getAccessToken",

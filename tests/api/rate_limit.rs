@@ -17,7 +17,7 @@ use crate::support::{Answer, PATIENCE, Request, TestApp, TestTill, fresh_databas
 
 /// What the answer says of a limit (contract 7.2.8).
 fn text(limit: u32, what: &str) -> String {
-    format!("rate limit: expected at most {limit} {what} a second of this app")
+    format!("rate limit: expected at most {limit} {what} a second of this app; wait as Retry-After says")
 }
 
 fn per_second(limit: u32) -> PerSecond {

@@ -92,7 +92,7 @@ async fn a_refusal_is_english_until_the_app_is_known() {
         let path = format!("/openapi/mp/developer/order/v1/report?app_id={app_id}&access_token={token}");
         till.send(Request::post(&path).body("{}"))
     };
-    with("a9", &app.token).await.assert_refused(100_200_102, "app_id: unknown app \"a9\"");
+    with("a9", &app.token).await.assert_refused(100_200_102, "app_id: unknown app \"a9\"; use the id that the operator of this till gave you");
     with("a1", "").await.assert_refused(100_200_102, "access_token is empty");
     with("a1", "wrong").await.assert_refused(100_200_102, "access_token：应为该应用的令牌");
     let secret = |app_id: &str, secret: &str, grant: &str| {
@@ -101,7 +101,7 @@ async fn a_refusal_is_english_until_the_app_is_known() {
     };
     for app_id in ["a1", "a9"] {
         let answer = secret(app_id, "wrong", "client_credentials").await;
-        answer.assert_refused(100_200_101, "app_id or app_secret is wrong");
+        answer.assert_refused(100_200_101, "app_id or app_secret is wrong; use those that the operator of this till gave you");
     }
     let grant = "grant_type: expected client_credentials, got \"x\"";
     secret("a1", &app.secret, "x").await.assert_refused(100_200_100, grant);

@@ -5,6 +5,7 @@ mod credit_forecast;
 mod credits;
 mod csv_file;
 mod freeze;
+mod income;
 mod ledger;
 mod search;
 mod submit;
@@ -25,6 +26,7 @@ pub use credit_forecast::{CreditForecast, ForeseenCredit};
 pub use credits::{CREDITS_MAX, CreditResult, CreditsSource};
 pub(crate) use csv_file::csv_line_of;
 pub use csv_file::{STATEMENT_HEADING, csv_line, statement_line};
+pub use income::Income;
 pub use ledger::{ArchivedPart, ChangeRecord, EntryKind, LedgerFilter, LedgerPage, LedgerRow, WalletTotals};
 pub use search::{PlayerCursor, PlayerFilter, PlayersPage};
 
