@@ -54,7 +54,15 @@ impl Refusal {
     /// A business refusal.
     #[must_use]
     pub fn new(code: Code, message: impl Into<Text>) -> Self {
-        Self { code, message: message.into(), transport: None, retry_after: None, data: None, cause: None, names: &[] }
+        Self {
+            code,
+            message: message.into(),
+            transport: None,
+            retry_after: None,
+            data: None,
+            cause: None,
+            names: &[],
+        }
     }
 
     /// A refusal by the transport, with its status: 404, 405, 408 or 413.

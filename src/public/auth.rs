@@ -75,14 +75,22 @@ const SIGNATURE: &str = "the HMAC-SHA256 with the pay key, in hexadecimal, of th
 fn no_token(credentials: &Fields) -> Refusal {
     let error = credentials.absent("access_token");
     let problem = error.text();
-    let message = if is_nothing(&error) { text!("{problem}; /oauth2/access_token gives one", problem) } else { problem };
+    let message = if is_nothing(&error) {
+        text!("{problem}; /oauth2/access_token gives one", problem)
+    } else {
+        problem
+    };
     Refusal::new(Code::Unauthorised, message)
 }
 
 /// The refusal of a call whose signature is empty, in a wrong place or missing.
 fn no_signature(error: &FieldError) -> Refusal {
     let (problem, signature) = (error.text(), Text::new(SIGNATURE));
-    let message = if is_nothing(error) { text!("{problem}; expected {signature}", problem, signature) } else { problem };
+    let message = if is_nothing(error) {
+        text!("{problem}; expected {signature}", problem, signature)
+    } else {
+        problem
+    };
     Refusal::new(Code::BadSignature, message)
 }
 
@@ -367,7 +375,8 @@ async fn diagnosed(state: &AppState, app: Arc<App>, form: WalletForm) -> Refusal
 
 /// The refusal of a sandbox app's signature, with what is wrong with it.
 pub(super) fn diagnosed_as(advice: SignatureAdvice) -> Refusal {
-    let message = "sign: the signature does not match; data.string_to_sign is what the server signed with the pay key";
+    let message =
+        "sign: the signature does not match; data.string_to_sign is what the server signed with the pay key";
     Refusal { data: Some(Advice::Signature(advice)), ..Refusal::new(Code::BadSignature, message) }
 }
 

@@ -48,7 +48,8 @@ pub async fn report_by_provider(
 }
 
 /// What a service provider calls the credentials.
-pub(super) const PROVIDERS: Names = &[("app_id", "component_app_id"), ("access_token", "authorizer_access_token")];
+pub(super) const PROVIDERS: Names =
+    &[("app_id", "component_app_id"), ("access_token", "authorizer_access_token")];
 
 async fn carry_out(state: &AppState, request: Request, names: Names) -> Result<Response, Refusal> {
     let (parts, body) = request.into_parts();

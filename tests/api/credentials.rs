@@ -160,7 +160,9 @@ async fn what_is_around_a_credential_is_named() {
             ("grant_type", "client_credentials"),
             ("js_code", "x"),
         ];
-        let text = format!("app_id or app_secret is wrong; use those that the operator of this till gave you; app_secret has {strays} around it");
+        let text = format!(
+            "app_id or app_secret is wrong; use those that the operator of this till gave you; app_secret has {strays} around it"
+        );
         for path in [TOKEN, LOGIN] {
             let fields = &fields[..if path == TOKEN { 3 } else { 2 }];
             let code = [("js_code", "x")];
@@ -175,7 +177,10 @@ async fn what_is_around_a_credential_is_named() {
         refused.assert_refused(100_200_103, &format!("{text}; {around}"));
     }
     let blank = Game::new(&app, "o1", "b1", 1).with("app_id", "a1 ");
-    blank.send(&till).await.assert_refused(100_200_102, r#"app_id: unknown app "a1 "; use the id that the operator of this till gave you"#);
+    blank.send(&till).await.assert_refused(
+        100_200_102,
+        r#"app_id: unknown app "a1 "; use the id that the operator of this till gave you"#,
+    );
     let key = Caller::admin(&till).await.key;
     let quoted = Request::get("/admin/v1/apps").header("authorization", &format!("Bearer \"{key}\""));
     let refused = quoted.send(till.operator_address).await;

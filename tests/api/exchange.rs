@@ -296,14 +296,20 @@ async fn every_field_that_is_required_is_named_when_it_is_absent_or_empty() {
         absent.send(&till).await.assert_refused(10_000_200, &format!("{field} is missing"));
         empty.send(&till).await.assert_refused(10_000_200, &format!("{field} is empty"));
     }
-    for field in ["app_id", "access_token"] {
+    for (field, step) in [("app_id", ""), ("access_token", "; /oauth2/access_token gives one")] {
         let (absent, empty) = (game.clone().without(field), game.clone().with(field, ""));
-        absent.send(&till).await.assert_refused(100_200_102, &format!("{field} is missing"));
-        empty.send(&till).await.assert_refused(100_200_102, &format!("{field} is empty"));
+        absent.send(&till).await.assert_refused(100_200_102, &format!("{field} is missing{step}"));
+        empty.send(&till).await.assert_refused(100_200_102, &format!("{field} is empty{step}"));
     }
-    game.clone().with("sign", "").send(&till).await.assert_refused(100_200_114, &BAD_SIGNATURE.replace(": the signature does not match", " is empty"));
+    game.clone()
+        .with("sign", "")
+        .send(&till)
+        .await
+        .assert_refused(100_200_114, &BAD_SIGNATURE.replace(": the signature does not match", " is empty"));
     let unsigned = game.body().split("&sign=").next().unwrap().to_owned();
-    till.send(Request::post(PATH).body(unsigned)).await.assert_refused(100_200_114, &BAD_SIGNATURE.replace(": the signature does not match", " is missing"));
+    till.send(Request::post(PATH).body(unsigned))
+        .await
+        .assert_refused(100_200_114, &BAD_SIGNATURE.replace(": the signature does not match", " is missing"));
     assert_untouched(&till).await;
 }
 
@@ -399,11 +405,18 @@ async fn the_access_token_is_checked_before_the_signature_and_the_signature_befo
     till.player(&app, "o1", 0, 100).await;
     let broken = Game::new(&app, "o1", "b_1", 10).with("sign", "00");
     let of_other = broken.clone().with("access_token", &other.token);
-    of_other.send(&till).await.assert_refused(100_200_102, "access_token: expected a token of this app from /oauth2/access_token");
+    of_other
+        .send(&till)
+        .await
+        .assert_refused(100_200_102, "access_token: expected a token of this app from /oauth2/access_token");
     let unknown = broken.clone().with("access_token", "never issued");
-    unknown.send(&till).await.assert_refused(100_200_102, "access_token: expected a token of this app from /oauth2/access_token");
+    unknown
+        .send(&till)
+        .await
+        .assert_refused(100_200_102, "access_token: expected a token of this app from /oauth2/access_token");
     for unknown in ["nobody", "a&1"] {
-        let text = format!("app_id: unknown app \"{unknown}\"; use the id that the operator of this till gave you");
+        let text =
+            format!("app_id: unknown app \"{unknown}\"; use the id that the operator of this till gave you");
         let unknown = broken.clone().with("app_id", unknown);
         unknown.send(&till).await.assert_refused(100_200_102, &text);
     }
@@ -411,11 +424,17 @@ async fn the_access_token_is_checked_before_the_signature_and_the_signature_befo
     let (short, _) = till.store.issue_token(&app.id, Duration::from_secs(10)).await.unwrap().unwrap();
     till.clock.advance(Duration::from_secs(10));
     let expired = Game::new(&app, "o1", "b1", 10).with("access_token", short);
-    expired.send(&till).await.assert_refused(100_200_102, "access_token: expired, get a new one from /oauth2/access_token");
+    expired
+        .send(&till)
+        .await
+        .assert_refused(100_200_102, "access_token: expired, get a new one from /oauth2/access_token");
     till.command(&app, AppCommand::Suspend(true)).await;
     till.clock.advance(Duration::from_secs(3));
     let game = Game::new(&app, "o1", "b1", 10);
-    game.send(&till).await.assert_refused(100_200_102, "app_id: the app is suspended; ask the operator of this till to resume it");
+    game.send(&till).await.assert_refused(
+        100_200_102,
+        "app_id: the app is suspended; ask the operator of this till to resume it",
+    );
     assert_untouched(&till).await;
     till.command(&app, AppCommand::Suspend(false)).await;
     till.clock.advance(Duration::from_secs(3));

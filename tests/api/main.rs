@@ -61,6 +61,7 @@ mod rate_limit;
 mod readers;
 mod refusal_language;
 mod refusals;
+mod release_data;
 mod reports;
 mod roles;
 mod routes;

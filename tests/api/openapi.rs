@@ -71,7 +71,7 @@ fn assert_same(documented: &Value, answer: &Answer, context: &str) {
         assert_eq!(key.as_str().unwrap().len(), 24);
         *key = expected.clone();
     }
-    for path in ["/data/createTime", "/data/cancels/0/createTime"] {
+    for path in ["/data/createTime", "/data/cancels/0/createTime", "/data/firstChargeTime"] {
         if let (Some(time), Some(expected)) = (got.pointer_mut(path), documented.pointer(path)) {
             assert!(time.as_i64().is_some_and(|millis| millis > 1_700_000_000_000), "{context}: {time}");
             *time = expected.clone();

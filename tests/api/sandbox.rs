@@ -509,7 +509,10 @@ async fn a_sandbox_app_sees_its_last_calls() {
         format!("/sandbox/v1/requests?app_id={}&access_token={}{more}", app.id, app.token)
     };
     let of_live = till.send(Request::get(&path(&live, ""))).await;
-    of_live.assert_refused(100_200_102, "app_id: expected a sandbox app; to make one, run: minitill app create ID --sandbox");
+    of_live.assert_refused(
+        100_200_102,
+        "app_id: expected a sandbox app; to make one, run: minitill app create ID --sandbox",
+    );
     let wrong = till.send(Request::get(&path(&app, "&code=2"))).await;
     wrong.assert_refused(10_000_200, "code: expected a code of a refusal, such as 10000601, got \"2\"");
 }

@@ -141,11 +141,17 @@ async fn a_wrong_app_id_or_secret_is_100200101_and_nothing_tells_which() {
         ("no!app", app.secret.as_str()),
     ] {
         let answer = till.send(Request::get(&format!("{PATH}?{}", query(app_id, secret)))).await;
-        answer.assert_refused(100_200_101, "app_id or app_secret is wrong; use those that the operator of this till gave you");
+        answer.assert_refused(
+            100_200_101,
+            "app_id or app_secret is wrong; use those that the operator of this till gave you",
+        );
     }
     till.command(&app, AppCommand::Suspend(true)).await;
     till.clock.advance(Duration::from_secs(3));
-    till.send(by_get(&app)).await.assert_refused(100_200_102, "app_id: the app is suspended; ask the operator of this till to resume it");
+    till.send(by_get(&app)).await.assert_refused(
+        100_200_102,
+        "app_id: the app is suspended; ask the operator of this till to resume it",
+    );
 }
 
 /// Rule 8.2.2: two app secrets are valid, the new one and the one before it. No token ends.
@@ -165,7 +171,10 @@ async fn a_rotation_keeps_the_secret_before_and_retires_the_one_before_that() {
         token(&till.send(by_get(app)).await);
     }
     let newest = rotate().await;
-    till.send(by_get(&app)).await.assert_refused(100_200_101, "app_id or app_secret is wrong; use those that the operator of this till gave you");
+    till.send(by_get(&app)).await.assert_refused(
+        100_200_101,
+        "app_id or app_secret is wrong; use those that the operator of this till gave you",
+    );
     for app in [&newer, &newest] {
         token(&till.send(by_get(app)).await);
     }

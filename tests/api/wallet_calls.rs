@@ -261,7 +261,12 @@ async fn only_an_exchange_of_the_player_is_given_back() {
         (&other, "o1", "b1"),
     ] {
         let refused = Game::cancel(app, player, "c9", of, 1).send(&till).await;
-        refused.assert_refused(10_000_606, &format!("pay_biz_no: this player has no exchange {of}; expected the biz_no of one that was paid"));
+        refused.assert_refused(
+            10_000_606,
+            &format!(
+                "pay_biz_no: this player has no exchange {of}; expected the biz_no of one that was paid"
+            ),
+        );
     }
     assert_eq!(Game::cancel(&app, "nobody", "c9", "b1", 1).send(&till).await.code(), 10_000_423);
     let stale = Game::cancel(&app, "o1", "c9", "b1", 1).with("ts", "1700000000").send(&till).await;
@@ -310,7 +315,10 @@ async fn present_and_cancel_need_their_scopes() {
             refused.assert_refused(100_200_102, &text);
         }
         let unknown = game.with("access_token", "another").send(&till).await;
-        unknown.assert_refused(100_200_102, "access_token: expected a token of this app from /oauth2/access_token");
+        unknown.assert_refused(
+            100_200_102,
+            "access_token: expected a token of this app from /oauth2/access_token",
+        );
     }
     assert_eq!(Game::balance(&app, "o1").send(&till).await.code(), 1, "reads need no scope");
     assert_eq!(Game::query(&app, "o1", "b1").send(&till).await.code(), 1);

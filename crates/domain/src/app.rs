@@ -70,7 +70,8 @@ impl App {
     #[must_use]
     pub fn publishes(&self, order_path: &str) -> bool {
         self.takes_any_path()
-            || PagePath::parse(order_path).is_ok_and(|path| self.pages.iter().any(|page| page == path.as_str()))
+            || PagePath::parse(order_path)
+                .is_ok_and(|path| self.pages.iter().any(|page| page == path.as_str()))
     }
 
     /// Whether the app holds a permission scope.

@@ -144,9 +144,19 @@ impl QuotaExceeded {
         let Self { name, max, what, .. } = self;
         let what = Text::new(what);
         if self.is_of_day {
-            text!("{name}: expected at most {max} {what} of this app; wait as Retry-After says", name, max, what)
+            text!(
+                "{name}: expected at most {max} {what} of this app; wait as Retry-After says",
+                name,
+                max,
+                what
+            )
         } else {
-            text!("{name}: expected at most {max} {what} of this app; the operator can raise it", name, max, what)
+            text!(
+                "{name}: expected at most {max} {what} of this app; the operator can raise it",
+                name,
+                max,
+                what
+            )
         }
     }
 }

@@ -118,6 +118,6 @@ pub use store::{PoolState, Store};
 pub use token::TokenSummary;
 pub use wallet::{
     ArchivedPart, CREDITS_MAX, ChangeRecord, CreditForecast, CreditResult, CreditsSource, EntryKind,
-    ForeseenCredit, Income, LedgerFilter, LedgerLine, LedgerPage, LedgerRow, PlayerCursor, PlayerFilter, PlayersPage,
-    STATEMENT_HEADING, Wallet, WalletDetail, WalletTotals, csv_line, statement_line,
+    ForeseenCredit, Income, LedgerFilter, LedgerLine, LedgerPage, LedgerRow, PlayerCursor, PlayerFilter,
+    PlayersPage, STATEMENT_HEADING, Wallet, WalletDetail, WalletTotals, csv_line, statement_line,
 };

@@ -194,7 +194,8 @@ async fn the_path_must_be_a_page_of_the_latest_published_package() {
     scene.till.clock.advance(Duration::from_secs(3));
     path("pages/new").await.assert_refused(
         10_001_007,
-        "order_path: expected a page of the latest published package, got \"pages/new\"; the app has published no package",
+        "order_path: expected a page of the latest published package, got \"pages/new\"; the app has published no \
+         package: the operator's `minitill app publish` does",
     );
 }
 
@@ -212,7 +213,10 @@ async fn what_belongs_to_another_app_is_as_what_does_not_exist() {
         &format!("product_cover_img_id: \"{their_image}\" is unknown here: upload the picture again"),
     );
     let poi = scene.send_with(&[("poi_id", json!("their-poi"))]).await;
-    poi.assert_refused(10_002_003, "poi_id: expected one registered for this app; the operator's `minitill app poi add` registers it");
+    poi.assert_refused(
+        10_002_003,
+        "poi_id: expected one registered for this app; the operator's `minitill app poi add` registers it",
+    );
     scene.till.command(&scene.app, AppCommand::AddPois(vec![PoiId::parse("our-poi").unwrap()])).await;
     scene.send_with(&[("poi_id", json!("our-poi"))]).await.assert_body(SUCCESS);
     // The same numbers in another app are another order.

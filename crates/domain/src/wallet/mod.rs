@@ -18,8 +18,8 @@ mod string_to_sign;
 pub use call::{SignedFields, WalletCall, WalletForm};
 pub use fields::{EXTENSION_BYTES_MAX, Sender};
 pub use outcome::{
-    CancelSummary, GivenBack, LedgerEnd, NumberChange, NumberKind, NumberState, REPLAY_HOURS, Receipt, Refused,
-    Repeat, WalletOutcome,
+    CancelSummary, GivenBack, LedgerEnd, NumberChange, NumberKind, NumberState, REPLAY_HOURS, Receipt,
+    Refused, Repeat, WalletOutcome,
 };
 pub use purses::{
     AMOUNT_MAX, Amount, BalanceOutOfRange, Balances, InsufficientBalance, NotGivenBack, Paid, PayPriority,

@@ -4,8 +4,8 @@
 use domain::ids::WalletNo;
 use domain::ledger::{ChainHash, LedgerEntry, ReferenceKind, unix_millis};
 use domain::wallet::{
-    Action, Balances, Change, LedgerEnd, NotGivenBack, NumberChange, NumberKind, NumberState, Paid, PayPriority,
-    PurseChange, Refused, WalletOutcome,
+    Action, Balances, Change, LedgerEnd, NotGivenBack, NumberChange, NumberKind, NumberState, Paid,
+    PayPriority, PurseChange, Refused, WalletOutcome,
 };
 
 use super::batch::{Batch, Decision, Decisions, NewRow, OpenWallet, Rows, WalletState, WalletUpdate};
