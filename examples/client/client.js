@@ -1,7 +1,7 @@
 // A complete client of Minitill: the wallet, orders, uploads, notifications and a tiny game (Node.js 18 or newer).
 //
 // Try it: node client.js pay OPEN_ID AMOUNT BIZ_NO. README.md beside it has all commands and settings.
-const { createHash, createHmac, timingSafeEqual } = require("node:crypto");
+const { createHash, createHmac, randomBytes, timingSafeEqual } = require("node:crypto");
 const { readFileSync } = require("node:fs");
 const { createServer } = require("node:http");
 const { setTimeout: sleep } = require("node:timers/promises");
@@ -173,7 +173,7 @@ class Client {
       const response = await fetch(this.base + path, { method: "POST", body, ...limits });
       const after = response.headers.get("retry-after") ?? "";
       retryAfter = /^\d+$/.test(after) ? Number(after) * 1000 : 0;
-      const read = await response.json();
+      const read = parsed(await response.text());
       const code = read.code ?? read.result;
       if (response.status >= 500 || !Number.isInteger(code)) throw new Error(`HTTP status ${response.status}`);
       const replayed = response.headers.get("idempotent-replayed") === "true";
@@ -186,6 +186,23 @@ class Client {
 
 function jsonOf(value) {
   return new Blob([JSON.stringify(value)], { type: "application/json" });
+}
+
+// What marks an integer in a text of JSON; nobody else can write it.
+const MARK = randomBytes(16).toString("hex");
+
+// The value of a text of JSON, with a BigInt for each integer that a number of JavaScript does not hold exactly.
+function parsed(text) {
+  const marked = String(text).replace(/"(?:[^"\\]|\\.)*"|-?\d{16,}(?![\d.eE])/g, (found) =>
+    found.startsWith('"') || Number.isSafeInteger(Number(found)) ? found : `"${MARK}${found}"`);
+  const exact = (value) => typeof value === "string" && value.startsWith(MARK) ? BigInt(value.slice(MARK.length)) : value;
+  return JSON.parse(marked, (_, value) => exact(value));
+}
+
+// The text of JSON of a value, with each BigInt as an integer.
+function written(value) {
+  const marked = JSON.stringify(value, (_, inner) => typeof inner === "bigint" ? `${MARK}${inner}` : inner);
+  return marked.replace(new RegExp(`"${MARK}(-?\\d+)"`, "g"), "$1");
 }
 
 // Gives the event of a notification in the standard format, with its id. Throws NotGenuine.
@@ -207,7 +224,7 @@ function verifyNotification(secrets, webhookId, webhookTimestamp, webhookSignatu
   if (!expected.some((one) => given.some((other) => isSame(one, other)))) {
     throw new NotGenuine("webhook-signature: no signature fits");
   }
-  return { ...JSON.parse(body), id: webhookId };
+  return { ...parsed(body), id: webhookId };
 }
 
 // The key in a secret. A setting that is missing must not become an empty key: anybody could sign with it.
@@ -236,7 +253,7 @@ function verifyPlatformNotification(appSecrets, kwaisign, body) {
   if (!expected.some((one) => isSame(one, kwaisign ?? ""))) {
     throw new NotGenuine("kwaisign: expected the MD5 of body and app secret");
   }
-  const event = JSON.parse(body);
+  const event = parsed(body);
   return { ...event, id: event.message_id };
 }
 
@@ -411,7 +428,7 @@ async function main({ MINITILL_BASE, APP_ID, APP_SECRET, PAY_KEY, MINITILL_TIMEO
       else if (!(error instanceof Refused)) throw error;
       else line = { outcome: error instanceof Unknown ? "unknown" : "refused", code: error.code, msg: error.message };
     }
-    console.log(JSON.stringify(line));
+    console.log(written(line));
     if (!["paid", "done"].includes(line.outcome)) process.exitCode = 1;
   }
 }

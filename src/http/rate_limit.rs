@@ -78,7 +78,11 @@ impl LimitExceeded {
             }
             Limited::Logins => text!("logins"),
         };
-        text!("rate limit: expected at most {max} {what} a second of this app", max, what)
+        text!(
+            "rate limit: expected at most {max} {what} a second of this app; wait as Retry-After says",
+            max,
+            what
+        )
     }
 }
 

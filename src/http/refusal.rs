@@ -43,13 +43,26 @@ pub struct Refusal {
     pub data: Option<Advice>,
     /// Cause for the log; never sent.
     pub cause: Option<String>,
+    /// Names of fields, and what the endpoint calls them, where it has other ones (contract 4.1.3).
+    pub names: Names,
 }
+
+/// Names of fields as the rest of the service has them, each with the name of one endpoint.
+pub type Names = &'static [(&'static str, &'static str)];
 
 impl Refusal {
     /// A business refusal.
     #[must_use]
     pub fn new(code: Code, message: impl Into<Text>) -> Self {
-        Self { code, message: message.into(), transport: None, retry_after: None, data: None, cause: None }
+        Self {
+            code,
+            message: message.into(),
+            transport: None,
+            retry_after: None,
+            data: None,
+            cause: None,
+            names: &[],
+        }
     }
 
     /// A refusal by the transport, with its status: 404, 405, 408 or 413.
@@ -82,7 +95,7 @@ impl Refusal {
         Self {
             transport: Some(StatusCode::INTERNAL_SERVER_ERROR),
             cause: Some(cause.into()),
-            ..Self::new(Code::SystemError, "system error")
+            ..Self::new(Code::SystemError, "system error; send the same request again")
         }
     }
 
@@ -107,7 +120,10 @@ impl Refusal {
 
     /// The text as it is sent: a credential stays out of it, wherever it was put (contract 2.8.5).
     fn text(&self, language: Language) -> String {
-        redacted(&language::of(language, &self.message)).into_owned()
+        let text = redacted(&language::of(language, &self.message)).into_owned();
+        // A text that is about a field begins with its name.
+        let field = self.names.iter().find(|(name, _)| text.split([':', '：', ' ']).next() == Some(name));
+        field.map_or_else(|| text.clone(), |(name, own)| format!("{own}{}", &text[name.len()..]))
     }
 
     fn of_exchange(&self, language: Language) -> ExchangeRefusal<'_> {

@@ -10,12 +10,12 @@ use domain::caller::{
     Caller, NotSigned, Signed, TokenRefused, is_signed_by, proves_secret, verify_for_nobody,
 };
 use domain::endpoint::Endpoint;
-use domain::fields::{FieldError, Fields, shown};
+use domain::fields::{FieldError, FieldErrorKind, Fields, shown};
 use domain::ids::AppId;
 use domain::signature::Mistake;
 use domain::strays;
 use domain::text;
-use domain::text::Language;
+use domain::text::{Language, Text};
 use domain::wallet::{WalletCall, WalletForm};
 use store::secrets::token_hash;
 
@@ -31,31 +31,72 @@ refusals! { Refusal:
     /// No `app_id` came.
     app_id_missing() => absent(Code::Unauthorised, &Fields::default().absent("app_id"));
     /// No token came.
-    access_token_missing() => absent(Code::Unauthorised, &Fields::default().absent("access_token"));
+    access_token_missing() => no_token(&Fields::default());
     /// There is no such app.
     unknown_app(app_id = "nobody") =>
-        Refusal::new(Code::Unauthorised, text!("app_id: unknown app {app_id}", app_id = shown(&app_id.to_string())));
+        Refusal::new(Code::Unauthorised, text!(
+            "app_id: unknown app {app_id}; use the id that the operator of this till gave you",
+            app_id = shown(&app_id.to_string())
+        ));
     /// The token is not one of this app.
-    access_token_unknown() => Refusal::new(Code::Unauthorised, "access_token: expected a token of this app");
+    access_token_unknown() =>
+        Refusal::new(Code::Unauthorised, "access_token: expected a token of this app from /oauth2/access_token");
     /// The token has expired.
-    access_token_expired() => Refusal::new(Code::Unauthorised, "access_token: expired, request a new one");
+    access_token_expired() =>
+        Refusal::new(Code::Unauthorised, "access_token: expired, get a new one from /oauth2/access_token");
     /// The operator has suspended the app.
-    app_suspended() => Refusal::new(Code::Forbidden, "app_id: the app is suspended");
+    app_suspended() =>
+        Refusal::new(Code::Forbidden, "app_id: the app is suspended; ask the operator of this till to resume it");
     /// The app lacks the scope.
-    scope_missing(scope = Scope::Epay) =>
-        Refusal::new(Code::Forbidden, text!("app_id: the app lacks the scope {scope}", scope));
-    /// The sandbox app lacks the scope.
-    scope_missing_in_sandbox(app_id = "demo", scope = Scope::Epay) =>
+    scope_missing(app_id = "demo", scope = Scope::Epay) =>
         Refusal::new(Code::Forbidden, text!(
             "app_id: the app lacks the scope {scope}; to give it, run: minitill app change {app_id} --add-scope {scope}",
             scope, app_id
         ));
     /// No signature came.
-    sign_missing() => absent(Code::BadSignature, &Fields::default().absent("sign"));
+    sign_missing() => no_signature(&Fields::default().absent("sign"));
     /// The signature does not match.
-    bad_signature() => Refusal::new(Code::BadSignature, "sign: the signature does not match");
+    bad_signature() => Refusal::new(Code::BadSignature, text!(
+        "sign: the signature does not match; expected {signature}",
+        signature = Text::new(SIGNATURE)
+    ));
     /// There is no such app, or the secret does not belong to it.
-    token_credentials() => Refusal::new(Code::TokenCredentials, "app_id or app_secret is wrong");
+    token_credentials() => Refusal::new(
+        Code::TokenCredentials,
+        "app_id or app_secret is wrong; use those that the operator of this till gave you",
+    );
+}
+
+/// What a signature is (contract 3.2.2).
+const SIGNATURE: &str = "the HMAC-SHA256 with the pay key, in hexadecimal, of the signed fields as name=value, in the order \
+    of their names, joined with &";
+
+/// The refusal of a call whose token is empty, in a wrong place or missing.
+fn no_token(credentials: &Fields) -> Refusal {
+    let error = credentials.absent("access_token");
+    let problem = error.text();
+    let message = if is_nothing(&error) {
+        text!("{problem}; /oauth2/access_token gives one", problem)
+    } else {
+        problem
+    };
+    Refusal::new(Code::Unauthorised, message)
+}
+
+/// The refusal of a call whose signature is empty, in a wrong place or missing.
+fn no_signature(error: &FieldError) -> Refusal {
+    let (problem, signature) = (error.text(), Text::new(SIGNATURE));
+    let message = if is_nothing(error) {
+        text!("{problem}; expected {signature}", problem, signature)
+    } else {
+        problem
+    };
+    Refusal::new(Code::BadSignature, message)
+}
+
+/// Whether nothing came that could be the field. Else the error says what to do.
+fn is_nothing(error: &FieldError) -> bool {
+    matches!(error.problem, FieldErrorKind::Missing | FieldErrorKind::Empty)
 }
 
 /// The refusal of this credential, with what is around it (contract 2.11).
@@ -172,9 +213,9 @@ pub async fn authenticate(
     credentials: &Fields,
     limited: Limited,
 ) -> Result<Caller, Refusal> {
-    let required =
-        |name| credentials.text(name).ok_or_else(|| absent(Code::Unauthorised, &credentials.absent(name)));
-    let (app_id, token) = (required("app_id")?, required("access_token")?);
+    let app_id = credentials.text("app_id");
+    let app_id = app_id.ok_or_else(|| absent(Code::Unauthorised, &credentials.absent("app_id")))?;
+    let token = credentials.text("access_token").ok_or_else(|| no_token(credentials))?;
     let hash = token_hash(token);
     // A text that cannot be an app id is an unknown app: the answer is the same.
     let app_id = AppId::parse(app_id).map_err(|_| unknown_app(app_id))?;
@@ -224,13 +265,10 @@ async fn refuse_if_asked(state: &AppState, app: &App) -> Result<(), Refusal> {
 /// Checks that the caller holds a permission scope (contract 4.1.2, 10.3.2, 10.4.2 and 19.2.2).
 ///
 /// # Errors
-/// 100200102 naming the scope, for a sandbox app with the command that gives it.
+/// 100200102 naming the scope, with the command that gives it.
 pub fn require_scope(caller: &Caller, scope: Scope) -> Result<(), Refusal> {
     let app = caller.app();
-    if app.holds(scope) {
-        return Ok(());
-    }
-    Err(if app.settings.sandbox { scope_missing_in_sandbox(&app.id, scope) } else { scope_missing(scope) })
+    if app.holds(scope) { Ok(()) } else { Err(scope_missing(&app.id, scope)) }
 }
 
 /// A refusal of a call before its fields are read.
@@ -260,7 +298,7 @@ pub async fn authenticate_call(
     let strays = form.fields.text("sign").and_then(strays::around);
     let not_signed = match caller.verify(form) {
         Ok(signed) => return Ok(signed),
-        Err(NotSigned::Missing(error)) => absent(Code::BadSignature, &error),
+        Err(NotSigned::Missing(error)) => no_signature(&error),
         Err(NotSigned::Mismatch(app, form)) => wrongly_signed(state, app, form).await,
     };
     let strays = strays.filter(|_| not_signed.code == Code::BadSignature);
@@ -280,7 +318,7 @@ async fn admit_call(state: &AppState, form: &WalletForm) -> Result<Caller, Refus
     form.call.scope().map_or(Ok(()), |scope| require_scope(&caller, scope))?;
     // A client that sends the form in the query learns that, and not that its signature is wrong.
     match form.fields.misplaced(form.call.required_fields()) {
-        Some(error) if error.field == "sign" => Err(absent(Code::BadSignature, &error)),
+        Some(error) if error.field == "sign" => Err(no_signature(&error)),
         Some(error) => Err(error.into()),
         None => Ok(caller),
     }
@@ -320,7 +358,7 @@ async fn diagnosed(state: &AppState, app: Arc<App>, form: WalletForm) -> Refusal
         Ok(Ok(finding)) => {
             let (bytes, mistake) = (finding.string_to_sign.len(), finding.mistake().map(Mistake::text));
             let advice = SignatureAdvice { bytes, mistake, string_to_sign: finding.string_to_sign };
-            Refusal { data: Some(Advice::Signature(advice)), ..bad_signature() }
+            diagnosed_as(advice)
         }
         Ok(Err(NoDiagnosis::Busy)) => Refusal::new(
             Code::BadSignature,
@@ -335,6 +373,13 @@ async fn diagnosed(state: &AppState, app: Arc<App>, form: WalletForm) -> Refusal
         ),
         Err(error) => error.into(),
     }
+}
+
+/// The refusal of a sandbox app's signature, with what is wrong with it.
+pub(super) fn diagnosed_as(advice: SignatureAdvice) -> Refusal {
+    let message =
+        "sign: the signature does not match; data.string_to_sign is what the server signed with the pay key";
+    Refusal { data: Some(Advice::Signature(advice)), ..Refusal::new(Code::BadSignature, message) }
 }
 
 /// Checks `app_id` and `app_secret` of a token request or a login (contract 6.3 and 11.5).

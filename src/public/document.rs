@@ -15,8 +15,8 @@ use super::routes::{Authentication, ROUTES, Route};
 use crate::config::Config;
 use crate::http::body::{BODY_BYTES_MAX, too_large, too_slow};
 use crate::http::rate_limit::{LimitExceeded, Limited};
-use crate::http::refusal::{Code, Envelope, ExchangeRefusal, OpenRefusal, Refusal};
-use crate::openapi::{self, Api, Document, DocumentedCall, Example, WireRefusal, schema};
+use crate::http::refusal::{Code, Envelope, ExchangeRefusal, Names, OpenRefusal, Refusal};
+use crate::openapi::{self, Api, Document, DocumentedCall, Example, Operation, Place, WireRefusal, schema};
 
 /// A row of the route table with its description.
 pub type DescribedCall = openapi::Described<Route, Refusal>;
@@ -25,7 +25,18 @@ pub type DescribedCall = openapi::Described<Route, Refusal>;
 #[must_use]
 pub fn calls(config: &Config) -> Vec<DescribedCall> {
     let describe = |route: &'static Route| (route.describe)(config).refuses(general(route, config));
-    ROUTES.iter().map(|route| DescribedCall { route, operation: describe(route) }).collect()
+    let named = |route| named(describe(route), route.names);
+    ROUTES.iter().map(|route| DescribedCall { route, operation: named(route) }).collect()
+}
+
+/// The operation with the names that its endpoint has for fields of its query.
+fn named(mut operation: Operation<Refusal>, names: Names) -> Operation<Refusal> {
+    for (name, own) in names {
+        let fields = operation.fields.iter_mut().filter(|field| field.place == Place::Query);
+        fields.filter(|field| field.name == *name).for_each(|field| field.name = own);
+    }
+    operation.refusals.iter_mut().for_each(|example| example.refusal.names = names);
+    operation
 }
 
 /// The OpenAPI document of the public API, as these settings make it.

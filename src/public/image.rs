@@ -134,7 +134,7 @@ refusals! { Refusal:
     /// The image is unknown or blocked.
     no_such_image() => Refusal {
         transport: Some(StatusCode::NOT_FOUND),
-        ..Refusal::new(Code::ImageNotFound, "imgId: there is no such image")
+        ..Refusal::new(Code::ImageNotFound, "imgId: there is no such image; expected an imgId that an upload answered")
     };
 }
 

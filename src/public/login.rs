@@ -31,7 +31,7 @@ refusals! { Refusal:
     /// The code is unknown, used or expired, or it is another app's.
     js_code_invalid() => Refusal::new(
         Code::LoginCode,
-        "js_code: expected a code of this app that was not used and has not expired"
+        "js_code: expected a code of this app that was not used and has not expired; a new login gives one"
     );
 }
 

@@ -24,7 +24,7 @@ use super::{auth, wallet};
 use crate::config::Config;
 use crate::http::body::read_body;
 use crate::http::rate_limit::Limited;
-use crate::http::refusal::{Code, Refusal};
+use crate::http::refusal::{Code, Names, Refusal};
 use crate::openapi::{IMG_ID, Input, NOW_MILLIS, OPEN_ID, Operation, Place, Success, refusals};
 use crate::state::AppState;
 
@@ -33,9 +33,31 @@ use crate::state::AppState;
 /// # Errors
 /// The codes of contract 7.1 that are marked report or all.
 pub async fn report(State(state): State<AppState>, request: Request) -> Result<Response, Refusal> {
+    carry_out(&state, request, &[]).await
+}
+
+/// The same report with the names that a service provider's server sends (contract 4.1.3).
+///
+/// # Errors
+/// As [`report`], with those names.
+pub async fn report_by_provider(
+    State(state): State<AppState>,
+    request: Request,
+) -> Result<Response, Refusal> {
+    carry_out(&state, request, PROVIDERS).await.map_err(|refusal| Refusal { names: PROVIDERS, ..refusal })
+}
+
+/// What a service provider calls the credentials.
+pub(super) const PROVIDERS: Names =
+    &[("app_id", "component_app_id"), ("access_token", "authorizer_access_token")];
+
+async fn carry_out(state: &AppState, request: Request, names: Names) -> Result<Response, Refusal> {
     let (parts, body) = request.into_parts();
-    let (query, body) = query_with(&auth::CREDENTIALS, &state.config.http, &parts, body).await?;
-    let caller = auth::authenticate(&state, &query, Limited::Reports).await?;
+    let own_name = |name| names.iter().find(|(known, _)| *known == name).map_or(name, |(_, own)| *own);
+    let query_names = auth::CREDENTIALS.map(own_name);
+    let (query, body) = query_with(&query_names, &state.config.http, &parts, body).await?;
+    let query = query.renamed(&names.iter().map(|(name, own)| (*own, *name)).collect::<Vec<_>>());
+    let caller = auth::authenticate(state, &query, Limited::Reports).await?;
     auth::require_scope(&caller, Scope::Epay)?;
     let fields = Fields::from_json(&read_body(&state.config.http, body).await?)?;
     auth::note_fields(&fields);
@@ -50,7 +72,15 @@ pub async fn report(State(state): State<AppState>, request: Request) -> Result<R
     let img_id = Text::same(shown(report.product_cover_img_id.as_str()));
     let deadline = Instant::now() + state.config.exchange.deadline;
     match state.store.report(caller.clone(), report, deadline).await? {
-        ReportOutcome::Done => Ok(success(Reported {})),
+        ReportOutcome::Done => {
+            if app.takes_any_path() {
+                tracing::info!(
+                    order_path = %shown(&order_path),
+                    "order_path was not checked: this sandbox app has published no package"
+                );
+            }
+            Ok(success(Reported {}))
+        }
         ReportOutcome::UnknownOpenId => Err(illegal_open_id()),
         ReportOutcome::UnknownPage => Err(unknown_page(&app.pages, &order_path)),
         ReportOutcome::UnknownImage => Err(unknown_image(&img_id)),
@@ -79,12 +109,18 @@ refusals! { Refusal:
     image_not_found() => unknown_image(&Text::same(shown(&"0".repeat(48))));
     /// The operator has blocked the picture.
     image_blocked() =>
-        Refusal::new(Code::ImageBlocked, "product_cover_img_id: the image is blocked by risk control");
+        Refusal::new(Code::ImageBlocked, "product_cover_img_id: the image is blocked by risk control; use another one");
     /// The point of interest is not registered for the app.
-    illegal_poi_id() => Refusal::new(Code::IllegalPoiId, "poi_id: expected one registered for this app");
+    illegal_poi_id() => Refusal::new(
+        Code::IllegalPoiId,
+        "poi_id: expected one registered for this app; the operator's `minitill app poi add` registers it",
+    );
     /// The app checks pre-orders, and there is none with this payment number.
     order_not_found() =>
-        Refusal::new(Code::OrderNotFound, "out_order_no: expected a payment pre-order of this app");
+        Refusal::new(
+            Code::OrderNotFound,
+            "out_order_no: expected a payment pre-order of this app; the operator's `minitill app preorder add` registers it",
+        );
     /// The order was about virtual goods before.
     goods_kind_changed() =>
         Refusal::from(ReportConflict::GoodsKindChanged { kind: GoodsKind::Virtual, got: 12 });
@@ -183,7 +219,7 @@ fn unknown_page(pages: &[String], order_path: &str) -> Refusal {
             nearest
         ),
         None if pages.is_empty() => text!(
-            "order_path: expected a page of the latest published package, got {got}; the app has published no package",
+            "order_path: expected a page of the latest published package, got {got}; the app has published no package: the operator's `minitill app publish` does",
             got
         ),
         None => text!("order_path: expected a page of the latest published package, got {got}", got),
@@ -218,15 +254,27 @@ const DESCRIPTION: &str = "\
     - After status 10 or 11 an order is about virtual goods and 12 to 15 are refused; after 12 to 15 it is about physical \
     goods and 10 and 11 are refused. No other change of status is refused.";
 
+const OF_PROVIDER: &str = "\
+    The same as `reportOrder`, for servers of service providers. `component_app_id` is the `app_id` of the app whose order \
+    it is, and `authorizer_access_token` its token: the till knows no providers.";
+
 /// What the API's document says of the order report.
 pub(super) fn describe(_: &Config) -> Operation<Refusal> {
-    Operation::new("Report an order", DESCRIPTION)
+    described("Report an order", DESCRIPTION)
+}
+
+/// What it says of the same report by a service provider.
+pub(super) fn describe_by_provider(_: &Config) -> Operation<Refusal> {
+    described("Report an order, with the names of service providers", OF_PROVIDER)
+}
+
+fn described(summary: &'static str, description: &'static str) -> Operation<Refusal> {
+    Operation::new(summary, description)
         .with(Place::Query, credentials(true))
         .body(&["application/json"], Input::describe(|body| read(body, NOW_MILLIS)))
         .answers(Success::json("reported", "The order is as the report says.", &succeeded(Reported {})))
         .refuses([
             auth::example::scope_missing(),
-            auth::example::scope_missing_in_sandbox(),
             example::illegal_parameter(),
             example::illegal_url(),
             example::goods_kind_changed(),

@@ -7,7 +7,7 @@ use super::sandbox::{requests, server};
 use super::wallet::{balance, cancel, exchange, present, query, topup};
 use super::{image, image_upload, login, order_report, sandbox, token};
 use crate::config::Config;
-use crate::http::refusal::{Envelope, Refusal};
+use crate::http::refusal::{Envelope, Names, Refusal};
 use crate::openapi::Operation;
 use crate::state::AppState;
 
@@ -45,6 +45,8 @@ pub struct Route {
     pub envelope: Envelope,
     /// Whether only a sandbox server has it (contract 18). It stops all other calls while it works.
     pub is_of_sandbox_server: bool,
+    /// What it calls fields that others call otherwise.
+    pub names: Names,
     /// Makes what answers it.
     pub handler: fn() -> MethodRouter<AppState>,
     /// What the API's document says of it.
@@ -59,6 +61,10 @@ impl Route {
 
     const fn of_sandbox_server(self) -> Self {
         Self { is_of_sandbox_server: true, ..self }
+    }
+
+    const fn naming(self, names: Names) -> Self {
+        Self { names, ..self }
     }
 }
 
@@ -75,6 +81,7 @@ macro_rules! route {
             endpoint: Endpoint::$endpoint,
             envelope: Envelope::$envelope,
             is_of_sandbox_server: false,
+            names: &[],
             handler: || on(MethodFilter::$method, $handler),
             describe: $describe,
         }
@@ -99,6 +106,9 @@ pub static ROUTES: [Route; 23] = [
         SignedForm, Topup, Exchange, topup::topup, topup::describe),
     route!(POST "/openapi/mp/developer/order/v1/report", "reportOrder" in "Orders",
         QueryToken, OrderReport, Open, order_report::report, order_report::describe),
+    route!(POST "/openapi/mp/tp/order/v1/report", "reportOrderByProvider" in "Orders",
+        QueryToken, OrderReport, Open, order_report::report_by_provider, order_report::describe_by_provider)
+        .naming(order_report::PROVIDERS),
     route!(POST "/openapi/mp/developer/file/img/uploadWithFile", "uploadWithFile" in "Images",
         QueryToken, UploadWithFile, Open, image_upload::upload_with_file, image_upload::describe_with_file),
     route!(POST "/openapi/mp/developer/file/img/uploadWithUrl", "uploadWithUrl" in "Images",

@@ -30,7 +30,7 @@ const CODE_MAX: i64 = 999_999_999;
 
 refusals! { Refusal:
     /// The app takes real money.
-    no_sandbox_app() => Refusal::new(Code::Forbidden, "app_id: expected a sandbox app");
+    no_sandbox_app() => Refusal::new(Code::Forbidden, "app_id: expected a sandbox app; to make one, run: minitill app create ID --sandbox");
     /// A field is missing or not acceptable; the text says which, what was expected and what came.
     illegal_parameter() => wrong_value(Code::IllegalParameter, "target", "everything", FaultTarget::parse);
 }

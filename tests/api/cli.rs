@@ -158,8 +158,10 @@ async fn a_revoked_token_ends_on_a_running_server() {
         let path = format!("/openapi/mp/developer/order/v1/report?app_id=a1&access_token={token}");
         Request::post(&path).send(server.address).await.message()
     };
-    let (known, revoked) =
-        ("app_id: the app lacks the scope epay", "access_token: expected a token of this app");
+    let (known, revoked) = (
+        "app_id: the app lacks the scope epay; to give it, run: minitill app change a1 --add-scope epay",
+        "access_token: expected a token of this app from /oauth2/access_token",
+    );
     for token in &tokens {
         assert_eq!(said(token).await, known);
     }

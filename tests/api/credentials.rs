@@ -5,7 +5,7 @@ use domain::console_user::Role;
 use serde_json::{Value, json};
 
 use crate::admin::Caller;
-use crate::game::{Game, PATH};
+use crate::game::{BAD_SIGNATURE, Game, PATH};
 use crate::support::{PICTURE, Request, TestApp, TestTill};
 
 const TOKEN: &str = "/oauth2/access_token";
@@ -135,7 +135,7 @@ async fn what_is_around_a_credential_is_named() {
     let app = till.app("a1").await;
     till.player(&app, "o1", 0, 100).await;
     let (token, secret) = (&app.token, &app.secret);
-    let is_wrong = "access_token: expected a token of this app";
+    let is_wrong = "access_token: expected a token of this app from /oauth2/access_token";
     for (before, after, strays) in [
         ("", "\n", "a line end"),
         ("", "\r\n", "a line end"),
@@ -153,14 +153,16 @@ async fn what_is_around_a_credential_is_named() {
         let game = Game::new(&app, "o1", "b1", 1);
         let sign = domain::signature::PayKey::new(app.pay_key.clone()).sign(&game.string_to_sign());
         let refused = game.with("sign", format!("{before}{sign}{after}")).send(&till).await;
-        refused.assert_refused(100_200_114, &format!("sign: the signature does not match; {around}"));
+        refused.assert_refused(100_200_114, &format!("{BAD_SIGNATURE}; {around}"));
         let fields = [
             ("app_id", app.id.as_str()),
             ("app_secret", &format!("{before}{secret}{after}")),
             ("grant_type", "client_credentials"),
             ("js_code", "x"),
         ];
-        let text = format!("app_id or app_secret is wrong; app_secret has {strays} around it");
+        let text = format!(
+            "app_id or app_secret is wrong; use those that the operator of this till gave you; app_secret has {strays} around it"
+        );
         for path in [TOKEN, LOGIN] {
             let fields = &fields[..if path == TOKEN { 3 } else { 2 }];
             let code = [("js_code", "x")];
@@ -171,11 +173,14 @@ async fn what_is_around_a_credential_is_named() {
         let login =
             [("app_id", app.id.as_str()), ("app_secret", secret), ("js_code", &format!("{before}x{after}"))];
         let refused = till.send(Request::post(LOGIN).body(crate::support::form(&login))).await;
-        let text = "js_code: expected a code of this app that was not used and has not expired";
+        let text = "js_code: expected a code of this app that was not used and has not expired; a new login gives one";
         refused.assert_refused(100_200_103, &format!("{text}; {around}"));
     }
     let blank = Game::new(&app, "o1", "b1", 1).with("app_id", "a1 ");
-    blank.send(&till).await.assert_refused(100_200_102, r#"app_id: unknown app "a1 ""#);
+    blank.send(&till).await.assert_refused(
+        100_200_102,
+        r#"app_id: unknown app "a1 "; use the id that the operator of this till gave you"#,
+    );
     let key = Caller::admin(&till).await.key;
     let quoted = Request::get("/admin/v1/apps").header("authorization", &format!("Bearer \"{key}\""));
     let refused = quoted.send(till.operator_address).await;

@@ -6,7 +6,7 @@ use domain::operation::app::AppCommand;
 use domain::signature::{Mistake, PayKey};
 use md5::{Digest as _, Md5};
 
-use crate::game::{Game, ITEMS, PATH};
+use crate::game::{BAD_SIGNATURE, DIAGNOSED, Game, ITEMS, PATH};
 use crate::support::{AppKind, NOW, Request, TestTill, form};
 
 /// A refused exchange records nothing: purses, ledger and numbers are as they were.
@@ -154,7 +154,7 @@ async fn a_number_belongs_to_its_app_and_a_refusal_leaves_it_free() {
     Game::new(&one, "o1", "b1", 10)
         .send(&till)
         .await
-        .assert_refused(10_000_601, "amount: the balance does not cover it");
+        .assert_refused(10_000_601, "amount: the balance does not cover it; data has what is there");
     assert_untouched(&till).await;
     assert_eq!(Game::new(&one, "o1", "b1", 5).send(&till).await.code(), 1);
     assert_eq!(Game::new(&two, "o1", "b1", 10).send(&till).await.code(), 1);
@@ -169,7 +169,7 @@ async fn both_purses_together_must_cover_the_amount() {
     for priority in ["0", "1"] {
         let answer = Game::new(&app, "o1", "b1", 101).with("pay_priority", priority).send(&till).await;
         answer.assert_body(
-            r#"{"code":10000601,"msg":"amount: the balance does not cover it","data":{"freeBalance":40,"chargeBalance":60}}"#,
+            r#"{"code":10000601,"msg":"amount: the balance does not cover it; data has what is there","data":{"freeBalance":40,"chargeBalance":60}}"#,
         );
     }
     assert_eq!(till.purses(&app, "o1").await, (40, 60, 1));
@@ -296,14 +296,20 @@ async fn every_field_that_is_required_is_named_when_it_is_absent_or_empty() {
         absent.send(&till).await.assert_refused(10_000_200, &format!("{field} is missing"));
         empty.send(&till).await.assert_refused(10_000_200, &format!("{field} is empty"));
     }
-    for field in ["app_id", "access_token"] {
+    for (field, step) in [("app_id", ""), ("access_token", "; /oauth2/access_token gives one")] {
         let (absent, empty) = (game.clone().without(field), game.clone().with(field, ""));
-        absent.send(&till).await.assert_refused(100_200_102, &format!("{field} is missing"));
-        empty.send(&till).await.assert_refused(100_200_102, &format!("{field} is empty"));
+        absent.send(&till).await.assert_refused(100_200_102, &format!("{field} is missing{step}"));
+        empty.send(&till).await.assert_refused(100_200_102, &format!("{field} is empty{step}"));
     }
-    game.clone().with("sign", "").send(&till).await.assert_refused(100_200_114, "sign is empty");
+    game.clone()
+        .with("sign", "")
+        .send(&till)
+        .await
+        .assert_refused(100_200_114, &BAD_SIGNATURE.replace(": the signature does not match", " is empty"));
     let unsigned = game.body().split("&sign=").next().unwrap().to_owned();
-    till.send(Request::post(PATH).body(unsigned)).await.assert_refused(100_200_114, "sign is missing");
+    till.send(Request::post(PATH).body(unsigned))
+        .await
+        .assert_refused(100_200_114, &BAD_SIGNATURE.replace(": the signature does not match", " is missing"));
     assert_untouched(&till).await;
 }
 
@@ -399,23 +405,36 @@ async fn the_access_token_is_checked_before_the_signature_and_the_signature_befo
     till.player(&app, "o1", 0, 100).await;
     let broken = Game::new(&app, "o1", "b_1", 10).with("sign", "00");
     let of_other = broken.clone().with("access_token", &other.token);
-    of_other.send(&till).await.assert_refused(100_200_102, "access_token: expected a token of this app");
+    of_other
+        .send(&till)
+        .await
+        .assert_refused(100_200_102, "access_token: expected a token of this app from /oauth2/access_token");
     let unknown = broken.clone().with("access_token", "never issued");
-    unknown.send(&till).await.assert_refused(100_200_102, "access_token: expected a token of this app");
+    unknown
+        .send(&till)
+        .await
+        .assert_refused(100_200_102, "access_token: expected a token of this app from /oauth2/access_token");
     for unknown in ["nobody", "a&1"] {
-        let text = format!("app_id: unknown app \"{unknown}\"");
+        let text =
+            format!("app_id: unknown app \"{unknown}\"; use the id that the operator of this till gave you");
         let unknown = broken.clone().with("app_id", unknown);
         unknown.send(&till).await.assert_refused(100_200_102, &text);
     }
-    broken.send(&till).await.assert_refused(100_200_114, "sign: the signature does not match");
+    broken.send(&till).await.assert_refused(100_200_114, BAD_SIGNATURE);
     let (short, _) = till.store.issue_token(&app.id, Duration::from_secs(10)).await.unwrap().unwrap();
     till.clock.advance(Duration::from_secs(10));
     let expired = Game::new(&app, "o1", "b1", 10).with("access_token", short);
-    expired.send(&till).await.assert_refused(100_200_102, "access_token: expired, request a new one");
+    expired
+        .send(&till)
+        .await
+        .assert_refused(100_200_102, "access_token: expired, get a new one from /oauth2/access_token");
     till.command(&app, AppCommand::Suspend(true)).await;
     till.clock.advance(Duration::from_secs(3));
     let game = Game::new(&app, "o1", "b1", 10);
-    game.send(&till).await.assert_refused(100_200_102, "app_id: the app is suspended");
+    game.send(&till).await.assert_refused(
+        100_200_102,
+        "app_id: the app is suspended; ask the operator of this till to resume it",
+    );
     assert_untouched(&till).await;
     till.command(&app, AppCommand::Suspend(false)).await;
     till.clock.advance(Duration::from_secs(3));
@@ -439,7 +458,7 @@ async fn two_pay_keys_are_live_and_a_third_rotation_retires_the_first() {
     }
     let retired = Game::new(&app, "o1", "b5", 1).send(&till).await;
     // A live app is told only that it does not match.
-    retired.assert_body(r#"{"code":100200114,"msg":"sign: the signature does not match"}"#);
+    retired.assert_body(&format!(r#"{{"code":100200114,"msg":"{BAD_SIGNATURE}"}}"#));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -500,7 +519,7 @@ async fn a_sandbox_app_is_told_the_string_and_the_mistake() {
         let answer = game.clone().with("sign", sign).send(&till).await;
         let expected = serde_json::json!({
             "code": 100_200_114,
-            "msg": "sign: the signature does not match",
+            "msg": DIAGNOSED,
             "data": { "string_to_sign": string, "bytes": string.len(), "mistake": mistake },
         });
         assert_eq!(answer.json(), expected);
@@ -578,7 +597,7 @@ async fn a_changed_field_does_not_match_its_signature() {
         ("pay_priority", ""),
     ] {
         let answer = game.clone().with("sign", &sign).with(field, value).send(&till).await;
-        answer.assert_refused(100_200_114, "sign: the signature does not match");
+        answer.assert_refused(100_200_114, BAD_SIGNATURE);
     }
     assert_untouched(&till).await;
     // What is not signed may change; unknown fields are ignored.

@@ -238,7 +238,7 @@ async fn a_fault_of_one_exchange_costs_its_neighbours_nothing() {
     for (game, answer) in send_at_once(requests.collect()).await {
         if game.fields["amount"] == "13" {
             assert_eq!(answer.status, 500);
-            assert_eq!(answer.body, r#"{"code":10000500,"msg":"system error"}"#);
+            assert_eq!(answer.body, r#"{"code":10000500,"msg":"system error; send the same request again"}"#);
         } else {
             assert_eq!(answer.code(), 1, "{}", answer.body);
         }

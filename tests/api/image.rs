@@ -69,7 +69,7 @@ pub(crate) async fn uploaded(till: &TestTill, app: &TestApp, bytes: &[u8]) -> St
 
 #[track_caller]
 fn assert_not_there(answer: &Answer) {
-    let body = r#"{"result":10000417,"error_msg":"imgId: there is no such image"}"#;
+    let body = r#"{"result":10000417,"error_msg":"imgId: there is no such image; expected an imgId that an upload answered"}"#;
     assert_eq!((answer.status, answer.body.as_str()), (404, body));
     assert_eq!(answer.header("cache-control"), Some("no-store"));
 }
@@ -287,13 +287,13 @@ async fn a_blocked_picture_is_not_served_not_accepted_and_no_order_may_use_it() 
             "finds_near_copies": true,
         })
     );
-    let refused = "file: the picture is blocked by risk control";
+    let refused = "file: the picture is blocked by risk control; use another one";
     till.send(upload(&app, PICTURE)).await.assert_refused(10_000_303, refused);
     till.send(upload(&other, PICTURE)).await.assert_refused(10_000_303, refused);
     assert_not_there(&till.send(Request::get(&format!("/img/{id}"))).await);
     let known = Request::get(&format!("/img/{id}")).header("if-none-match", "*");
     assert_not_there(&till.send(known).await);
-    let refused = "product_cover_img_id: the image is blocked by risk control";
+    let refused = "product_cover_img_id: the image is blocked by risk control; use another one";
     for (order, payment) in [("order_0001", "payment_01"), ("order_0002", "payment_02")] {
         till.send(report(order, payment)).await.assert_refused(10_000_303, refused);
     }
@@ -340,7 +340,7 @@ async fn a_block_finds_near_copies_that_are_there_and_those_that_come() {
     assert_eq!((&blocked["images"], &blocked["finds_near_copies"]), (&json!(2), &json!(true)));
     assert_not_there(&till.send(Request::get(&format!("/img/{copied}"))).await);
     let other = till.app("a2").await;
-    let refused = "file: the picture is blocked by risk control";
+    let refused = "file: the picture is blocked by risk control; use another one";
     till.send(upload(&other, &copy)).await.assert_refused(10_000_303, refused);
     assert_eq!(till.send(Request::get(&format!("/img/{another}"))).await.status, 200);
     // Under two blocks an image is free when both have ended.
@@ -432,7 +432,7 @@ async fn a_file_can_be_blocked_before_anybody_uploads_it() {
     std::fs::write(&path, [PICTURE, b"trailing"].concat()).unwrap();
     let file = path.to_str().unwrap();
     assert_eq!(program.json(&["image", "block", file, "--reason", "r"])["images"], 0);
-    let refused = "file: the picture is blocked by risk control";
+    let refused = "file: the picture is blocked by risk control; use another one";
     till.send(upload(&app, PICTURE)).await.assert_refused(10_000_303, refused);
     assert_eq!(till.number("SELECT count(*) FROM images").await, 0);
     assert_eq!(till.number("SELECT count(*) FROM picture_parts").await, 0);

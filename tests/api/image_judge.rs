@@ -21,7 +21,7 @@ use crate::support::{Answer, NOW, PICTURE, Request, TestApp, TestTill, encoded, 
 const SECRET: &str = "the tests' key of the judge";
 const PART: &str = "content-disposition: form-data; name=\"file\"; filename=\"cover.png\"";
 const JPEG: &[u8] = include_bytes!("../pictures/baseline.jpg");
-const BLOCKED: &str = "file: the picture is blocked by risk control";
+const BLOCKED: &str = "file: the picture is blocked by risk control; use another one";
 const TRY_AGAIN: &str = "the picture cannot be judged now, try again";
 const ALLOW: &str = r#"{"verdict":"allow"}"#;
 const BLOCK: &str = r#"{"verdict":"block","reason":"a tale of two swords"}"#;

@@ -155,7 +155,7 @@ async fn a_blocked_picture_leaves_nothing_outside() {
     program.json(&["image", "block", path.to_str().unwrap(), "--reason", "r"]);
     till.send(upload(&app, PICTURE))
         .await
-        .assert_refused(10_000_303, "file: the picture is blocked by risk control");
+        .assert_refused(10_000_303, "file: the picture is blocked by risk control; use another one");
     assert_eq!(till.number(OBJECTS).await, 0);
     program.json(&["image", "unblock", path.to_str().unwrap()]);
     let id = uploaded(&till, &app, PICTURE).await;
@@ -399,7 +399,7 @@ async fn damaged_objects_are_named_and_not_moved() {
         let answer = till.send(Request::get(&format!("/img/{id}"))).await;
         assert_eq!(
             (answer.status, answer.code(), answer.message().as_str()),
-            (500, 10_000_500, "system error")
+            (500, 10_000_500, "system error; send the same request again")
         );
     }
     assert_served(&till, &of_picture[3].0, &pictures[3]).await;

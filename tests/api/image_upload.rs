@@ -394,7 +394,7 @@ async fn an_absent_url_is_10000200_and_credentials_come_first() {
     till.send(by_url("url=http://a.example/x")).await.assert_refused(100_200_102, "app_id is missing");
     till.send(by_url("app_id=a1&url=http://a.example/x"))
         .await
-        .assert_refused(100_200_102, "access_token is missing");
+        .assert_refused(100_200_102, "access_token is missing; /oauth2/access_token gives one");
     let twice = by_url(&format!("{credentials}&x=1&x=2&url=http%3A%2F%2Fa"));
     till.send(twice).await.assert_refused(10_000_200, "x: expected once, given twice");
     let not_text = by_url(&credentials).body(r#"{"url":["http://a.example/"]}"#);

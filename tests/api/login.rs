@@ -12,7 +12,8 @@ use tokio::task::JoinSet;
 use crate::support::{Answer, AppKind, Request, TestApp, TestTill};
 
 const PATHS: [&str; 2] = ["/game/minigame/jscode2session", "/oauth2/mp/code2session"];
-const INVALID: &str = "js_code: expected a code of this app that was not used and has not expired";
+const INVALID: &str =
+    "js_code: expected a code of this app that was not used and has not expired; a new login gives one";
 
 /// A new code of this player.
 async fn code_for(till: &TestTill, app: &TestApp, open_id: &str, union_id: Option<&str>) -> String {
@@ -217,7 +218,7 @@ async fn a_wrong_app_id_or_secret_is_100200101_and_a_suspended_app_100200102_and
     let till = TestTill::start().await;
     let (app, other) = (till.app("a1").await, till.app("a2").await);
     let code = code_for(&till, &app, "o1", None).await;
-    let wrong = r#"{"result":100200101,"error_msg":"app_id or app_secret is wrong"}"#;
+    let wrong = r#"{"result":100200101,"error_msg":"app_id or app_secret is wrong; use those that the operator of this till gave you"}"#;
     for (app_id, secret) in [
         ("a1", "x"),
         ("a1", other.secret.as_str()),
@@ -234,7 +235,10 @@ async fn a_wrong_app_id_or_secret_is_100200101_and_a_suspended_app_100200102_and
     till.command(&app, AppCommand::Suspend(true)).await;
     till.clock.advance(Duration::from_secs(3));
     let suspended = till.send(by_get(&app, &code)).await;
-    suspended.assert_refused(100_200_102, "app_id: the app is suspended");
+    suspended.assert_refused(
+        100_200_102,
+        "app_id: the app is suspended; ask the operator of this till to resume it",
+    );
     till.command(&app, AppCommand::Suspend(false)).await;
     till.clock.advance(Duration::from_secs(3));
     session_key(&till.send(by_get(&app, &code)).await, "o1", None);

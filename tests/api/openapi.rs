@@ -71,7 +71,9 @@ fn assert_same(documented: &Value, answer: &Answer, context: &str) {
         assert_eq!(key.as_str().unwrap().len(), 24);
         *key = expected.clone();
     }
-    for path in ["/data/createTime", "/data/expireTime", "/data/cancels/0/createTime"] {
+    let times =
+        ["/data/createTime", "/data/expireTime", "/data/cancels/0/createTime", "/data/firstChargeTime"];
+    for path in times {
         if let (Some(time), Some(expected)) = (got.pointer_mut(path), documented.pointer(path)) {
             assert!(time.as_i64().is_some_and(|millis| millis > 1_700_000_000_000), "{context}: {time}");
             *time = expected.clone();
@@ -162,6 +164,7 @@ async fn every_example_of_the_other_calls_of_the_wallet_is_answered_as_documente
 #[tokio::test(flavor = "multi_thread")]
 async fn every_example_of_the_order_report_is_answered_as_documented() {
     try_every_example("reportOrder").await;
+    try_every_example("reportOrderByProvider").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -233,6 +236,7 @@ fn the_tests_above_try_every_call() {
         "queryNumber",
         "orderTopup",
         "reportOrder",
+        "reportOrderByProvider",
         "uploadWithFile",
         "uploadWithUrl",
         "getAccessToken",

@@ -43,20 +43,20 @@ async fn an_upload_past_a_quota_is_refused_by_its_name_and_a_known_picture_is_no
         (
             AppLimits { image_bytes_per_day: quota(room), ..none() },
             format!(
-                "image_bytes_per_day: expected at most {room} bytes of new pictures a day (UTC) of this app"
+                "image_bytes_per_day: expected at most {room} bytes of new pictures a day (UTC) of this app; wait as Retry-After says"
             ),
         ),
         (
             AppLimits { image_bytes_max: quota(room), ..none() },
-            format!("image_bytes_max: expected at most {room} bytes of pictures of this app"),
+            format!("image_bytes_max: expected at most {room} bytes of pictures of this app; the operator can raise it"),
         ),
         (
             AppLimits { images_per_day: quota(2), ..none() },
-            "images_per_day: expected at most 2 new pictures a day (UTC) of this app".to_owned(),
+            "images_per_day: expected at most 2 new pictures a day (UTC) of this app; wait as Retry-After says".to_owned(),
         ),
         (
             AppLimits { images_max: quota(2), ..none() },
-            "images_max: expected at most 2 pictures of this app".to_owned(),
+            "images_max: expected at most 2 pictures of this app; the operator can raise it".to_owned(),
         ),
     ];
     for (number, (limits, text)) in cases.into_iter().enumerate() {

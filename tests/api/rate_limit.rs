@@ -17,7 +17,12 @@ use crate::support::{Answer, PATIENCE, Request, TestApp, TestTill, fresh_databas
 
 /// What the answer says of a limit (contract 7.2.8).
 fn text(limit: u32, what: &str) -> String {
-    format!("rate limit: expected at most {limit} {what} a second of this app")
+    let step = if what == "token requests" {
+        "keep the token: it lives for 48 hours"
+    } else {
+        "wait as Retry-After says"
+    };
+    format!("rate limit: expected at most {limit} {what} a second of this app; {step}")
 }
 
 fn per_second(limit: u32) -> PerSecond {
@@ -209,10 +214,9 @@ async fn requests_at_the_same_moment_are_counted_each() {
 async fn who_waits_as_told_passes() {
     let till = till().await;
     let app = till.app("a1").await;
-    let keep = "; keep the token: it lives for 48 hours";
     for (request, text) in [
         (report(&app), text(5, "order reports")),
-        (token(&app, &app.secret), text(2, "token requests") + keep),
+        (token(&app, &app.secret), text(2, "token requests")),
         (login(&app), text(6, "logins")),
         (upload(&app, "uploadWithFile"), text(3, "uploads")),
     ] {

@@ -35,7 +35,7 @@ async fn the_texts_of_an_app_are_in_its_language() {
     let refused = async |game: Game, code: u64, message: &str| {
         game.send(&till).await.assert_refused(code, message);
     };
-    refused(game("B1", 11), 10_000_601, "amount：余额不足").await;
+    refused(game("B1", 11), 10_000_601, "amount：余额不足；data 中有现有余额").await;
     refused(game("B1", 0), 10_000_200, "amount：应为 1 到 1000000000000 的整数，收到 \"0\"").await;
     refused(game("B1", 5).without("zone_id"), 10_000_200, "zone_id 缺失").await;
     refused(game("B1", 5).with("pay_priority", "7"), 10_000_200, "pay_priority：应为 0、1 或空，收到 \"7\"")
@@ -53,7 +53,8 @@ async fn the_texts_of_an_app_are_in_its_language() {
     let stranger = Game::new(&app, "o9", "B2", 5);
     let known = "open_id：应为该应用的玩家；玩家登录后即被登记，运营人员也可用 `minitill user add` 登记";
     refused(stranger, 10_000_423, known).await;
-    refused(game("B2", 5).keyed("wrong"), 100_200_114, "sign：签名不匹配").await;
+    let signature = "sign：签名不匹配；应为以支付密钥对签名字段（name=value，按字段名排序，以 & 连接）计算的 HMAC-SHA256 十六进制值";
+    refused(game("B2", 5).keyed("wrong"), 100_200_114, signature).await;
 
     let mut body = json!({
         "out_biz_order_no": "order_0001", "out_order_no": "payment_01", "open_id": "o1",
@@ -80,7 +81,7 @@ async fn the_texts_of_an_app_are_in_its_language() {
     while last.code() != 10_000_305 {
         last = till.send(report(&app, &body)).await;
     }
-    last.assert_refused(10_000_305, "频率限制：本应用每秒至多 1 次订单上报");
+    last.assert_refused(10_000_305, "频率限制：本应用每秒至多 1 次订单上报；请按 Retry-After 等待");
 }
 
 /// Rule 14.1.2: English before the app is known, and for whom nothing is told of it.
@@ -92,23 +93,31 @@ async fn a_refusal_is_english_until_the_app_is_known() {
         let path = format!("/openapi/mp/developer/order/v1/report?app_id={app_id}&access_token={token}");
         till.send(Request::post(&path).body("{}"))
     };
-    with("a9", &app.token).await.assert_refused(100_200_102, "app_id: unknown app \"a9\"");
-    with("a1", "").await.assert_refused(100_200_102, "access_token is empty");
-    with("a1", "wrong").await.assert_refused(100_200_102, "access_token：应为该应用的令牌");
+    with("a9", &app.token).await.assert_refused(
+        100_200_102,
+        "app_id: unknown app \"a9\"; use the id that the operator of this till gave you",
+    );
+    with("a1", "").await.assert_refused(100_200_102, "access_token is empty; /oauth2/access_token gives one");
+    with("a1", "wrong")
+        .await
+        .assert_refused(100_200_102, "access_token：应为该应用从 /oauth2/access_token 获取的令牌");
     let secret = |app_id: &str, secret: &str, grant: &str| {
         let path = format!("/oauth2/access_token?app_id={app_id}&app_secret={secret}&grant_type={grant}");
         till.send(Request::get(&path))
     };
     for app_id in ["a1", "a9"] {
         let answer = secret(app_id, "wrong", "client_credentials").await;
-        answer.assert_refused(100_200_101, "app_id or app_secret is wrong");
+        answer.assert_refused(
+            100_200_101,
+            "app_id or app_secret is wrong; use those that the operator of this till gave you",
+        );
     }
     let grant = "grant_type: expected client_credentials, got \"x\"";
     secret("a1", &app.secret, "x").await.assert_refused(100_200_100, grant);
     till.execute("UPDATE apps SET suspended_at = now()").await;
     till.clock.advance(Duration::from_secs(3));
     let suspended = secret("a1", &app.secret, "client_credentials").await;
-    suspended.assert_refused(100_200_102, "app_id：应用已停用");
+    suspended.assert_refused(100_200_102, "app_id：应用已停用，请联系运营人员恢复");
 }
 
 /// Rule 14.1.1: the setting counts on every server within five seconds, and codes do not depend on it.

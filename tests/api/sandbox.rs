@@ -109,7 +109,7 @@ async fn a_wrong_fault_is_refused() {
 async fn a_live_app_has_no_test_world() {
     let till = TestTill::start().await;
     let app = till.app("a1").await;
-    let message = "app_id: expected a sandbox app";
+    let message = "app_id: expected a sandbox app; to make one, run: minitill app create ID --sandbox";
     let fault = json!({"target": "exchange", "fault": "lost"});
     call(&till, &app, "faults", &fault).await.assert_refused(100_200_102, message);
     call(&till, &app, "shipments", &json!({"biz_no": "b1"})).await.assert_refused(100_200_102, message);
@@ -509,7 +509,10 @@ async fn a_sandbox_app_sees_its_last_calls() {
         format!("/sandbox/v1/requests?app_id={}&access_token={}{more}", app.id, app.token)
     };
     let of_live = till.send(Request::get(&path(&live, ""))).await;
-    of_live.assert_refused(100_200_102, "app_id: expected a sandbox app");
+    of_live.assert_refused(
+        100_200_102,
+        "app_id: expected a sandbox app; to make one, run: minitill app create ID --sandbox",
+    );
     let wrong = till.send(Request::get(&path(&app, "&code=2"))).await;
     wrong.assert_refused(10_000_200, "code: expected a code of a refusal, such as 10000601, got \"2\"");
 }

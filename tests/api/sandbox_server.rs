@@ -413,7 +413,7 @@ async fn the_clock_moves_forward_for_all_that_waits() {
     server
         .send(Request::post(&path))
         .await
-        .assert_refused(100_200_102, "access_token: expired, request a new one");
+        .assert_refused(100_200_102, "access_token: expired, get a new one from /oauth2/access_token");
     let login = format!("/game/minigame/jscode2session?app_id=g1&app_secret=the-secret&js_code={code}");
     assert_eq!(server.send(Request::get(&login)).await.code(), 100_200_103);
     for (ahead, message) in [

@@ -8,7 +8,7 @@ use domain::text::Language;
 use serde_json::{Value, json};
 
 use crate::admin::{Caller, assert_problem};
-use crate::game::Game;
+use crate::game::{BAD_SIGNATURE, DIAGNOSED, Game};
 use crate::support::{AppKind, TestApp, TestTill};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -33,7 +33,7 @@ async fn a_sandbox_app_has_five_diagnoses_a_second() {
     let string = wrong(&app).string_to_sign();
     let diagnosed = json!({
         "code": 100_200_114,
-        "msg": "sign: the signature does not match",
+        "msg": DIAGNOSED,
         "data": { "string_to_sign": string, "bytes": string.len() },
     });
     for _ in 0..5 {
@@ -73,7 +73,7 @@ async fn over_fifty_wrong_signatures_a_second_the_next_are_answered_late() {
     let till = TestTill::start().await;
     let app = till.app("a1").await;
     till.player(&app, "o1", 0, 100).await;
-    let late = r#"{"code":100200114,"msg":"sign: the signature does not match"}"#;
+    let late = &format!(r#"{{"code":100200114,"msg":"{BAD_SIGNATURE}"}}"#);
     for _ in 0..50 {
         wrong(&app).send(&till).await.assert_body(late);
     }
@@ -92,7 +92,7 @@ async fn a_live_app_is_told_the_same_each_time() {
         wrong(&app)
             .send(&till)
             .await
-            .assert_body(r#"{"code":100200114,"msg":"sign: the signature does not match"}"#);
+            .assert_body(&format!(r#"{{"code":100200114,"msg":"{BAD_SIGNATURE}"}}"#));
     }
 }
 

@@ -28,13 +28,23 @@ struct Snippet {
     probe: &'static [&'static str],
 }
 
-const SNIPPETS: [Snippet; 5] = [
+const SNIPPETS: [Snippet; 6] = [
     Snippet { file: "sign.py", language: "python", command: &["python3"], probe: &["python3", "--version"] },
     Snippet { file: "sign.js", language: "js", command: &["node"], probe: &["node", "--version"] },
     // Before version 9 there is no `--version`, and before 11 no source file can be run.
     Snippet { file: "Sign.java", language: "java", command: &["java"], probe: &["java", "--version"] },
     Snippet { file: "sign.go", language: "go", command: &["go", "run"], probe: &["go", "version"] },
     Snippet { file: "sign.php", language: "php", command: &["php"], probe: &["php", "--version"] },
+    Snippet {
+        file: "Sign.cs",
+        language: "csharp",
+        command: &[
+            "sh",
+            "-c",
+            r#"out=$(mktemp); trap 'rm "$out"' EXIT; mcs -out:"$out" "$0" && mono "$out" "$@""#,
+        ],
+        probe: &["mcs", "--version"],
+    },
 ];
 
 fn repository() -> &'static Path {
@@ -106,7 +116,7 @@ fn tricky_exchanges(app: &TestApp, number: &str) -> [(&'static str, Game); 3] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "five languages take long to start: cargo xtask proofs snippets"]
+#[ignore = "six languages take long to start: cargo xtask proofs snippets"]
 async fn every_snippet_signs_as_the_server_does() {
     let till = TestTill::start().await;
     let app = till.app("a1").await;

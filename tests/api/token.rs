@@ -141,11 +141,17 @@ async fn a_wrong_app_id_or_secret_is_100200101_and_nothing_tells_which() {
         ("no!app", app.secret.as_str()),
     ] {
         let answer = till.send(Request::get(&format!("{PATH}?{}", query(app_id, secret)))).await;
-        answer.assert_refused(100_200_101, "app_id or app_secret is wrong");
+        answer.assert_refused(
+            100_200_101,
+            "app_id or app_secret is wrong; use those that the operator of this till gave you",
+        );
     }
     till.command(&app, AppCommand::Suspend(true)).await;
     till.clock.advance(Duration::from_secs(3));
-    till.send(by_get(&app)).await.assert_refused(100_200_102, "app_id: the app is suspended");
+    till.send(by_get(&app)).await.assert_refused(
+        100_200_102,
+        "app_id: the app is suspended; ask the operator of this till to resume it",
+    );
 }
 
 /// Rule 8.2.2: two app secrets are valid, the new one and the one before it. No token ends.
@@ -165,7 +171,10 @@ async fn a_rotation_keeps_the_secret_before_and_retires_the_one_before_that() {
         token(&till.send(by_get(app)).await);
     }
     let newest = rotate().await;
-    till.send(by_get(&app)).await.assert_refused(100_200_101, "app_id or app_secret is wrong");
+    till.send(by_get(&app)).await.assert_refused(
+        100_200_101,
+        "app_id or app_secret is wrong; use those that the operator of this till gave you",
+    );
     for app in [&newer, &newest] {
         token(&till.send(by_get(app)).await);
     }
@@ -337,7 +346,7 @@ async fn a_refusal_is_the_same_to_the_byte_for_a_wrong_secret_and_an_unknown_app
     let till = TestTill::start().await;
     let (app, _other) = (till.app("a1").await, till.app("a2").await);
     let before = tokens_stored(&till).await;
-    let wrong = r#"{"result":100200101,"error_msg":"app_id or app_secret is wrong"}"#;
+    let wrong = r#"{"result":100200101,"error_msg":"app_id or app_secret is wrong; use those that the operator of this till gave you"}"#;
     let swapped_case = app.secret.to_uppercase();
     let (shorter, longer) = (&app.secret[1..], format!("{}0", app.secret));
     for (app_id, secret) in [
@@ -358,7 +367,7 @@ async fn a_refusal_is_the_same_to_the_byte_for_a_wrong_secret_and_an_unknown_app
     till.clock.advance(Duration::from_secs(3));
     till.send(Request::get(&format!("{PATH}?{}", query("a1", "x")))).await.assert_body(wrong);
     let suspended = till.send(by_get(&app)).await;
-    suspended.assert_body(r#"{"result":100200102,"error_msg":"app_id: the app is suspended"}"#);
+    suspended.assert_body(r#"{"result":100200102,"error_msg":"app_id: the app is suspended; ask the operator of this till to resume it"}"#);
     assert_eq!(tokens_stored(&till).await, before);
 }
 

@@ -1,11 +1,15 @@
 //! `balance`, `present`, `cancel` and `query` (contract 10), each rule by its exact answer.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use domain::app::Scope;
+use domain::ids::{CreditRef, OpenId};
 use domain::operation::app::AppCommand;
+use domain::operation::wallet::{Credit, Debit};
 use serde_json::{Value, json};
 
 use crate::game::Game;
-use crate::support::{Answer, AppKind, TestApp, TestTill};
+use crate::support::{Answer, AppKind, TestApp, TestTill, operator};
 
 /// An app that may do everything, and a player with 40 gifted and 100 charged coins.
 async fn till() -> (TestTill, TestApp) {
@@ -43,10 +47,17 @@ async fn pay(till: &TestTill, app: &TestApp, biz_no: &str, amount: i64, priority
 async fn a_balance_shows_both_purses_and_changes_nothing() {
     let (till, app) = till().await;
     let answer = Game::balance(&app, "o1").send(&till).await;
-    answer.assert_body(r#"{"code":1,"msg":"SUCCESS","data":{"freeBalance":40,"chargeBalance":100}}"#);
+    let (body, first) = without_time(&answer);
+    assert_eq!(
+        body,
+        r#"{"code":1,"msg":"SUCCESS","data":{"freeBalance":40,"chargeBalance":100,"freeTotal":40,"chargeTotal":100,"spentTotal":0,"firstChargeTime":0}}"#
+    );
+    let now = i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap();
+    assert!((now - 600_000..=now + 1_000).contains(&first), "{first} is not of now");
     pay(&till, &app, "b1", 60, 1).await;
     let answer = Game::balance(&app, "o1").with("extension", "x").send(&till).await;
-    answer.assert_body(r#"{"code":1,"msg":"SUCCESS","data":{"freeBalance":0,"chargeBalance":80}}"#);
+    let body = r#"{"code":1,"msg":"SUCCESS","data":{"freeBalance":0,"chargeBalance":80,"freeTotal":40,"chargeTotal":100,"spentTotal":60,"firstChargeTime":0}}"#;
+    assert_eq!(without_time(&answer), (body.to_owned(), first));
     let stale = Game::balance(&app, "nobody").with("ts", "1700000000").send(&till).await;
     assert_eq!(stale.code(), 10_000_604, "ts is checked before the player: {}", stale.body);
     let nobody = Game::balance(&app, "nobody").send(&till).await;
@@ -55,6 +66,57 @@ async fn a_balance_shows_both_purses_and_changes_nothing() {
     assert_eq!(Game::balance(&other, "o1").send(&till).await.code(), 10_000_423, "a player of another app");
     assert_eq!(till.number("SELECT count(*) FROM ledger_entries").await, 3);
     till.assert_audit_clean().await;
+}
+
+/// The body of a balance with 0 in place of its `firstChargeTime`, and that time.
+fn without_time(answer: &Answer) -> (String, i64) {
+    let time = answer.json()["data"]["firstChargeTime"].as_i64().unwrap();
+    (answer.body.replace(&time.to_string(), "0"), time)
+}
+
+/// Contract 10.6.2 to 10.6.5: presents, credits and debits are income, and nothing else is. Archived entries count.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_balance_tells_what_ever_came_in_and_was_spent() {
+    let till = TestTill::start().await;
+    let app = till.app_like("a1", AppKind { scopes: &Scope::ALL, ..AppKind::default() }).await;
+    till.player(&app, "o1", 0, 0).await;
+    let totals = async || {
+        let data = Game::balance(&app, "o1").send(&till).await.json()["data"].clone();
+        let of = |name: &str| data[name].as_i64();
+        (of("freeTotal"), of("chargeTotal"), of("spentTotal"), of("firstChargeTime"))
+    };
+    let credit = async |reference: &str, free, charge| {
+        let (open_id, reference) = (OpenId::parse("o1").unwrap(), CreditRef::parse(reference).unwrap());
+        let credit = Credit { open_id, free, charge, reference, note: String::new(), create: false };
+        till.store.change_wallet(&operator(), &app.id, credit).await.unwrap();
+    };
+    assert_eq!(totals().await, (Some(0), Some(0), Some(0), None));
+    assert_eq!(Game::present(&app, "o1", "p1", 25).send(&till).await.code(), 1);
+    assert_eq!(totals().await, (Some(25), Some(0), Some(0), None), "presents are gifted");
+    credit("c1", 5, 100).await;
+    let (free, charge, spent, first) = totals().await;
+    assert_eq!((free, charge, spent, first.is_some()), (Some(30), Some(100), Some(0), true));
+    credit("c2", 0, 10).await;
+    let (open_id, reference) = (OpenId::parse("o1").unwrap(), CreditRef::parse("d1").unwrap());
+    let debit = Debit { open_id, free: 1, charge: 3, reference, note: String::new() };
+    till.store.change_wallet(&operator(), &app.id, debit).await.unwrap();
+    assert_eq!(totals().await, (Some(29), Some(107), Some(0), first), "a debit takes income back");
+    pay(&till, &app, "b1", 60, 1).await;
+    assert_eq!(Game::cancel(&app, "o1", "g1", "b1", 20).send(&till).await.code(), 1);
+    assert_eq!(totals().await, (Some(29), Some(107), Some(40), first), "a cancel is no income");
+    // As an archive leaves them: the same rows in the other table.
+    till.execute(
+        "WITH moved AS (DELETE FROM ledger_entries WHERE reference IN ('p1', '!c1', 'b1') RETURNING *)
+         INSERT INTO archived_entries (app_no, reference, wallet_no, seq, kind, at, free_change, charge_change,
+             free_balance, charge_balance, remaining, of_biz_no, pay_priority, item_id, zone_id, remark)
+         SELECT app_no, reference, wallet_no, seq, kind, at, free_change, charge_change, free_balance,
+             charge_balance, remaining, of_biz_no, pay_priority, item_id, zone_id, remark FROM moved",
+    )
+    .await;
+    assert_eq!(totals().await, (Some(29), Some(107), Some(40), first), "archived entries count");
+    till.player(&app, "o2", 7, 0).await;
+    let other = Game::balance(&app, "o2").send(&till).await;
+    assert_eq!(other.json()["data"]["freeTotal"], 7, "each player has a sum of its own: {}", other.body);
 }
 
 /// Contract 10.3 and 10.2.
@@ -199,7 +261,12 @@ async fn only_an_exchange_of_the_player_is_given_back() {
         (&other, "o1", "b1"),
     ] {
         let refused = Game::cancel(app, player, "c9", of, 1).send(&till).await;
-        refused.assert_refused(10_000_606, &format!("pay_biz_no: this player has no exchange {of}"));
+        refused.assert_refused(
+            10_000_606,
+            &format!(
+                "pay_biz_no: this player has no exchange {of}; expected the biz_no of one that was paid"
+            ),
+        );
     }
     assert_eq!(Game::cancel(&app, "nobody", "c9", "b1", 1).send(&till).await.code(), 10_000_423);
     let stale = Game::cancel(&app, "o1", "c9", "b1", 1).with("ts", "1700000000").send(&till).await;
@@ -242,17 +309,18 @@ async fn present_and_cancel_need_their_scopes() {
     for (game, scope) in [(present, "present"), (cancel, "cancel")] {
         for game in [game.clone(), game.clone().keyed("another"), game.clone().without("amount")] {
             let refused = game.send(&till).await;
-            refused.assert_refused(100_200_102, &format!("app_id: the app lacks the scope {scope}"));
+            let text = format!(
+                "app_id: the app lacks the scope {scope}; to give it, run: minitill app change a1 --add-scope {scope}"
+            );
+            refused.assert_refused(100_200_102, &text);
         }
         let unknown = game.with("access_token", "another").send(&till).await;
-        unknown.assert_refused(100_200_102, "access_token: expected a token of this app");
+        unknown.assert_refused(
+            100_200_102,
+            "access_token: expected a token of this app from /oauth2/access_token",
+        );
     }
     assert_eq!(Game::balance(&app, "o1").send(&till).await.code(), 1, "reads need no scope");
-    let sandbox = till.app_like("s1", AppKind { sandbox: true, ..AppKind::default() }).await;
-    Game::present(&sandbox, "o1", "p1", 10).send(&till).await.assert_refused(
-        100_200_102,
-        "app_id: the app lacks the scope present; to give it, run: minitill app change s1 --add-scope present",
-    );
     assert_eq!(Game::query(&app, "o1", "b1").send(&till).await.code(), 1);
     assert_eq!(till.purses(&app, "o1").await, (0, 80, 2));
 }
@@ -308,7 +376,7 @@ async fn a_query_of_what_is_not_the_players_is_refused() {
         [("o1", "none", "0"), ("o2", "b1", "0"), ("o2", "b1", "1"), ("o1", "start", "")]
     {
         let refused = Game::query(&app, player, number).with("close", closes).send(&till).await;
-        refused.assert_refused(10_000_606, &format!("biz_no: this player has no number {number}"));
+        refused.assert_refused(10_000_606, &format!("biz_no: this player has no number {number}; send its request again, or give it up with close=1"));
     }
     let nobody = Game::query(&app, "nobody", "b1").with("close", 1).send(&till).await;
     assert_eq!(nobody.code(), 10_000_423, "{}", nobody.body);

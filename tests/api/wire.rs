@@ -126,7 +126,10 @@ async fn a_panic_is_500_in_the_envelope_and_the_server_goes_on() {
     let till = TestTill::start().await;
     for _ in 0..3 {
         let answer = till.send(Request::post(PANICKING_PATH)).await;
-        assert_eq!((answer.status, answer.body.as_str()), (500, r#"{"code":10000500,"msg":"system error"}"#));
+        assert_eq!(
+            (answer.status, answer.body.as_str()),
+            (500, r#"{"code":10000500,"msg":"system error; send the same request again"}"#)
+        );
         assert_eq!(answer.header("content-type"), Some("application/json; charset=utf-8"));
     }
 }

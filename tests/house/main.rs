@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod arrows;
+mod compatibility;
 mod contract;
 mod declared;
 mod features;
@@ -11,6 +12,8 @@ mod map;
 mod names;
 mod pages;
 mod sources;
+#[path = "../../xtask/src/surface.rs"]
+mod surface;
 mod times;
 mod translations;
 mod words;

@@ -5,6 +5,8 @@
 mod changes;
 mod ci;
 mod command;
+mod cut;
+mod surface;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -16,7 +18,7 @@ use command::{Failure, cargo, program};
 /// A task: its name, its arguments, what it does.
 type Task = (&'static str, &'static str, &'static str, fn(&[&str]) -> Result<(), Failure>);
 
-const TASKS: [Task; 10] = [
+const TASKS: [Task; 11] = [
     ("quick", "[FILTER]", "formatting, rules of the repository, lints and tests of what changed", quick),
     ("test", "[FILTER]", "every test: README's command", test),
     ("lint", "", "formatting and clippy on everything", |_| lint()),
@@ -25,7 +27,8 @@ const TASKS: [Task; 10] = [
     ("generate", "[--check]", "write the OpenAPI documents, docs/cli.md and .sqlx again", generate),
     ("bench", "[NAME] [-- ARGUMENTS]", "the benchmarks: exchange, allocations, images, audit", bench),
     ("proofs", "[--short] [NAME... | all]", "the slow proofs; without a name, list them", proofs),
-    ("release", "[--program PROGRAM]", "the files of a release, in target/packages", release),
+    ("cut", "VERSION [DAY]", "make a version of what CHANGELOG.md has under Unreleased", cut::run),
+    ("release", "[--key KEY] [--program PROGRAM]", "the files of a release, in target/packages", release),
     ("ci", "[quick]", "all that must hold before a change lands, or the quick part of it", ci),
 ];
 

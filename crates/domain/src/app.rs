@@ -60,10 +60,18 @@ impl App {
         }
     }
 
+    /// Whether an order may have any path: that of a sandbox app which has published no package (contract 4.4.12).
+    #[must_use]
+    pub fn takes_any_path(&self) -> bool {
+        self.settings.sandbox && self.pages.is_empty()
+    }
+
     /// Whether an order path, with or without its query string, is a page of the latest package.
     #[must_use]
     pub fn publishes(&self, order_path: &str) -> bool {
-        PagePath::parse(order_path).is_ok_and(|path| self.pages.iter().any(|page| page == path.as_str()))
+        self.takes_any_path()
+            || PagePath::parse(order_path)
+                .is_ok_and(|path| self.pages.iter().any(|page| page == path.as_str()))
     }
 
     /// Whether the app holds a permission scope.

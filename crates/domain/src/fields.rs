@@ -21,7 +21,8 @@ pub const LIST_ITEMS_MAX: usize = 1000;
 /// How many characters of a value an error repeats.
 const SHOWN_CHARS_MAX: usize = 64;
 /// Fields whose value no answer and no log may repeat (contract 2.8).
-const SECRET_FIELDS: [&str; 5] = ["access_token", "app_secret", "js_code", "sign", "user_ip"];
+const SECRET_FIELDS: [&str; 6] =
+    ["access_token", "authorizer_access_token", "app_secret", "js_code", "sign", "user_ip"];
 
 /// Whether no answer and no log may repeat the value of a field of this name (contract 2.8).
 #[must_use]
@@ -451,6 +452,19 @@ impl Fields {
                 self.values.push((came.to_owned(), value.clone()));
             }
         }
+    }
+
+    /// The same with other names: of each pair, what came under the first is read as the second. What came under the
+    /// second itself is not read.
+    #[must_use]
+    pub fn renamed(mut self, names: &[(&str, &str)]) -> Self {
+        for (from, to) in names {
+            self.values.retain(|(name, _)| name != to);
+            for (name, _) in self.values.iter_mut().filter(|(name, _)| name == from) {
+                (*to).clone_into(name);
+            }
+        }
+        self
     }
 
     /// Notes what came in a place where it is not read, so that [`Fields::absent`] can tell it.

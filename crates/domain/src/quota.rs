@@ -142,6 +142,21 @@ impl QuotaExceeded {
     #[must_use]
     pub fn text(&self) -> Text {
         let Self { name, max, what, .. } = self;
-        text!("{name}: expected at most {max} {what} of this app", name, max, what = Text::new(what))
+        let what = Text::new(what);
+        if self.is_of_day {
+            text!(
+                "{name}: expected at most {max} {what} of this app; wait as Retry-After says",
+                name,
+                max,
+                what
+            )
+        } else {
+            text!(
+                "{name}: expected at most {max} {what} of this app; the operator can raise it",
+                name,
+                max,
+                what
+            )
+        }
     }
 }

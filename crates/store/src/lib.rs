@@ -125,6 +125,7 @@ pub use topup::{
 };
 pub use wallet::{
     ArchivedPart, CREDITS_MAX, ChangeRecord, CreditForecast, CreditList, CreditOfList, CreditResult,
-    CreditsSource, EntryKind, ForeseenCredit, GIFT_LINES_MAX, Gift, GiftFault, GiftLine, LedgerFilter, ListFault, LedgerLine, LedgerPage, LedgerRow, PlayerCursor, PlayerFilter, PlayersPage,
-    STATEMENT_HEADING, Wallet, WalletDetail, WalletTotals, csv_line, statement_line,
+    CreditsSource, EntryKind, ForeseenCredit, GIFT_LINES_MAX, Gift, GiftFault, GiftLine, Income, LedgerFilter,
+    ListFault, LedgerLine, LedgerPage, LedgerRow, PlayerCursor, PlayerFilter, PlayersPage, STATEMENT_HEADING,
+    Wallet, WalletDetail, WalletTotals, csv_line, statement_line,
 };

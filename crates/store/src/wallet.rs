@@ -7,6 +7,7 @@ mod credits;
 mod csv_file;
 mod freeze;
 mod gift;
+mod income;
 mod ledger;
 mod search;
 mod submit;
@@ -30,6 +31,7 @@ pub(crate) use csv_file::{LINE_BYTES_MAX, csv_fault};
 pub use csv_file::{STATEMENT_HEADING, csv_line, statement_line};
 pub(crate) use gift::begin as begin_gift;
 pub use gift::{GIFT_LINES_MAX, Gift, GiftFault, GiftLine};
+pub use income::Income;
 pub use ledger::{ArchivedPart, ChangeRecord, EntryKind, LedgerFilter, LedgerPage, LedgerRow, WalletTotals};
 pub use search::{PlayerCursor, PlayerFilter, PlayersPage};
 

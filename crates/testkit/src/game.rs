@@ -8,6 +8,13 @@ use domain::wallet::canonical_string;
 
 use super::{Answer, NOW, Request, TestApp, TestTill, form, until};
 
+/// What a live app is told of a wrong signature.
+pub const BAD_SIGNATURE: &str = "sign: the signature does not match; expected the HMAC-SHA256 with the pay key, in \
+    hexadecimal, of the signed fields as name=value, in the order of their names, joined with &";
+/// What a sandbox app is told of it beside the diagnosis.
+pub const DIAGNOSED: &str =
+    "sign: the signature does not match; data.string_to_sign is what the server signed with the pay key";
+
 /// Path of the exchange.
 pub const PATH: &str = "/api/kpay/minigame/pay";
 /// Items that are accepted.

@@ -45,12 +45,13 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024;
 type SigningProgram = (&'static str, &'static str);
 
 /// The programs of docs/api.md, as they are.
-const SIGNING: [SigningProgram; 5] = [
+const SIGNING: [SigningProgram; 6] = [
     ("python3 sign.py", include_str!("../../../examples/sign/sign.py")),
     ("node sign.js", include_str!("../../../examples/sign/sign.js")),
     ("java Sign.java", include_str!("../../../examples/sign/Sign.java")),
     ("go run sign.go", include_str!("../../../examples/sign/sign.go")),
     ("php sign.php", include_str!("../../../examples/sign/sign.php")),
+    ("mono Sign.exe", include_str!("../../../examples/sign/Sign.cs")),
 ];
 
 #[derive(Template)]
@@ -70,7 +71,7 @@ struct SentCall {
     curl: String,
     /// The form without its signature, for a program that signs.
     form: String,
-    programs: [SigningProgram; 5],
+    programs: [SigningProgram; 6],
 }
 
 async fn show(Path(name): Path<String>, request: ConsoleRequest) -> Answer {

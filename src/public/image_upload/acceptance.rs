@@ -130,7 +130,7 @@ pub(super) fn quota_exceeded(quotas: ImageQuotas) -> Example<Refusal> {
 refusals! { Refusal:
     /// The operator has blocked this picture, or one that looks nearly the same.
     picture_blocked(field = "file") =>
-        Refusal::new(Code::ImageBlocked, text!("{field}: the picture is blocked by risk control", field));
+        Refusal::new(Code::ImageBlocked, text!("{field}: the picture is blocked by risk control; use another one", field));
 }
 
 /// Contract 5.6.

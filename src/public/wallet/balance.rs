@@ -5,12 +5,13 @@ use axum::response::Response;
 use domain::wallet::{Balances, WalletCall};
 use schemars::JsonSchema;
 use serde::Serialize;
+use store::Income;
 
 use super::describe::{self, SIGNATURE};
 use super::{WalletSuccess, answer};
 use crate::config::Config;
 use crate::http::refusal::Refusal;
-use crate::openapi::{Operation, Success};
+use crate::openapi::{NOW_MILLIS, Operation, Success};
 use crate::state::AppState;
 
 /// Shows both purses.
@@ -32,27 +33,45 @@ struct Purses {
     /// Charged currency.
     #[schemars(range(min = 0))]
     charge_balance: i64,
+    /// Gifted currency that ever came in, without what operators took back. What cancels give back is no income.
+    free_total: i64,
+    /// Charged currency that ever came in, counted as `freeTotal`.
+    charge_total: i64,
+    /// What exchanges took and did not give back: `freeTotal` and `chargeTotal` without both balances.
+    spent_total: i64,
+    /// When charged currency first came in, in Unix milliseconds of the server. Absent before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_charge_time: Option<i64>,
     /// `true` while an operator has frozen the wallet; else it is absent.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     frozen: bool,
 }
 
 impl Purses {
-    fn new(balances: Balances, frozen: bool) -> Self {
-        Self { free_balance: balances.free(), charge_balance: balances.charge(), frozen }
+    fn new(balances: Balances, income: Income, frozen: bool) -> Self {
+        Self {
+            free_balance: balances.free(),
+            charge_balance: balances.charge(),
+            free_total: income.free,
+            charge_total: income.charge,
+            spent_total: income.spent(balances),
+            first_charge_time: income.first_charge_at,
+            frozen,
+        }
     }
 }
 
-pub(super) fn answered(balances: Balances, is_frozen: bool) -> Response {
-    answer(&Purses::new(balances, is_frozen))
+pub(super) fn answered(balances: Balances, income: Income, is_frozen: bool) -> Response {
+    answer(&Purses::new(balances, income, is_frozen))
 }
 
 /// The description of the balance in the API's document.
 pub(in crate::public) fn describe(config: &Config) -> Operation<Refusal> {
     let description = format!(
-        "Shows both purses as of one moment after the request came. It changes nothing.\n\n{SIGNATURE}"
+        "Shows both purses, and what ever came in and was spent, as of one moment after the request came. It changes nothing.\n\n{SIGNATURE}"
     );
-    let purses = Purses::new(Balances::new(40, 100).unwrap_or_default(), false);
+    let income = Income { free: 40, charge: 100, first_charge_at: Some(NOW_MILLIS) };
+    let purses = Purses::new(Balances::new(40, 100).unwrap_or_default(), income, false);
     describe::call(WalletCall::Balance, config, "Show both purses", description).answers(Success::json(
         "balance",
         "40 gifted and 100 charged coins.",

@@ -31,7 +31,7 @@ refusals! { Refusal:
     );
     /// The player has no exchange of this number.
     unknown_exchange(of = PAY_BIZ_NO) =>
-        Refusal::new(Code::UnknownNumber, text!("pay_biz_no: this player has no exchange {of}", of));
+        Refusal::new(Code::UnknownNumber, text!("pay_biz_no: this player has no exchange {of}; expected the biz_no of one that was paid", of));
 }
 
 /// Gives back an exchange, or a part of it.

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::{WalletSuccess, example, ts_outside_window};
 use crate::config::Config;
-use crate::http::refusal::{Advice, Refusal, SignatureAdvice};
+use crate::http::refusal::{Refusal, SignatureAdvice};
 use crate::openapi::{
     self, ACCESS_TOKEN, APP_ID, Example, Field, Input, NOW_MILLIS, Operation, PAY_KEY, Success, plain,
 };
@@ -61,7 +61,7 @@ pub(super) fn call(
 
 /// The refusal of an app that lacks the scope of a call.
 pub(super) fn scope_missing(scope: Scope) -> Example<Refusal> {
-    Example::new("scope_missing", "The app lacks the scope.", auth::scope_missing(scope))
+    Example::new("scope_missing", "The app lacks the scope.", auth::scope_missing(APP_ID, scope))
 }
 
 /// The refusals of what uses a number.
@@ -98,11 +98,10 @@ fn string_to_sign(call: WalletCall, fields: &[Field]) -> String {
 fn signature_refusals(string_to_sign: String) -> [Example<Refusal>; 3] {
     let mistake = Some(Mistake::NotSorted.text());
     let advice = SignatureAdvice { bytes: string_to_sign.len(), mistake, string_to_sign };
-    let data = Some(Advice::Signature(advice));
     let words = "The same for a sandbox app: it gets the string that the server signed and, if one explains it, the mistake.";
     [
         auth::example::sign_missing(),
         auth::example::bad_signature(),
-        Example::new("bad_signature_sandbox", words, Refusal { data, ..auth::bad_signature() }),
+        Example::new("bad_signature_sandbox", words, auth::diagnosed_as(advice)),
     ]
 }

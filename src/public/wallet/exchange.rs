@@ -22,7 +22,13 @@ refusals! { Refusal:
 
 pub(super) fn not_covered(balances: Balances) -> Refusal {
     let data = Some(Advice::of(balances));
-    Refusal { data, ..Refusal::new(Code::InsufficientBalance, "amount: the balance does not cover it") }
+    Refusal {
+        data,
+        ..Refusal::new(
+            Code::InsufficientBalance,
+            "amount: the balance does not cover it; data has what is there",
+        )
+    }
 }
 
 /// Deducts.

@@ -115,7 +115,12 @@ async fn answer_signed(
             response.headers_mut().insert(IDEMPOTENT_REPLAYED.clone(), HeaderValue::from_static("true"));
             Ok(response)
         }
-        WalletOutcome::Balance { balances, is_frozen } => Ok(balance::answered(balances, is_frozen)),
+        WalletOutcome::Balance { balances, is_frozen, end } => {
+            let income = state.store.income(signed.app_no(), end);
+            let income = tokio::time::timeout_at(deadline, income);
+            let income = income.await.map_err(|_| StoreError::past_deadline())??;
+            Ok(balance::answered(balances, income, is_frozen))
+        }
         WalletOutcome::Number(number) => {
             Ok(query::answered(state, signed.app_id(), *number, reading.now_millis).await?)
         }

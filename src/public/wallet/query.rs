@@ -26,7 +26,10 @@ const CANCEL_BIZ_NO: &str = "20270115080000002";
 refusals! { Refusal:
     /// The player has no such number.
     unknown_number(biz_no = BIZ_NO) =>
-        Refusal::new(Code::UnknownNumber, text!("biz_no: this player has no number {biz_no}", biz_no));
+        Refusal::new(Code::UnknownNumber, text!(
+            "biz_no: this player has no number {biz_no}; send its request again, or give it up with close=1",
+            biz_no
+        ));
 }
 
 /// Shows what became of a number, and can close an unknown one.

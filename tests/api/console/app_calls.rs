@@ -25,7 +25,14 @@ async fn a_call_is_sent_and_shown_with_programs_that_sign_it() {
     let answer = "{&#34;code&#34;:1,&#34;msg&#34;:&#34;SUCCESS&#34;,&#34;data&#34;:{&#34;bizNo&#34;:&#34;B1&#34;,&#34;freeBalance&#34;:40,&#34;chargeBalance&#34;:40}}";
     assert!(page.body.contains(answer), "{}", page.body);
     assert!(page.body.contains("/api/kpay/minigame/pay") && page.body.contains("biz_no=B1"), "{}", page.body);
-    for program in ["python3 sign.py", "node sign.js", "java Sign.java", "go run sign.go", "php sign.php"] {
+    for program in [
+        "python3 sign.py",
+        "node sign.js",
+        "java Sign.java",
+        "go run sign.go",
+        "php sign.php",
+        "mono Sign.exe",
+    ] {
         assert!(page.body.contains(&format!("{program} PAY_KEY")), "{program} in {}", page.body);
     }
     assert!(!page.body.contains(&app.pay_key), "no key is shown");

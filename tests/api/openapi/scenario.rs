@@ -56,7 +56,7 @@ pub(super) const IN_TURN: [&str; 21] = [
 const QUOTA_USED_UP: &str = "DELETE FROM images; UPDATE image_usage SET images = 1000000000000000";
 
 /// These need nothing but their settings, their picture or another way of sending.
-const NEED_NOTHING: [&str; 21] = [
+const NEED_NOTHING: [&str; 20] = [
     "asked_for",
     "noted",
     "no_sandbox_app",
@@ -72,7 +72,6 @@ const NEED_NOTHING: [&str; 21] = [
     "picture_unacceptable",
     "order_not_found",
     "scope_missing",
-    "scope_missing_in_sandbox",
     "balance",
     "given",
     "unknown_exchange",
@@ -181,6 +180,7 @@ impl Scenario {
 
     /// Gives a field that is there another value, wherever it stands.
     fn replace(&mut self, name: &str, value: &str) {
+        let name = self.own_name(name);
         for (_, text) in self.query.iter_mut().filter(|(known, _)| *known == name) {
             value.clone_into(text);
         }
@@ -189,7 +189,13 @@ impl Scenario {
         }
     }
 
+    /// What this call calls the field.
+    fn own_name<'n>(&self, name: &'n str) -> &'n str {
+        self.call.route.names.iter().find(|(known, _)| *known == name).map_or(name, |(_, own)| *own)
+    }
+
     fn leave_out(&mut self, name: &str) {
+        let name = self.own_name(name);
         self.query.retain(|(known, _)| *known != name);
         self.body.retain(|(known, _)| *known != name);
     }
@@ -242,7 +248,7 @@ impl Scenario {
             "illegal_path" => self.replace("order_path", "pages/order/detial"),
             "image_not_found" => self.replace("product_cover_img_id", &"0".repeat(48)),
             "image_blocked" | "picture_blocked" => self.block(image).await,
-            "illegal_url" if self.call.route.id == "reportOrder" => {
+            "illegal_url" if self.call.route.endpoint == Endpoint::OrderReport => {
                 self.replace("order_backup_url", "shop.example");
             }
             // In the sandbox example no port is allowed but that of the test's own origin.
@@ -364,7 +370,7 @@ impl Scenario {
     async fn take_table_away(&self) {
         let table = match self.call.route.id {
             _ if self.wallet_call().is_some() => "wallets",
-            "reportOrder" => "orders",
+            _ if self.call.route.endpoint == Endpoint::OrderReport => "orders",
             "askForFault" => "sandbox_faults",
             "tellOfShipment" => "sandbox_shipments",
             "getAccessToken" | "postAccessToken" => "access_tokens",

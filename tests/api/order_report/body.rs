@@ -49,10 +49,19 @@ async fn the_caller_needs_a_token_of_its_own_and_the_scope_before_anything_is_re
     };
     let cases = [
         (String::new(), "app_id is missing"),
-        ("app_id=a1".to_owned(), "access_token is missing"),
-        (format!("app_id=a1&access_token={}", other.token), "access_token: expected a token of this app"),
-        (format!("app_id=nobody&access_token={}", other.token), "app_id: unknown app \"nobody\""),
-        (format!("app_id=a3&access_token={}", bare.token), "app_id: the app lacks the scope epay"),
+        ("app_id=a1".to_owned(), "access_token is missing; /oauth2/access_token gives one"),
+        (
+            format!("app_id=a1&access_token={}", other.token),
+            "access_token: expected a token of this app from /oauth2/access_token",
+        ),
+        (
+            format!("app_id=nobody&access_token={}", other.token),
+            "app_id: unknown app \"nobody\"; use the id that the operator of this till gave you",
+        ),
+        (
+            format!("app_id=a3&access_token={}", bare.token),
+            "app_id: the app lacks the scope epay; to give it, run: minitill app change a3 --add-scope epay",
+        ),
     ];
     for (query, message) in cases {
         scene.till.send(of(&query)).await.assert_refused(100_200_102, message);
@@ -74,9 +83,15 @@ async fn the_caller_needs_a_token_of_its_own_and_the_scope_before_anything_is_re
     assert!(String::from_utf8_lossy(&received[..length]).contains("100200102"));
     scene.till.command(&scene.app, AppCommand::Suspend(true)).await;
     scene.till.clock.advance(Duration::from_secs(3));
-    scene.send(&scene.report()).await.assert_refused(100_200_102, "app_id: the app is suspended");
+    scene.send(&scene.report()).await.assert_refused(
+        100_200_102,
+        "app_id: the app is suspended; ask the operator of this till to resume it",
+    );
     scene.till.clock.advance(Duration::from_hours(48));
-    scene.send(&scene.report()).await.assert_refused(100_200_102, "access_token: expired, request a new one");
+    scene
+        .send(&scene.report())
+        .await
+        .assert_refused(100_200_102, "access_token: expired, get a new one from /oauth2/access_token");
     assert_eq!(scene.rows().await, (0, 0, 0));
 }
 
@@ -205,19 +220,34 @@ async fn each_refusal_of_credentials_comes_before_the_body_does() {
         (String::new(), "app_id is missing"),
         (format!("access_token={}", scene.app.token), "app_id is missing"),
         (of("", &scene.app.token), "app_id is empty"),
-        ("app_id=a1".to_owned(), "access_token is missing"),
-        (of("a1", ""), "access_token is empty"),
-        (of("a1", &other.token), "access_token: expected a token of this app"),
-        (of("a1", "never-issued"), "access_token: expected a token of this app"),
-        (of("a1", &scene.app.secret), "access_token: expected a token of this app"),
-        (of("a1", &short), "access_token: expired, request a new one"),
-        (of("a2", &short), "access_token: expected a token of this app"),
-        (of("nobody", &scene.app.token), r#"app_id: unknown app \"nobody\""#),
-        (of("a%2F1", &scene.app.token), r#"app_id: unknown app \"a/1\""#),
-        (of("A1", &scene.app.token), r#"app_id: unknown app \"A1\""#),
-        (of("a3", &bare.token), "app_id: the app lacks the scope epay"),
-        (of("a4", &suspended.token), "app_id: the app is suspended"),
-        (of("a4", &other.token), "access_token: expected a token of this app"),
+        ("app_id=a1".to_owned(), "access_token is missing; /oauth2/access_token gives one"),
+        (of("a1", ""), "access_token is empty; /oauth2/access_token gives one"),
+        (of("a1", &other.token), "access_token: expected a token of this app from /oauth2/access_token"),
+        (of("a1", "never-issued"), "access_token: expected a token of this app from /oauth2/access_token"),
+        (of("a1", &scene.app.secret), "access_token: expected a token of this app from /oauth2/access_token"),
+        (of("a1", &short), "access_token: expired, get a new one from /oauth2/access_token"),
+        (of("a2", &short), "access_token: expected a token of this app from /oauth2/access_token"),
+        (
+            of("nobody", &scene.app.token),
+            r#"app_id: unknown app \"nobody\"; use the id that the operator of this till gave you"#,
+        ),
+        (
+            of("a%2F1", &scene.app.token),
+            r#"app_id: unknown app \"a/1\"; use the id that the operator of this till gave you"#,
+        ),
+        (
+            of("A1", &scene.app.token),
+            r#"app_id: unknown app \"A1\"; use the id that the operator of this till gave you"#,
+        ),
+        (
+            of("a3", &bare.token),
+            "app_id: the app lacks the scope epay; to give it, run: minitill app change a3 --add-scope epay",
+        ),
+        (
+            of("a4", &suspended.token),
+            "app_id: the app is suspended; ask the operator of this till to resume it",
+        ),
+        (of("a4", &other.token), "access_token: expected a token of this app from /oauth2/access_token"),
     ];
     let answers = refusals.iter().map(|(query, _)| answer_without_a_body(till, query));
     let answers = futures_util::future::join_all(answers).await;

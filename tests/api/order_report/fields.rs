@@ -86,7 +86,13 @@ pub(super) fn bad_fields() -> Vec<(&'static str, Value, u64, String)> {
             format!("expected {url}, got \"ftp://a.example\""),
         ),
         ("order_backup_url", json!("/orders"), 10_000_419, format!("expected {url}, got \"/orders\"")),
-        ("poi_id", json!("unknown"), 10_002_003, "expected one registered for this app".to_owned()),
+        (
+            "poi_id",
+            json!("unknown"),
+            10_002_003,
+            "expected one registered for this app; the operator's `minitill app poi add` registers it"
+                .to_owned(),
+        ),
         (
             "poi_id",
             json!("x".repeat(65)),

@@ -194,7 +194,8 @@ async fn the_path_must_be_a_page_of_the_latest_published_package() {
     scene.till.clock.advance(Duration::from_secs(3));
     path("pages/new").await.assert_refused(
         10_001_007,
-        "order_path: expected a page of the latest published package, got \"pages/new\"; the app has published no package",
+        "order_path: expected a page of the latest published package, got \"pages/new\"; the app has published no \
+         package: the operator's `minitill app publish` does",
     );
 }
 
@@ -212,7 +213,10 @@ async fn what_belongs_to_another_app_is_as_what_does_not_exist() {
         &format!("product_cover_img_id: \"{their_image}\" is unknown here: upload the picture again"),
     );
     let poi = scene.send_with(&[("poi_id", json!("their-poi"))]).await;
-    poi.assert_refused(10_002_003, "poi_id: expected one registered for this app");
+    poi.assert_refused(
+        10_002_003,
+        "poi_id: expected one registered for this app; the operator's `minitill app poi add` registers it",
+    );
     scene.till.command(&scene.app, AppCommand::AddPois(vec![PoiId::parse("our-poi").unwrap()])).await;
     scene.send_with(&[("poi_id", json!("our-poi"))]).await.assert_body(SUCCESS);
     // The same numbers in another app are another order.
@@ -244,7 +248,7 @@ async fn a_local_life_app_must_give_product_id_code_and_city() {
 #[tokio::test(flavor = "multi_thread")]
 async fn with_preorder_check_the_payment_must_be_a_registered_preorder() {
     let scene = Scene::like(AppKind { preorder_check: true, ..AppKind::default() }).await;
-    let message = "out_order_no: expected a payment pre-order of this app";
+    let message = "out_order_no: expected a payment pre-order of this app; the operator's `minitill app preorder add` registers it";
     scene.send(&scene.report()).await.assert_refused(10_002_018, message);
     assert_eq!(scene.rows().await, (0, 0, 0));
     scene
@@ -253,6 +257,67 @@ async fn with_preorder_check_the_payment_must_be_a_registered_preorder() {
         .await;
     scene.send(&scene.report()).await.assert_body(SUCCESS);
     scene.send_with(&[("out_order_no", json!("payment_02"))]).await.assert_refused(10_002_018, message);
+    assert_eq!(scene.rows().await, (1, 1, 1));
+}
+
+/// Rule 4.4.12.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sandbox_app_without_a_package_takes_any_path() {
+    let scene = Scene::like(AppKind { sandbox: true, publishes: false, ..AppKind::default() }).await;
+    scene.send_with(&[("order_path", json!("no/such/page?x=1"))]).await.assert_body(SUCCESS);
+    let empty = scene.send_with(&[("order_path", json!(""))]).await;
+    assert_eq!(empty.code(), 10_000_200, "{}", empty.body);
+    let live = scene.till.app_like("a2", AppKind { publishes: false, ..AppKind::default() }).await;
+    scene.till.player(&live, "o1", 0, 0).await;
+    let mut report = scene.report();
+    report.insert("product_cover_img_id".to_owned(), json!(scene.till.image(&live).await.to_string()));
+    let refused = scene.till.send(request(&live, Value::Object(report).to_string().as_bytes())).await;
+    refused.assert_refused(
+        10_001_007,
+        &format!(
+            "order_path: expected a page of the latest published package, got \"{PAGE}\"; the app has published no \
+             package: the operator's `minitill app publish` does"
+        ),
+    );
+    let (version, pages) = (PackageVersion::parse("1").unwrap(), vec![PagePath::parse(PAGE).unwrap()]);
+    scene.till.command(&scene.app, AppCommand::Publish(version, pages)).await;
+    scene.till.clock.advance(Duration::from_secs(3));
+    let refused = scene.send_with(&[("order_path", json!("no/such/page"))]).await;
+    assert_eq!(refused.code(), 10_001_007, "with a package its pages count: {}", refused.body);
+}
+
+/// Rule 4.1.3.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_provider_sends_the_same_report_under_other_names() {
+    let scene = Scene::new().await;
+    let send = async |query: String| {
+        let path = format!("/openapi/mp/tp/order/v1/report?{query}");
+        let body = Value::Object(scene.report()).to_string();
+        scene.till.send(Request::post(&path).body(body)).await
+    };
+    let token = crate::support::encoded(&scene.app.token);
+    for (query, text) in [
+        (format!("app_id=a1&access_token={token}"), "component_app_id is missing"),
+        (
+            format!("component_app_id=a1&access_token={token}"),
+            "authorizer_access_token is missing; /oauth2/access_token gives one",
+        ),
+        (
+            format!("component_app_id=a9&authorizer_access_token={token}"),
+            r#"component_app_id: unknown app "a9"; use the id that the operator of this till gave you"#,
+        ),
+        (
+            "component_app_id=a1&authorizer_access_token=x".to_owned(),
+            "authorizer_access_token: expected a token of this app from /oauth2/access_token",
+        ),
+    ] {
+        send(query).await.assert_refused(100_200_102, text);
+    }
+    assert_eq!(scene.rows().await, (0, 0, 0));
+    let query = format!("component_app_id=a1&authorizer_access_token={token}&app_id=a2");
+    send(query).await.assert_body(SUCCESS);
+    // It is the same order, so the same report changes nothing.
+    scene.send(&scene.report()).await.assert_body(SUCCESS);
     assert_eq!(scene.rows().await, (1, 1, 1));
 }
 
@@ -525,7 +590,7 @@ async fn a_preorder_of_another_app_is_none_and_without_the_check_nobody_asks() {
     scene.till.player(&other, "o1", 0, 0).await;
     let their_image = scene.till.image(&other).await.to_string();
     scene.till.command(&other, AppCommand::AddPreorders(vec![OrderNo::parse("payment_01").unwrap()])).await;
-    let message = "out_order_no: expected a payment pre-order of this app";
+    let message = "out_order_no: expected a payment pre-order of this app; the operator's `minitill app preorder add` registers it";
     scene.send(&scene.report()).await.assert_refused(10_002_018, message);
     assert_eq!(scene.rows().await, (0, 0, 0));
     let theirs =

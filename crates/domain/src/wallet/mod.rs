@@ -18,7 +18,8 @@ mod string_to_sign;
 pub use call::{SignedFields, WalletCall, WalletForm};
 pub use fields::{EXTENSION_BYTES_MAX, Sender};
 pub use outcome::{
-    CancelSummary, GivenBack, NumberChange, NumberKind, NumberState, OrderReceipt, REPLAY_HOURS, Receipt,
+    CancelSummary, GivenBack, LedgerEnd, NumberChange, NumberKind, NumberState, OrderReceipt, REPLAY_HOURS,
+    Receipt,
     Refused, Repeat, WalletOutcome,
 };
 pub use purses::{

@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::purses::Balances;
-use crate::ids::ItemId;
+use crate::ids::{ItemId, WalletNo};
 
 /// The result of a change of a wallet: the balances right after it, for ever the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,6 +101,15 @@ pub struct CancelSummary {
     pub created_at: i64,
 }
 
+/// Where the ledger of a wallet ended at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LedgerEnd {
+    /// The wallet.
+    pub wallet_no: WalletNo,
+    /// Sequence number of its last entry. 0 before the first.
+    pub seq: i64,
+}
+
 /// What became of a request to a wallet. Only `Done` has written anything, and `Number` when it closed the number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WalletOutcome {
@@ -114,6 +123,8 @@ pub enum WalletOutcome {
         balances: Balances,
         /// Whether an operator has frozen the wallet (contract 17).
         is_frozen: bool,
+        /// The last entry that made them.
+        end: LedgerEnd,
     },
     /// What became of the number of a query.
     Number(Box<NumberState>),

@@ -4,8 +4,8 @@
 use domain::ids::WalletNo;
 use domain::ledger::{ChainHash, LedgerEntry, ReferenceKind, unix_millis};
 use domain::wallet::{
-    Action, Balances, Change, NotGivenBack, NumberChange, NumberKind, NumberState, Paid, PayPriority,
-    PurseChange, Refused, WalletOutcome,
+    Action, Balances, Change, LedgerEnd, NotGivenBack, NumberChange, NumberKind, NumberState, Paid,
+    PayPriority, PurseChange, Refused, WalletOutcome,
 };
 
 use super::batch::{Batch, Decision, Decisions, NewRow, OpenWallet, Rows, WalletState, WalletUpdate};
@@ -144,8 +144,9 @@ impl<'b> Books<'b, '_> {
         match self.wallets[self.batch.places[position].wallet] {
             WalletState::Unknown => refused(Refused::UnknownWallet, None),
             WalletState::Held(_) => Decision::SetAside,
-            WalletState::Open(OpenWallet { balances, is_frozen, .. }) => {
-                Decision::Answer(WalletOutcome::Balance { balances, is_frozen })
+            WalletState::Open(OpenWallet { wallet_no, balances, entry_count: seq, is_frozen, .. }) => {
+                let end = LedgerEnd { wallet_no, seq };
+                Decision::Answer(WalletOutcome::Balance { balances, is_frozen, end })
             }
         }
     }

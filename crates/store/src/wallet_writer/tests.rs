@@ -8,7 +8,8 @@ use domain::ids::{AppNo, CreditRef, OpenId, WalletNo};
 use domain::ledger::{CHAIN_START, ChainHash, LedgerEntry, ReferenceKind, unix_millis};
 use domain::topup::{Currency, Offer};
 use domain::wallet::{
-    Action, Balances, CancelSummary, Change, GivenBack, NumberChange, NumberKind, NumberState, OrderReceipt,
+    Action, Balances, CancelSummary, Change, GivenBack, LedgerEnd, NumberChange, NumberKind, NumberState,
+    OrderReceipt,
     PayPriority, Reading, Receipt, Refused, WalletCall, WalletForm, WalletOutcome, WalletRequest,
 };
 use proptest::prelude::*;
@@ -356,11 +357,10 @@ impl Model {
             _ if !request.is_fresh => return refused(Refused::TsOutsideWindow),
             (_, None) => return refused(Refused::UnknownWallet),
             (Action::Query { closes }, Some(_)) => (Balances::default(), *closes),
-            (_, Some((free, charge, _, _))) => {
-                return WalletOutcome::Balance {
-                    balances: Balances::new(*free, *charge).unwrap(),
-                    is_frozen,
-                };
+            (_, Some((free, charge, seq, _))) => {
+                let balances = Balances::new(*free, *charge).unwrap();
+                let end = LedgerEnd { wallet_no: wallet_no(&player.1), seq: *seq };
+                return WalletOutcome::Balance { balances, is_frozen, end };
             }
         };
         let state = |change| {
@@ -603,7 +603,8 @@ fn a_held_wallet_sets_aside_what_needs_it_and_nothing_else() {
             Decision::Answer(WalletOutcome::Refused(Refused::TsOutsideWindow, None)),
             Decision::Answer(WalletOutcome::Balance {
                 balances: Balances::new(0, 9).unwrap(),
-                is_frozen: false
+                is_frozen: false,
+                end: LedgerEnd { wallet_no: wallet_no("o1"), seq: 0 },
             }),
         ]
     );

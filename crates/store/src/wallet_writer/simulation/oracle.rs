@@ -325,7 +325,7 @@ impl Oracle {
             Ok(WalletOutcome::Replayed(receipt)) => self
                 .live_record(request)
                 .is_some_and(|record| record.content == request.content && tells(receipt, record)),
-            Ok(WalletOutcome::Balance { balances, is_frozen }) => {
+            Ok(WalletOutcome::Balance { balances, is_frozen, .. }) => {
                 let expected = (balances.free(), balances.charge(), *is_frozen);
                 let is_balance = request.content.kind == RequestKind::Balance && request.is_fresh;
                 let is_shown = |stand: Stand| (stand.free, stand.charge, stand.is_frozen) == expected;

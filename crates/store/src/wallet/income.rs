@@ -1,0 +1,57 @@
+//! What ever came into a wallet (contract 10.6): sums over its income, which has an index of its own. No exchange has an
+//! entry there, so the sums cost exchanges nothing.
+
+use domain::ids::AppNo;
+use domain::ledger::{micros, unix_millis};
+use domain::wallet::{Balances, LedgerEnd};
+
+use crate::error::Result;
+use crate::store::Store;
+
+/// What came into a wallet up to one of its entries. Operators' debits are taken off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Income {
+    /// Gifted currency.
+    pub free: i64,
+    /// Charged currency.
+    pub charge: i64,
+    /// When charged currency first came in, in Unix milliseconds. `None` before.
+    pub first_charge_at: Option<i64>,
+}
+
+impl Income {
+    /// What exchanges took and cancels have not given back, of a wallet that holds `balances`.
+    #[must_use]
+    pub fn spent(&self, balances: Balances) -> i64 {
+        let income = i128::from(self.free) + i128::from(self.charge);
+        let spent = income - i128::from(balances.free()) - i128::from(balances.charge());
+        i64::try_from(spent).unwrap_or(i64::MAX)
+    }
+}
+
+impl Store {
+    /// The income of a wallet up to `end`, archived entries included. A sum above 64 bits is the largest that they hold.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn income(&self, app_no: AppNo, end: LedgerEnd) -> Result<Income> {
+        let row = sqlx::query!(
+            r#"SELECT least(coalesce(sum(free_change), 0), 9223372036854775807)::bigint AS "free!",
+                      least(coalesce(sum(charge_change), 0), 9223372036854775807)::bigint AS "charge!",
+                      min(at) FILTER (WHERE charge_change > 0) AS first_charge_at
+               FROM (
+                   SELECT seq, at, free_change, charge_change FROM ledger_entries
+                   WHERE app_no = $1 AND wallet_no = $2 AND kind NOT IN ('exchange', 'cancel', 'closed')
+                   UNION ALL
+                   SELECT seq, at, free_change, charge_change FROM archived_entries
+                   WHERE app_no = $1 AND wallet_no = $2 AND kind NOT IN ('exchange', 'cancel', 'closed')) e
+               WHERE seq <= $3"#,
+            app_no.0,
+            end.wallet_no.0,
+            end.seq
+        );
+        let row = row.fetch_one(&self.pool).await?;
+        let first_charge_at = row.first_charge_at.map(|at| unix_millis(micros(at)));
+        Ok(Income { free: row.free, charge: row.charge, first_charge_at })
+    }
+}
