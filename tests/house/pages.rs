@@ -48,6 +48,8 @@ fn a_page_in_two_languages_has_every_heading_in_both() {
         ("docs/api.md", "docs/api.zh-CN.md"),
         ("docs/notifications.md", "docs/notifications.zh-CN.md"),
         ("docs/runbook.md", "docs/runbook.zh-CN.md"),
+        ("docs/operators.md", "docs/operators.zh-CN.md"),
+        ("docs/reports.md", "docs/reports.zh-CN.md"),
     ] {
         let (one, other) = (headings(&read(english)), headings(&read(chinese)));
         for (place, (heading, twin)) in one.iter().zip(&other).enumerate() {

@@ -31,6 +31,7 @@ mod orders;
 mod overview;
 mod page;
 mod password;
+mod personal_data;
 mod player;
 mod plots;
 mod presets;
@@ -69,7 +70,7 @@ use crate::operator::oidc::SignInProvider;
 use crate::state::AppState;
 
 /// The tables of all parts. A part that is not listed here has no pages.
-const PARTS: [&[ConsoleRoute]; 30] = [
+const PARTS: [&[ConsoleRoute]; 31] = [
     asset::ROUTES,
     sign_in::ROUTES,
     oidc::ROUTES,
@@ -80,6 +81,7 @@ const PARTS: [&[ConsoleRoute]; 30] = [
     player::ROUTES,
     freeze::ROUTES,
     gifts::ROUTES,
+    personal_data::ROUTES,
     wallet_change::ROUTES,
     wallet_change::requests::ROUTES,
     exchange::ROUTES,

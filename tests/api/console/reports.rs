@@ -124,7 +124,7 @@ async fn bars_over_time_lead_to_what_they_count(viewer: &Browser<'_>, page: &Ans
         let shown: Vec<String> = rows(&list.body).into_iter().filter_map(|row| row.get(1).cloned()).collect();
         // Then come the sums of the list.
         assert_eq!(shown[..numbers.len()], *numbers, "{address}\n{}", content(&list));
-        assert_eq!(shown[numbers.len()], "Exchanges", "{address}");
+        assert_eq!(shown[numbers.len()], "Kind", "{address}");
     }
 }
 
@@ -287,8 +287,7 @@ async fn the_last_month_is_two_clicks_away() {
     );
     assert!(page.body.contains("aria-current=\"true\">Last month</a>"));
     assert_eq!(value_of(&page, "period"), "last_month");
-    let csv =
-        viewer.get("/console/reports/revenue.csv?app_id=a1&period=last_month&group=day,product_name").await;
+    let csv = viewer.get("/console/reports/revenue.csv?period=last_month&group=day,product_name").await;
     let file = page.body.split("download>Download revenue by day and item (CSV)").next().unwrap();
     let file = file.rsplit("href=\"").next().unwrap().split('"').next().unwrap().replace("&#38;", "&");
     let file = viewer.get(&file).await;
