@@ -257,7 +257,7 @@ impl Game {
         let amount = match call {
             WalletCall::Present => PRESENT_AMOUNT,
             WalletCall::Cancel => CANCEL_AMOUNT,
-            WalletCall::Exchange | WalletCall::Balance | WalletCall::Query => AMOUNT,
+            WalletCall::Exchange | WalletCall::Balance | WalletCall::Query | WalletCall::Topup => AMOUNT,
         };
         let (amount, pay_biz_no) =
             (amount.to_string(), paid.map(|paid| paid.order.to_string()).unwrap_or_default());

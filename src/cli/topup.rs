@@ -6,7 +6,7 @@ use domain::ids::{AppId, BizNo, OpenId, Os, Reason};
 use domain::moment;
 use domain::operation::topup::{SettlePayment, Settlement, unknown_payment};
 use domain::topup::{
-    Currency, Payment, PaymentKey, PaymentTarget, PricedProductId, Provider, ProviderOrderId,
+    Currency, Payment, PaymentKey, PaymentProvider, PaymentTarget, PricedProductId, ProviderOrderId,
 };
 use domain::wallet::AMOUNT_MAX;
 use store::{Store, TopupFilter};
@@ -40,7 +40,7 @@ pub(super) enum TopupCommand {
         /// App of the payment
         app_id: AppId,
         /// Payment provider
-        provider: Provider,
+        provider: PaymentProvider,
         /// The provider's id of the payment
         provider_order_id: ProviderOrderId,
     },
@@ -53,7 +53,7 @@ pub(super) struct PayArguments {
     /// App of the payment
     app_id: AppId,
     /// Payment provider
-    provider: Provider,
+    provider: PaymentProvider,
     /// The provider's id of the payment
     provider_order_id: ProviderOrderId,
     /// Code of the currency, such as CNY
@@ -90,7 +90,7 @@ pub(super) struct SettleArguments {
     /// App of the payment
     app_id: AppId,
     /// Payment provider
-    provider: Provider,
+    provider: PaymentProvider,
     /// The provider's id of the payment
     provider_order_id: ProviderOrderId,
     /// Reason, for the operator's log

@@ -38,7 +38,9 @@ impl Limited {
     #[must_use]
     pub fn of(endpoint: Endpoint) -> Option<Self> {
         match endpoint {
-            Endpoint::Exchange | Endpoint::Present | Endpoint::Cancel => Some(Self::Exchanges),
+            Endpoint::Exchange | Endpoint::Present | Endpoint::Cancel | Endpoint::Topup => {
+                Some(Self::Exchanges)
+            }
             Endpoint::Balance | Endpoint::Query => Some(Self::Reads),
             Endpoint::OrderReport | Endpoint::Sandbox => Some(Self::Reports),
             Endpoint::UploadWithFile | Endpoint::UploadWithUrl => Some(Self::Uploads),

@@ -49,6 +49,7 @@ impl Model {
             reference: exchange.reference.clone(),
             balances,
             given_back: None,
+            ordered: None,
         };
         if let Some((first, after)) = self.records.get(&biz_no) {
             return if first == exchange {

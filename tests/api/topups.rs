@@ -7,7 +7,7 @@ use domain::operation::app::AppCommand;
 use domain::operation::topup::SetPrices;
 use domain::operator::{Operator, OperatorKind};
 use domain::topup::{
-    Currency, Payment, PaymentKey, PaymentTarget, Price, PriceName, PricedProductId, Provider,
+    Currency, Payment, PaymentKey, PaymentProvider, PaymentTarget, Price, PriceName, PricedProductId,
     ProviderOrderId,
 };
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ pub(crate) async fn sell(till: &TestTill, app: &TestApp) {
 pub(crate) async fn keep_unmatched(till: &TestTill, app: &TestApp, provider: &str, id: &str) {
     let payment = Payment {
         key: PaymentKey {
-            provider: Provider::parse(provider).unwrap(),
+            provider: PaymentProvider::parse(provider).unwrap(),
             provider_order_id: ProviderOrderId::parse(id).unwrap(),
         },
         currency: Currency::parse("CNY").unwrap(),
@@ -270,7 +270,7 @@ async fn a_payment_is_credited_once_for_its_pair() {
     assert_eq!(till.purses(&app, "o2").await, (6, 60, 1));
 
     till.store.number_events(None).await.unwrap();
-    let events = Caller::admin(&till).await.get("/events?types=topup.paid").await.json();
+    let events = Caller::admin(&till).await.get("/events?type=topup.paid").await.json();
     let data: Vec<&Value> = events["items"].as_array().unwrap().iter().map(|event| &event["data"]).collect();
     let expected = json!({
         "open_id": "o1", "seq": 2, "provider": "stripe", "provider_order_id": "pi 1/a", "biz_no": "t1",
@@ -327,7 +327,7 @@ async fn a_payment_that_fits_nothing_is_kept_and_credits_nobody() {
     }
     assert_eq!(till.purses(&app, "o1").await, (46, 160, 2));
     till.store.number_events(None).await.unwrap();
-    let events = Caller::admin(&till).await.get("/events?types=topup.unmatched").await.json();
+    let events = Caller::admin(&till).await.get("/events?type=topup.unmatched").await.json();
     let events = events["items"].as_array().unwrap();
     assert_eq!(events.len(), 10);
     let expected = json!({
@@ -519,7 +519,12 @@ async fn the_audit_finds_each_damage_to_payments() {
     till.assert_audit_clean().await;
     let tables =
         ["topup_payments", "topup_prices", "topup_price_lists", "ledger_entries", "items", "wallets"];
-    till.execute("CREATE SCHEMA kept").await;
+    till.execute(
+        "CREATE SCHEMA kept;
+         CREATE FUNCTION w(player text) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
+             BEGIN RETURN (SELECT wallet_no FROM kept.wallets WHERE open_id = player); END $$",
+    )
+    .await;
     for table in tables {
         till.execute(&format!("CREATE TABLE kept.{table} AS SELECT * FROM {table}")).await;
     }

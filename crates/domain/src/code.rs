@@ -128,7 +128,7 @@ codes! {
         "the number was closed by a query";
     WalletFrozen = 10_000_609, [], Free, [Exchange, Present, Cancel],
         "an operator has frozen the wallet";
-    ProductNotForSale = 10_000_610, [], Free, [Topup],
+    ProductNotForSale = 10_000_610, [], Unknown, [Topup],
         "the product is not for sale";
     IllegalPath = 10_001_007, [], Unknown, [OrderReport],
         "illegal path";

@@ -28,7 +28,7 @@ text_type!(
 );
 text_type!(
     /// A payment provider, as the operator names it.
-    Provider, "1 to 32 of 0-9a-z_-" => "^[0-9a-z_-]{1,32}$",
+    PaymentProvider, "1 to 32 of 0-9a-z_-" => "^[0-9a-z_-]{1,32}$",
     |text| made_of(text, 1, 32, |byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte))
 );
 text_type!(

@@ -40,7 +40,7 @@ impl Store {
     ) -> Result<TopupOrderState> {
         let row = sqlx::query!(
             r#"SELECT i.product_name, i.product_info,
-                   (extract(epoch FROM p.credited_at) * 1000)::bigint AS paid_at
+                   floor(extract(epoch FROM p.credited_at) * 1000)::bigint AS paid_at
                FROM apps a JOIN items i ON i.app_no = a.app_no AND i.item_id = $2
                LEFT JOIN topup_payments p ON p.app_no = a.app_no AND p.paid_biz_no = $3
                WHERE a.app_id = $1"#,

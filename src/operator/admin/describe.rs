@@ -5,7 +5,7 @@ use domain::fields::{Expected, FieldError, LIST_ITEMS_MAX};
 use domain::ids::{ApiKeyName, AppId, BizNo, ImgId, OpenId, OrderNo};
 use domain::moment;
 use domain::receiver::ReceiverId;
-use domain::topup::{Provider, ProviderOrderId};
+use domain::topup::{PaymentProvider, ProviderOrderId};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -118,9 +118,10 @@ pub(super) fn segment(name: &'static str) -> (Field, Example<Problem>) {
         "receiver_id" => {
             (Field::required::<ReceiverId>(name, RECEIVER_ID, "The receiver."), example::no_receiver())
         }
-        "provider" => {
-            (Field::required::<Provider>(name, PROVIDER, "The payment provider."), example::no_payment())
-        }
+        "provider" => (
+            Field::required::<PaymentProvider>(name, PROVIDER, "The payment provider."),
+            example::no_payment(),
+        ),
         "provider_order_id" => (
             Field::required::<ProviderOrderId>(name, PROVIDER_ORDER_ID, "The provider's id of the payment."),
             example::no_payment(),

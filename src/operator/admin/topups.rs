@@ -5,7 +5,7 @@ use domain::ids::{BizNo, OpenId, Os, Reason};
 use domain::moment;
 use domain::operation::topup::{SettlePayment, Settlement};
 use domain::topup::{
-    Currency, Payment, PaymentKey, PaymentTarget, PricedProductId, Provider, ProviderOrderId,
+    Currency, Payment, PaymentKey, PaymentProvider, PaymentTarget, PricedProductId, ProviderOrderId,
 };
 use domain::wallet::AMOUNT_MAX;
 use serde_json::{Value, json};
@@ -93,7 +93,7 @@ struct PaymentFields {
 
 fn payment_fields(body: &mut Input<'_>) -> Result<PaymentFields, FieldError> {
     let words = "The payment provider, as you name it.";
-    let provider = body.field("provider", words).required(PROVIDER, Provider::parse)?;
+    let provider = body.field("provider", words).required(PROVIDER, PaymentProvider::parse)?;
     let words = "The provider's id of the payment.";
     let id = body.field("provider_order_id", words).required(PROVIDER_ORDER_ID, ProviderOrderId::parse)?;
     let words = "Code of the currency of the money (ISO 4217).";
@@ -128,7 +128,7 @@ fn no_target() -> Problem {
 }
 
 fn key_of(call: &Call) -> Result<PaymentKey, Problem> {
-    let provider = call.segment("provider", "provider", Provider::parse)?;
+    let provider = call.segment("provider", "provider", PaymentProvider::parse)?;
     let provider_order_id = call.segment("provider_order_id", "payment", ProviderOrderId::parse)?;
     Ok(PaymentKey { provider, provider_order_id })
 }

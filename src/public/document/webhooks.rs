@@ -2,7 +2,7 @@
 
 use domain::event::{
     CancelData, EventData, EventType, ExchangeData, FreezeData, ImageData, OperatorData, OrderData,
-    PresentData,
+    PresentData, TopupData, UnmatchedData,
 };
 use serde_json::{Value, json};
 
@@ -28,6 +28,10 @@ fn webhook(of: EventType) -> Webhook {
         EventType::OrderChanged => ("A report has made or changed an order", schema::<OrderData>()),
         EventType::WalletFrozen => ("An operator has frozen a wallet", schema::<FreezeData>()),
         EventType::WalletThawed => ("An operator has ended the freeze of a wallet", schema::<FreezeData>()),
+        EventType::TopupPaid => ("A payment for a top-up was credited", schema::<TopupData>()),
+        EventType::TopupUnmatched => {
+            ("A payment for a top-up fits nothing, and nobody was credited", schema::<UnmatchedData>())
+        }
         EventType::ImageBlocked => ("An image was blocked", schema::<ImageData>()),
     };
     Webhook { name: of.as_str(), operation: operation(of, summary, &data), schema: data }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::EventType;
 use crate::ids::{BizNo, ImgId, OpenId, OrderNo};
 use crate::order::OrderStatus;
-use crate::topup::{Currency, PricedProductId, Provider, ProviderOrderId, UnmatchedReason};
+use crate::topup::{Currency, PaymentProvider, PricedProductId, ProviderOrderId, UnmatchedReason};
 
 /// The `data` of an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -137,7 +137,7 @@ wallet_data! {
         /// Number of the ledger entry in its wallet. Later entries have higher ones.
         seq: i64,
         /// The payment provider.
-        #[schemars(with = "Provider")]
+        #[schemars(with = "PaymentProvider")]
         provider: String,
         /// The provider's id of the payment.
         #[schemars(with = "ProviderOrderId")]
@@ -160,7 +160,7 @@ wallet_data! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct UnmatchedData {
     /// The payment provider.
-    #[schemars(with = "Provider")]
+    #[schemars(with = "PaymentProvider")]
     pub provider: String,
     /// The provider's id of the payment.
     #[schemars(with = "ProviderOrderId")]

@@ -2,7 +2,7 @@
 
 use time::OffsetDateTime;
 
-use super::{Currency, Price, PricedProductId, Provider, ProviderOrderId};
+use super::{Currency, PaymentProvider, Price, PricedProductId, ProviderOrderId};
 use crate::ids::{BizNo, OpenId, Os};
 use crate::ledger::TOPUP_MARK;
 
@@ -10,7 +10,7 @@ use crate::ledger::TOPUP_MARK;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PaymentKey {
     /// The provider.
-    pub provider: Provider,
+    pub provider: PaymentProvider,
     /// The provider's id.
     pub provider_order_id: ProviderOrderId,
 }
@@ -33,7 +33,7 @@ impl PaymentKey {
     pub fn of_text(text: &str) -> Option<Self> {
         let (provider, id) = text.split_once('/')?;
         Some(Self {
-            provider: Provider::parse(provider).ok()?,
+            provider: PaymentProvider::parse(provider).ok()?,
             provider_order_id: ProviderOrderId::parse(id).ok()?,
         })
     }

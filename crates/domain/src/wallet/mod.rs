@@ -27,7 +27,7 @@ pub use purses::{
     PurseChange, check_credit,
 };
 pub use request::{
-    Action, Change, Item, Purchase, Reading, TS_AHEAD_MAX, TS_BEHIND_MAX, Timestamp, WalletRequest,
+    Action, Change, LedgerItem, Purchase, Reading, TS_AHEAD_MAX, TS_BEHIND_MAX, Timestamp, WalletRequest,
 };
 pub(crate) use string_to_sign::join;
 pub use string_to_sign::{canonical_string, is_ambiguous, string_to_sign};

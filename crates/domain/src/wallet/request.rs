@@ -104,7 +104,7 @@ impl Change {
 
 /// Texts that many rows of the ledger share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Item<'a> {
+pub struct LedgerItem<'a> {
     /// Their digest.
     pub id: &'a ItemId,
     /// Name of what is bought, or the product of an order.
@@ -262,15 +262,15 @@ impl WalletRequest {
 
     /// The texts that the ledger keeps apart: what an exchange buys, or what an order has fixed.
     #[must_use]
-    pub fn item(&self) -> Option<Item<'_>> {
+    pub fn item(&self) -> Option<LedgerItem<'_>> {
         match &self.action {
-            Action::Change(Change::Exchange(bought)) => Some(Item {
+            Action::Change(Change::Exchange(bought)) => Some(LedgerItem {
                 id: &bought.item_id,
                 product_name: bought.product_name.as_str(),
                 product_info: bought.product_info.as_str(),
                 product_desc: bought.product_desc.as_str(),
             }),
-            Action::Order(TopupOrder { product_id, offered: Some(offered) }) => Some(Item {
+            Action::Order(TopupOrder { product_id, offered: Some(offered) }) => Some(LedgerItem {
                 id: &offered.item_id,
                 product_name: product_id.as_str(),
                 product_info: &offered.figures,

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::future::Future;
 
 use domain::ids::{AppNo, ItemId};
-use domain::wallet::Item;
+use domain::wallet::LedgerItem;
 use futures_util::future::{join, join5};
 
 use super::batch::{Batch, Decisions, ExchangeDetail};
@@ -149,11 +149,11 @@ impl StoredItems {
             // The row of a closed number has none, and neither has a change of an operator.
             Some((app_no, request.item()?))
         });
-        let mut missing: Vec<(AppNo, Item<'a>)> =
+        let mut missing: Vec<(AppNo, LedgerItem<'a>)> =
             bought.filter(|(app_no, item)| !self.0.contains(&(*app_no, *item.id))).collect();
         missing.sort_unstable_by_key(|(app_no, item)| (*app_no, item.id));
         missing.dedup_by_key(|(app_no, item)| (*app_no, item.id));
-        let texts = |of: fn(&Item<'a>) -> &'a str| missing.iter().map(|(_, item)| of(item)).collect();
+        let texts = |of: fn(&LedgerItem<'a>) -> &'a str| missing.iter().map(|(_, item)| of(item)).collect();
         Items {
             app_no: missing.iter().map(|(app_no, _)| app_no.0).collect(),
             item_id: missing.iter().map(|(_, item)| item.id.0.as_slice()).collect(),
