@@ -28,6 +28,7 @@ const ROWS: [(&str, u64); 12] = [
     ("login_codes", 1),
     ("events", 3),
     ("change_requests", 1),
+    ("gift_lines", 1),
     ("operator_log", 3),
 ];
 
@@ -47,6 +48,10 @@ const PLANTED: &str = "
     INSERT INTO console_requests (app_id, ref, kind, open_id, free, charge, create_wallet, reason, asked_by)
     VALUES ('a1', 'large', 'credit', 'o1', 5, 0, false, 'gift', 'alice'),
         ('a1', 'large9', 'credit', 'other', 5, 0, false, 'gift', 'alice');
+    INSERT INTO gifts (app_id, gift, line_count, free, charge, replayed, create_wallets, reason)
+    VALUES ('a1', 'gift-1', 2, 5, 0, 0, false, 'late');
+    INSERT INTO gift_lines (app_id, gift, line, open_id, free, charge, ref, makes_known)
+    VALUES ('a1', 'gift-1', 1, 'o1', 5, 0, 'p-o1', false), ('a1', 'gift-1', 2, 'other', 5, 0, 'p-other', false);
     DELETE FROM wallet_outbox; DELETE FROM outbox; DELETE FROM events;
     INSERT INTO events (app_id, last_no, at, count, type, row_id, keys)
     SELECT 'a1', 2, '2026-11-20T12:00:00Z', 2, 'wallet.credited', decode(repeat('ab', 16), 'hex'),

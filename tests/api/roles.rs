@@ -9,12 +9,14 @@ mod table;
 use std::collections::BTreeSet;
 
 use domain::console_user::Role;
-use domain::ids::WebUrl;
+use domain::ids::{OpenId, WebUrl};
 use domain::operation::receiver::{NewReceiver, ReceiverCommand, ReceiverReport};
+use domain::operation::wallet::{CreditCells, CreditsForAll};
 use domain::receiver::ReceiverFormat;
 use domain::rights::{Apps, Rights};
 use minitill::operator::{admin, console};
-use serde_json::json;
+use serde_json::{Map, json};
+use store::CreditsSource;
 
 use self::table::{ADMIN, CONSOLE, Line, lines};
 use crate::admin::Caller;
@@ -50,6 +52,9 @@ struct Scene {
     word: &'static str,
     img_id: String,
     receiver_id: String,
+    gift: String,
+    /// The line of the log with its many credits.
+    seq: i64,
 }
 
 impl Scene {
@@ -78,6 +83,7 @@ impl Scene {
                      now())"
         ))
         .await;
+        let (gift, seq) = many(till, &app, word).await;
         let (url, format) =
             (WebUrl::parse(&format!("https://{word}.example/1")).unwrap(), ReceiverFormat::Standard);
         let command = ReceiverCommand::Add(NewReceiver { url, events: Vec::new(), format });
@@ -86,7 +92,7 @@ impl Scene {
                 ReceiverReport::Added(added) => added.receiver.receiver_id.to_string(),
                 other => panic!("no receiver is added: {other:?}"),
             };
-        Self { app, word, img_id, receiver_id }
+        Self { app, word, img_id, receiver_id, gift, seq }
     }
 
     /// The path of a route, of what this app has.
@@ -101,12 +107,32 @@ impl Scene {
                 "{out_biz_order_no" => format!("{word}_order{rest}"),
                 "{img_id" => format!("{}{rest}", self.img_id),
                 "{receiver_id" => format!("{}{rest}", self.receiver_id),
+                "{gift" => format!("{}{rest}", self.gift),
+                "{seq" => format!("{}{rest}", self.seq),
                 "{name" => "alice".to_owned(),
                 _ => part.to_owned(),
             }
         });
         parts.collect::<Vec<_>>().join("/")
     }
+}
+
+/// A gift that nobody has started, and many credits of one call: the number of their line.
+async fn many(till: &TestTill, app: &TestApp, word: &str) -> (String, i64) {
+    let for_all = CreditsForAll {
+        free: Some(1),
+        ref_prefix: Some(format!("{word}Gift")),
+        note: word.to_owned(),
+        ..CreditsForAll::default()
+    };
+    let list = format!("{word}Player");
+    let gift = till.store.draft_gift(&app.id, &for_all, list.as_bytes()).await.unwrap().unwrap();
+    let cells = CreditCells { open_id: OpenId::parse(&list).ok(), ..CreditCells::default() };
+    let source = CreditsSource { subject: word.to_owned(), facts: Map::new(), note: word.to_owned() };
+    let credits = vec![for_all.credit(cells).unwrap()];
+    till.store.credit_many(&operator(), &app.id, source, credits).await.unwrap().remove(0).unwrap();
+    let seq = format!("SELECT seq FROM operator_log WHERE action = 'wallet.credits' AND app_id = '{}'", app.id);
+    (gift.name.to_string(), till.number(&seq).await)
 }
 
 async fn scenes(till: &TestTill) -> (Scene, Scene) {

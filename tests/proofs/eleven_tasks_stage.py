@@ -189,8 +189,10 @@ class Stage:
                 seen || jsonb_build_object('at', to_char(told.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'database_up', NOT is_bad)
             FROM (SELECT instance, seen FROM health_minutes ORDER BY {minute} LIMIT 1) AS pattern,
                 generate_series('{last_night().isoformat()}'::timestamptz - interval '1 hour',
-                    '{last_night().isoformat()}'::timestamptz + interval '2 hours' - interval '1 minute', '1 minute') AS told (at),
-                LATERAL (SELECT told.at IN ('{bad}') AS is_bad) AS judged""")
+                    least('{last_night().isoformat()}'::timestamptz + interval '2 hours', date_trunc('minute', now())) - interval '1 minute',
+                    '1 minute') AS told (at),
+                LATERAL (SELECT told.at IN ('{bad}') AS is_bad) AS judged
+            ON CONFLICT DO NOTHING""")
 
 
 # The hashes of all entries and wallets anew, as ledger.rs in the crate `domain` describes them.

@@ -125,8 +125,8 @@ pub use topup::{
     TopupOrderState, TopupRow, TopupsPage,
 };
 pub use wallet::{
-    ArchivedPart, CREDITS_MAX, ChangeRecord, CreditForecast, CreditList, CreditOfList, CreditResult,
-    CreditsSource, EntryKind, ForeseenCredit, GIFT_LINES_MAX, Gift, GiftFault, GiftLine, Income, LedgerFilter,
-    ListFault, LedgerLine, LedgerPage, LedgerRow, PlayerCursor, PlayerFilter, PlayersPage, STATEMENT_HEADING,
-    Wallet, WalletDetail, WalletTotals, csv_line, statement_line,
+    ArchivedPart, CREDITS_AT_ONCE, CREDITS_MAX, ChangeRecord, CreditForecast, CreditList, CreditOfList,
+    CreditResult, CreditsSource, EntryKind, ForeseenCredit, GIFT_LINES_MAX, Gift, GiftFault, GiftLine, Income,
+    LedgerFilter, ListFault, LedgerLine, LedgerPage, LedgerRow, PlayerCursor, PlayerFilter, PlayersPage,
+    STATEMENT_HEADING, Wallet, WalletDetail, WalletTotals, csv_line, statement_line,
 };

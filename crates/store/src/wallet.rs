@@ -26,7 +26,7 @@ use crate::wallet_no::random_wallet_no;
 pub(crate) use change::{GiveBackLimit, write_change};
 pub use credit_forecast::{CreditForecast, ForeseenCredit};
 pub use credit_list::{CreditList, CreditOfList, ListFault};
-pub use credits::{CREDITS_MAX, CreditResult, CreditsSource};
+pub use credits::{CREDITS_AT_ONCE, CREDITS_MAX, CreditResult, CreditsSource};
 pub(crate) use csv_file::{LINE_BYTES_MAX, csv_fault};
 pub use csv_file::{STATEMENT_HEADING, csv_line, statement_line};
 pub(crate) use gift::begin as begin_gift;

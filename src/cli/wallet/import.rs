@@ -13,7 +13,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
 use serde_json::{Map, json};
 use sha2::{Digest as _, Sha256};
-use store::{CreditForecast, CreditList, CreditOfList, CreditsSource, ForeseenCredit, Store, csv_line};
+use store::{CREDITS_AT_ONCE, CreditForecast, CreditList, CreditOfList, CreditsSource, ForeseenCredit, Store, csv_line};
 
 use super::super::output::{complain, progress_bar};
 use super::super::{Context, not_done, refused, unknown_app};
@@ -21,8 +21,6 @@ use super::UnknownPlayers;
 
 /// Calls in work at the same time.
 const CONCURRENCY: usize = 2;
-/// Credits of one call. A call locks the wallets of all its players.
-const CREDITS_AT_ONCE: usize = 5_000;
 /// Size of the reads for the digest of the file.
 const DIGEST_CHUNK_BYTES: usize = 64 * 1024;
 

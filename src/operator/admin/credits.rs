@@ -1,6 +1,6 @@
 //! Many credits in one request.
 
-use domain::fields::{FieldError, Fields};
+use domain::fields::{FieldError, FieldErrorKind, Fields};
 use domain::ids::{CreditRef, OpenId};
 use domain::operation::wallet::{
     Credit, CreditCells, CreditStatus, CreditsForAll, REF_PREFIX_BYTES_MAX, ref_prefix,
@@ -91,9 +91,10 @@ fn credit(fields: &Fields, for_all: &CreditsForAll) -> Result<Credit, FieldError
         charge: fields.integer("charge", 0, i64::MAX)?,
         reference: fields.optional("ref", CreditRef::parse)?,
     };
-    for_all.credit(cells).map_err(|fault| {
+    for_all.credit(cells).map_err(|fault| match fault.problem {
         // Both amounts are 0.
-        if fault.is_malformed() { FieldError { field: "free".to_owned(), ..fault } } else { fault }
+        FieldErrorKind::Malformed { expected, .. } => FieldError::malformed("free", expected, "0"),
+        _ => fault,
     })
 }
 

@@ -19,14 +19,14 @@ use crate::state::AppState;
 use crate::openapi::{ACCESS_TOKEN, APP_ID, Example, Field};
 
 /// The start of the hash of a token.
-const TOKEN: &str = "2b1d6e0f9a3c4b57";
+const TOKEN_HASH: &str = "2b1d6e0f9a3c4b57";
 
 routes! { "Apps":
     /// List access tokens
     ///
     /// The valid tokens of an app by the start of their hash, newest first, at most 1,000. The tokens are not stored.
     GET "/apps/{app_id}/tokens", "listTokens", Read(Read): list -> ListBody<TokenSummary> =>
-        lists("The tokens.", &json!({ "token": TOKEN, "issued_at": MOMENT, "expires_at": MOMENT }));
+        lists("The tokens.", &json!({ "token": TOKEN_HASH, "issued_at": MOMENT, "expires_at": MOMENT }));
     /// Issue an access token
     ///
     /// Makes a token in the app's name, as the app gets one with its secret. No other token ends.

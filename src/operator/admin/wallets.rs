@@ -34,7 +34,15 @@ routes! { "Players":
     DELETE "/apps/{app_id}/players/{player}", "erasePlayer", Replace(Administer): erase -> ErasedPlayer =>
         answers("erased", "What was done.", json!({
             "app_id": APP_ID, "pseudonym": "erased-5f0c1a2b3c4d5e6f7a8b",
-            "rows": {}, "archive_files": [], "left": [],
+            "rows": {
+                "archived_entries": 0, "change_requests": 0, "ledger_entries": 1, "login_codes": 0, "operator_log": 1,
+                "orders": 0, "refusals": 0, "wallet": 1,
+            },
+            "archive_files": [],
+            "left": [
+                { "column": "ledger_entries.reference", "rows": 1, "why": "a number that a game or an operator chose" },
+                { "column": "operator_log.after", "rows": 1, "why": "in a number or a longer name, or what an operator set" },
+            ],
         }));
     /// List players
     ///

@@ -1,4 +1,4 @@
-//! Gifts: credits of a list (contract 8.6.51). A form takes the list; its page shows what it would do, and then what it does. A
+//! Gifts: credits of a list (contract 8.6.52). A form takes the list; its page shows what it would do, and then what it does. A
 //! large one waits for a second person.
 
 use askama::Template;

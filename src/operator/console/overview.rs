@@ -20,6 +20,7 @@ use super::i18n::{Moment as _, said};
 use super::orders::{millis_time, stuck_path};
 use super::page::{Page, Section, Shown as _, render_search};
 use super::receivers::{failure, receiver_path};
+use super::refusal_link::address_of_code;
 use super::request::{Answer, ConsoleRequest};
 use super::route::ConsoleRoute;
 use crate::health::Business;

@@ -1,4 +1,4 @@
-//! Gifts: credits of a list (rule 8.6.51), their preview, their start, a second person, and the file of their result.
+//! Gifts: credits of a list (rule 8.6.52), their preview, their start, a second person, and the file of their result.
 
 use std::fmt::Write as _;
 
@@ -111,8 +111,8 @@ async fn a_list_with_wrong_lines_names_each_of_them() {
         rows(&refused.body),
         [
             ["3", "there is no player o9 of an app a1"],
-            ["4", "free: expected an integer from 0 to 9223372036854775807, got \"+5\""],
-            ["5", "free and charge: expected 1 or more in one of them, got \"0\""],
+            ["4", "free: expected an integer from 0 to 9223372036854775807, got &#34;+5&#34;"],
+            ["5", "free and charge: expected 1 or more in one of them, got 0 and 0"],
         ]
     );
     assert!(refused.body.contains("o1\t5"), "what was typed is kept");
@@ -217,6 +217,9 @@ async fn a_gift_above_the_limit_in_all_waits_for_a_second_person() {
     work(&till).await;
     assert_eq!(till.purses(&app, "o1").await, (10, 67, 3));
     assert_eq!(till.number("SELECT count(*) FROM console_requests WHERE state = 'waiting'").await, 1);
+    let within = [("gifted", "1"), ("reference", "c0"), ("reason", "x")];
+    let made = alice.post("/console/apps/a1/players/o2/credit", &within).await;
+    assert_eq!(made.header("location"), Some("/console/apps/a1/players/o2?changed=c0"), "99 and 1 are not above 100");
     let credit = [("gifted", "2"), ("reference", "c1"), ("reason", "x")];
     let asked = alice.post("/console/apps/a1/players/o1/credit", &credit).await;
     assert_eq!(asked.header("location"), Some("/console/apps/a1/request?ref=c1"), "99 and 2 are above 100");

@@ -181,7 +181,7 @@ async fn a_subject_leads_to_its_page() {
     }
 }
 
-/// Rule 8.6.52: the log by action, and by people or programs; a line of many credits leads to its players.
+/// Rule 8.6.53: the log by action, and by people or programs; a line of many credits leads to its players.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_log_is_selected_by_action_and_by_who_made_it() {
     use serde_json::json;

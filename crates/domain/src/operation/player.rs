@@ -17,7 +17,7 @@ pub struct ErasedPlayer {
     /// What stands in place of the `open_id` from now on.
     pub pseudonym: String,
     /// Rows that were changed or removed, by kind. `archives` has the numbers of archives instead.
-    #[schemars(with = "BTreeMap<String, u64>")]
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     pub rows: BTreeMap<&'static str, u64>,
     /// Files of archives that still name the player.
     pub archive_files: Vec<String>,

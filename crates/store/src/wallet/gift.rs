@@ -19,7 +19,7 @@ pub(crate) use start::begin;
 
 /// The most lines of a gift.
 pub const GIFT_LINES_MAX: usize = 100_000;
-/// Lines of a piece, and of a read.
+/// Lines of one read or write of a list.
 const PIECE_LINES: usize = 5_000;
 /// A gift that has ended is shown for so many days.
 const KEPT_DAYS: i32 = 30;
@@ -108,7 +108,7 @@ impl Store {
 
     /// The lines of a gift behind a number, in their order, at most 5,000.
     pub async fn gift_lines(&self, app_id: &AppId, name: &CreditRef, after: i32) -> Result<Vec<GiftLine>> {
-        lines_after(&self.pool, (app_id.as_str(), name.as_str()), after).await
+        lines_after(&self.pool, (app_id.as_str(), name.as_str()), after, PIECE_LINES).await
     }
 
     /// How many lines of a gift make a player known, and the first of these players, at most `limit`.
@@ -225,6 +225,7 @@ async fn lines_after(
     executor: impl PgExecutor<'_>,
     (app_id, gift): (&str, &str),
     after: i32,
+    limit: usize,
 ) -> Result<Vec<GiftLine>> {
     let lines = sqlx::query_as!(
         GiftLine,
@@ -233,7 +234,7 @@ async fn lines_after(
         app_id,
         gift,
         after,
-        PIECE_LINES as i64
+        i64::try_from(limit).unwrap_or(i64::MAX)
     );
     Ok(lines.fetch_all(executor).await?)
 }

@@ -4,6 +4,7 @@ use super::{ChangedPurses, Credit};
 use crate::fields::{Expected, FieldError, FieldErrorKind, parse_integer};
 use crate::ids::{CreditRef, OpenId};
 use crate::operation::{OperationRefusal, RefusalKind};
+use crate::text::Text;
 use crate::wallet::check_credit;
 
 /// Longest prefix of refs, in bytes. The `open_id` fits behind it.
@@ -51,8 +52,11 @@ impl CreditsForAll {
         let open_id = open_id.ok_or_else(|| absent("open_id"))?;
         let (free, charge) = (free.or(self.free), charge.or(self.charge));
         let (free, charge) = (free.unwrap_or_default(), charge.unwrap_or_default());
-        check_credit(free, charge)
-            .map_err(|expected| FieldError::malformed("free and charge", expected.0, "0"))?;
+        check_credit(free, charge).map_err(|expected| {
+            let got = Some(Text::new("0 and 0"));
+            let problem = FieldErrorKind::Malformed { expected: expected.0, got };
+            FieldError { field: "free and charge".to_owned(), problem }
+        })?;
         let prefixed = || CreditRef::parse(&format!("{}-{open_id}", self.ref_prefix.as_ref()?)).ok();
         let reference = reference.or_else(prefixed).ok_or_else(|| absent("ref"))?;
         Ok(Credit { open_id, free, charge, reference, note: self.note.clone(), create: self.create })

@@ -6,11 +6,11 @@ use domain::operator::{Operator, OperatorKind};
 use serde_json::{Map, json};
 use sqlx::PgConnection;
 
-use super::{PIECE_LINES, lines_after};
+use super::lines_after;
 use crate::engine::Engine;
 use crate::error::{OperationError, Result, StoreError};
 use crate::store::Store;
-use crate::wallet::credits::{CreditsSource, write_credits};
+use crate::wallet::credits::{CREDITS_AT_ONCE, CreditsSource, write_credits};
 
 impl Store {
     /// Credits the next lines of a gift that was started, of the oldest one. `false` when there is none, or when other servers
@@ -38,7 +38,8 @@ async fn credit_piece(connection: &mut PgConnection, engine: Engine) -> Result<b
     let Some(gift) = gift.fetch_optional(&mut *connection).await.map_err(StoreError::from)? else {
         return Ok(false);
     };
-    let lines = lines_after(&mut *connection, (&gift.app_id, &gift.gift), gift.done_through).await?;
+    let of = (gift.app_id.as_str(), gift.gift.as_str());
+    let lines = lines_after(&mut *connection, of, gift.done_through, CREDITS_AT_ONCE).await?;
     let damaged = |_| StoreError::damaged("gift_lines");
     let credit = |line: &super::GiftLine| -> Result<Credit> {
         Ok(Credit {
@@ -88,7 +89,7 @@ async fn credit_piece(connection: &mut PgConnection, engine: Engine) -> Result<b
         gift.app_id,
         gift.gift,
         through,
-        lines.len() < PIECE_LINES
+        lines.len() < CREDITS_AT_ONCE
     )
     .execute(&mut *connection)
     .await

@@ -6,7 +6,7 @@ use domain::operator::Operator;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::{Gift, GiftDigest, find, lines_after};
+use super::{Gift, GiftDigest, PIECE_LINES, find, lines_after};
 use crate::alone_limit::require_within;
 use crate::change_request::{ChangeRequest, RequestedChange};
 use crate::error::{OperationError, StoreError};
@@ -98,7 +98,7 @@ async fn require_as_shown(
     let mut after = 0;
     loop {
         let of = (app_id.as_str(), gift.name.as_str());
-        let lines = lines_after(&mut *connection, of, after).await?;
+        let lines = lines_after(&mut *connection, of, after, PIECE_LINES).await?;
         let Some(last) = lines.last() else { break };
         after = last.line;
         for line in &lines {
