@@ -91,7 +91,7 @@ macro_rules! route {
 /// Every route of the public listener (contract 1.2.1: sections 3 to 6, 10, 11, 15, 18 and 19.2, and nothing else), those of a
 /// path together.
 #[rustfmt::skip]
-pub static ROUTES: [Route; 23] = [
+pub static ROUTES: [Route; 24] = [
     route!(POST "/api/{payment_segment}/minigame/pay", "exchange" in "Exchange",
         SignedForm, Exchange, Exchange, exchange::exchange, exchange::describe),
     route!(POST "/api/{payment_segment}/minigame/balance", "getBalance" in "Exchange",

@@ -67,7 +67,7 @@ pub fn document(config: &Config) -> Document {
     api.document()
 }
 
-const TAGS: [(&str, &str); 8] = [
+const TAGS: [(&str, &str); 9] = [
     ("Apps", "Apps: their settings, keys, tokens and what they offer."),
     ("Players", "The players of an app, their wallets and ledger entries."),
     ("Exchanges", "What was sold under an order number, and why a signature does not match."),

@@ -141,8 +141,8 @@ async fn player(Path(names): Path<(String, String)>, request: ConsoleRequest) ->
     let waiting = store.waiting_change_requests(&Apps::of([app_id.clone()]).unwrap_or_default()).await?;
     let waiting = waiting
         .iter()
-        .map(|asked| &asked.change)
-        .filter(|change| change.app_id() == app_id.as_str() && change.subject() == open_id.as_str());
+        .filter(|asked| asked.change.app_id() == app_id.as_str())
+        .filter(|asked| asked.change.subject_of(&asked.reference) == open_id.as_str());
     let template = PlayerTemplate {
         page: Page { notice, ..page.marking(&wrong) },
         is_known,
