@@ -53,8 +53,8 @@ operations! {
     "change_request.ask": -, -, "/console/apps/{app_id}/players/{open_id}/credit";
     "change_request.confirm": -, -, "/console/apps/{app_id}/request/confirm";
     "change_request.refuse": -, -, "/console/apps/{app_id}/request/refuse";
-    "player.export": "player export", -, "/console/apps/{app_id}/players/{open_id}/export";
-    "player.erase": "player erase", -, "/console/apps/{app_id}/players/{open_id}/erase";
+    "player.export": "player export", -, -;
+    "player.erase": "player erase", -, -;
     "receiver.add": "receiver add", "addReceiver", "/console/apps/{app_id}/receivers";
     "receiver.pause": "receiver pause", "pauseReceiver", "/console/apps/{app_id}/receivers/{receiver_id}/pause";
     "receiver.resume": "receiver resume", "resumeReceiver", "/console/apps/{app_id}/receivers/{receiver_id}/resume";

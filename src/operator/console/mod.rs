@@ -30,7 +30,6 @@ mod orders;
 mod overview;
 mod page;
 mod password;
-mod personal_data;
 mod player;
 mod plots;
 mod presets;
@@ -69,7 +68,7 @@ use crate::operator::oidc::SignInProvider;
 use crate::state::AppState;
 
 /// The tables of all parts. A part that is not listed here has no pages.
-const PARTS: [&[ConsoleRoute]; 30] = [
+const PARTS: [&[ConsoleRoute]; 29] = [
     asset::ROUTES,
     sign_in::ROUTES,
     oidc::ROUTES,
@@ -79,7 +78,6 @@ const PARTS: [&[ConsoleRoute]; 30] = [
     search::ROUTES,
     player::ROUTES,
     freeze::ROUTES,
-    personal_data::ROUTES,
     wallet_change::ROUTES,
     wallet_change::requests::ROUTES,
     exchange::ROUTES,
