@@ -16,10 +16,9 @@ mod trial;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::receiver::ReceiverFormat;
 use guarded_fetch::bulkhead::{Bulkhead, Permit};
+use store::Store;
 use store::secrets::random_bytes;
-use store::{Event, Store};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, sleep_until};
@@ -31,12 +30,6 @@ use delivery::Delivery;
 
 pub use sender::{NotificationSender, Tried};
 pub use trial::Trial;
-
-/// The body of the notification of an event.
-#[must_use]
-pub fn body_of(event: &Event, format: ReceiverFormat) -> String {
-    String::from_utf8_lossy(&message::Message::of(event, format).body).into_owned()
-}
 
 /// How often events get their numbers, and their receivers are looked for, while something happens.
 const TICK: Duration = Duration::from_millis(50);

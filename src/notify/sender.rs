@@ -14,7 +14,6 @@ use hyper::header::{self, HeaderMap};
 use hyper::http::StatusCode;
 use store::{Event, LeasedReceiver, ReceiverTry};
 use time::OffsetDateTime;
-use tokio::time::Instant;
 
 use super::message::{Message, Signer, random_id};
 use super::trial::Trial;
@@ -121,9 +120,7 @@ impl NotificationSender {
         headers: Option<HeaderMap>,
         now: OffsetDateTime,
     ) -> Tried {
-        let begin = Instant::now();
         let tried = |status: Option<StatusCode>, error: Option<String>, body: &[u8]| ReceiverTry {
-            millis: u64::try_from(begin.elapsed().as_millis()).ok(),
             event_id: message.id.clone(),
             at: now,
             status: status.and_then(|status| i16::try_from(status.as_u16()).ok()),
@@ -157,14 +154,8 @@ impl NotificationSender {
     /// Sends nothing, and says that the message was taken: a fault that a sandbox app asked for.
     pub(super) fn pretend(&self, message: &Message) -> Tried {
         let body = "not sent: a fault that this sandbox app asked for".to_owned();
-        let shown = ReceiverTry {
-            event_id: message.id.clone(),
-            at: self.now(),
-            status: None,
-            error: None,
-            body,
-            millis: None,
-        };
+        let shown =
+            ReceiverTry { event_id: message.id.clone(), at: self.now(), status: None, error: None, body };
         Tried { shown, retry_after: None, is_gone: false }
     }
 

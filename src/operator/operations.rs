@@ -64,6 +64,7 @@ const TEST_TOOL: &str = "it is a tool of a game's developer";
 const PAGE_OF_APP: &str = "the page of the app shows it";
 const PAGE_OF_PLAYER: &str = "the page of the player shows it";
 const NO_TOPUP_PAGE: &str = "the console has no pages of top-ups";
+const PERSONAL: &str = "a request about personal data is answered by whoever has the server, or by a program";
 const EXPORT_IS_FILE: &str = "the export is a file of any size, which the command writes";
 
 operations! {
@@ -94,8 +95,8 @@ operations! {
     "change_request.ask": [SHELL_NO_LIMIT], [TWO_PEOPLE], "/console/apps/{app_id}/players/{open_id}/credit";
     "change_request.confirm": [SHELL_NO_LIMIT], [TWO_PEOPLE], "/console/apps/{app_id}/request/confirm";
     "change_request.refuse": [SHELL_NO_LIMIT], [TWO_PEOPLE], "/console/apps/{app_id}/request/refuse";
-    "player.export": "player export", [EXPORT_IS_FILE], "/console/apps/{app_id}/players/{open_id}/export";
-    "player.erase": "player erase", "erasePlayer", "/console/apps/{app_id}/players/{open_id}/erase";
+    "player.export": "player export", [EXPORT_IS_FILE], [PERSONAL];
+    "player.erase": "player erase", "erasePlayer", [PERSONAL];
     "receiver.add": "receiver add", "addReceiver", "/console/apps/{app_id}/receivers";
     "receiver.pause": "receiver pause", "pauseReceiver", "/console/apps/{app_id}/receivers/{receiver_id}/pause";
     "receiver.resume": "receiver resume", "resumeReceiver", "/console/apps/{app_id}/receivers/{receiver_id}/resume";

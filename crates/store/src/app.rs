@@ -6,7 +6,6 @@ mod command;
 mod detail;
 mod keys;
 mod offer;
-mod today;
 
 use domain::app::AppSummary;
 use domain::ids::AppId;
@@ -22,7 +21,6 @@ pub(super) use columns::AppRow;
 pub(super) use command::AppUpdate;
 pub use detail::{AppDetail, AppWithKeys, COUNTED_MAX, Package};
 pub use keys::AppKey;
-pub use today::AppToday;
 
 impl Store {
     /// All apps, or only one.

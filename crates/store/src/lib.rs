@@ -67,7 +67,7 @@ mod wallet_writer;
 mod writer;
 
 pub use api_key::{ApiKey, ApiKeySummary};
-pub use app::{AppDetail, AppKey, AppToday, AppWithKeys, COUNTED_MAX, Package};
+pub use app::{AppDetail, AppKey, AppWithKeys, COUNTED_MAX, Package};
 pub use archive::{Archive, ArchiveError, ArchiveProgress, VerifiedArchive};
 pub use audit::{AppTotals, AuditError, AuditOptions, AuditProgress, AuditReport};
 pub use books::{
@@ -101,7 +101,6 @@ pub use order::{OrderChange, OrderCursor, OrderEvent, OrderFilter, OrderPayment,
 pub use order_writer::ReportOutcome;
 pub use paging::{CursorKey, ListPage, TimeCursor};
 pub use player_export::{ExportError, ExportedCounts, ExportedRows};
-pub use pseudonym::is_pseudonym;
 pub use readiness_session::Readiness;
 pub use receiver::{
     DueDelivery, EventOutcome, FailedEvent, LeasedReceiver, NotTaken, ReceiverCounts, ReceiverDetail,

@@ -7,13 +7,6 @@ use crate::error::Result;
 /// What a pseudonym begins with.
 pub(crate) const PSEUDONYM: &str = "erased-";
 
-/// Whether an open id is the pseudonym of an erased player, by its form.
-#[must_use]
-pub fn is_pseudonym(open_id: &str) -> bool {
-    let digits = open_id.strip_prefix(PSEUDONYM).unwrap_or_default();
-    digits.len() == 20 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-}
-
 /// Removes what ledger entries of these wallets tell of the person. Of `zone_id` the zone stays, for the sums by zone.
 pub(crate) async fn scrub_entries(
     connection: &mut PgConnection,

@@ -2,8 +2,7 @@
 
 mod changes;
 
-use std::collections::HashMap;
-
+use super::i18n::{Moment as _, said};
 use askama::Template;
 use axum::extract::Path;
 use axum::routing::{MethodRouter, get, post};
@@ -11,15 +10,12 @@ use domain::app::{AppLimits, AppSettings, AppSummary, Scope};
 use domain::app_settings::{AppField, AppFieldKind, AppFieldValue};
 use domain::ids::AppId;
 use domain::operation::app::AppAction;
-use domain::period::Preset;
 use domain::rights::Need;
 use domain::text;
-use store::{AppDetail, AppToday, COUNTED_MAX, TokenSummary};
-use time::OffsetDateTime;
+use store::{AppDetail, COUNTED_MAX, TokenSummary};
 
 use self::changes::kind_in_words;
 use super::error::ConsoleError;
-use super::i18n::{Moment as _, said, zone};
 use super::page::{Page, Section, Shown, render};
 use super::request::{Answer, ConsoleRequest};
 use super::route::ConsoleRoute;
@@ -83,20 +79,7 @@ pub(super) const ROUTES: &[ConsoleRoute] = &[
 struct AppListPage<'a> {
     page: Page<'a>,
     apps: &'a [AppSummary],
-    today: HashMap<String, AppToday>,
     left_out: usize,
-}
-
-impl AppListPage<'_> {
-    fn today(&self, app: &AppSummary) -> AppToday {
-        self.today.get(app.app_id.as_str()).copied().unwrap_or_default()
-    }
-}
-
-/// The first whole hour of today, from which the sums of hours count (contract 16.3.3).
-fn day_begins(now: OffsetDateTime) -> OffsetDateTime {
-    let begin = Preset::Today.span(&zone(), now).since.unix_timestamp();
-    OffsetDateTime::from_unix_timestamp((begin + 3599).div_euclid(3600) * 3600).unwrap_or(now)
 }
 
 async fn list(request: ConsoleRequest) -> Answer {
@@ -106,8 +89,7 @@ async fn list(request: ConsoleRequest) -> Answer {
     apps.retain(|app| holds(app.app_id.as_str()) || holds(app.settings.name.as_str()));
     let left_out = apps.len().saturating_sub(APPS);
     apps.truncate(APPS);
-    let today = request.state.store.apps_today(request.apps(), day_begins(request.now())).await?;
-    render(&AppListPage { page: request.page(Section::APPS, "Apps"), apps: &apps, today, left_out })
+    render(&AppListPage { page: request.page(Section::APPS, "Apps"), apps: &apps, left_out })
 }
 
 /// Whether an app has a scope.

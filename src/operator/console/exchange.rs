@@ -1,23 +1,20 @@
 //! The page of one exchange.
 
-use std::pin::pin;
-
 use askama::Template;
 use axum::extract::Path;
 use axum::routing::get;
 use domain::fields::{Expected, Fields};
-use domain::ids::{AppId, BizNo, OpenId};
+use domain::ids::{AppId, BizNo};
 use domain::ledger::EXCHANGE;
 use domain::moment;
 use domain::product_info::Item;
 use domain::text;
 use domain::wallet::Repeat;
-use futures_util::TryStreamExt as _;
-use store::{ChangeRecord, ExchangeRecord, LedgerFilter, NumberRecord, ReferenceMatch};
+use store::{ChangeRecord, ExchangeRecord, NumberRecord, ReferenceMatch};
 
 use super::change_notice::change_notice;
 use super::error::ConsoleError;
-use super::i18n::{Moment as _, said, zone};
+use super::i18n::{Moment as _, said};
 use super::page::{Page, Section, Shown, render};
 use super::player::player_path;
 use super::refused::{self, asked_in_words, code_in_words, purses_in_words};
@@ -80,8 +77,6 @@ struct ExchangeTemplate<'a> {
     balances: Option<[[String; 4]; 2]>,
     /// `data` of the answer, unless the exchange is archived.
     data: Option<String>,
-    /// What became of it, where something was given back.
-    state: Option<String>,
 }
 
 async fn exchange(Path((app_id, biz_no)): Path<(String, String)>, request: ConsoleRequest) -> Answer {
@@ -114,36 +109,8 @@ async fn exchange(Path((app_id, biz_no)): Path<(String, String)>, request: Conso
         page: Page { notice, ..page },
         balances: balances_shown,
         data: receipt.and_then(|receipt| serde_json::to_string(&receipt).ok()),
-        state: given_back(&request, &app_id, &record).await?,
         record: &record,
     })
-}
-
-/// What was given back of an exchange, by whom the last time, and when.
-async fn given_back(
-    request: &ConsoleRequest,
-    app_id: &AppId,
-    record: &ExchangeRecord,
-) -> Result<Option<String>, ConsoleError> {
-    let Some(last) = record.cancels.last() else { return Ok(None) };
-    let who = match (&last.reference, OpenId::parse(&record.open_id)) {
-        (None, _) => said(&text!("the game")),
-        (Some(reference), Ok(open_id)) => {
-            let filter = LedgerFilter { reference: Some(reference.clone()), ..LedgerFilter::default() };
-            let mut entries = pin!(request.state.store.statement(app_id, &open_id, filter));
-            let operator = entries.try_next().await?.and_then(|entry| entry.operator);
-            operator.unwrap_or_else(|| said(&text!("an operator")))
-        }
-        (Some(_), Err(_)) => said(&text!("an operator")),
-    };
-    let day = zone().day_of(last.at);
-    Ok(Some(said(&if record.remaining == 0 {
-        text!("Given back in full by {who}, {day}", who, day)
-    } else {
-        let given = record.amount.saturating_sub(record.remaining).shown();
-        let amount = record.amount.shown();
-        text!("{given} of {amount} coins were given back, the last by {who}, {day}", given, amount, who, day)
-    })))
 }
 
 /// How often something happened.

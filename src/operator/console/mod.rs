@@ -31,7 +31,6 @@ mod orders;
 mod overview;
 mod page;
 mod password;
-mod personal_data;
 mod player;
 mod plots;
 mod presets;
@@ -70,7 +69,7 @@ use crate::operator::oidc::SignInProvider;
 use crate::state::AppState;
 
 /// The tables of all parts. A part that is not listed here has no pages.
-const PARTS: [&[ConsoleRoute]; 31] = [
+const PARTS: [&[ConsoleRoute]; 30] = [
     asset::ROUTES,
     sign_in::ROUTES,
     oidc::ROUTES,
@@ -81,7 +80,6 @@ const PARTS: [&[ConsoleRoute]; 31] = [
     player::ROUTES,
     freeze::ROUTES,
     gifts::ROUTES,
-    personal_data::ROUTES,
     wallet_change::ROUTES,
     wallet_change::requests::ROUTES,
     exchange::ROUTES,

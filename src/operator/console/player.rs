@@ -8,13 +8,12 @@ use axum::http::header;
 use axum::response::IntoResponse as _;
 use axum::routing::get;
 use domain::ids::{AppId, OpenId};
-use domain::rights::Apps;
 use domain::text;
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _, future, stream};
 use store::{
     ArchivedPart, ChangeRecord, EntryKind, HistoryCursor, HistoryFilter, HistoryKind, HistoryLine,
     HistoryPage, LedgerFilter, LedgerRow, OperatorLogLine, PlayerCursor, PlayerFilter, PlayersPage,
-    STATEMENT_HEADING, StoreError, Wallet, WalletTotals, is_pseudonym, statement_line,
+    STATEMENT_HEADING, StoreError, Wallet, WalletTotals, statement_line,
 };
 
 use super::super::bill::file_of;
@@ -83,8 +82,6 @@ struct PlayerTemplate<'a> {
     wallet: &'a Wallet,
     /// Whether the app knows the player. The wallet of another one is empty.
     is_known: bool,
-    /// How many changes of this player wait for a second person.
-    waiting: usize,
     /// Who has frozen the wallet, when and why.
     freeze: Option<OperatorLogLine>,
     totals: Option<WalletTotals>,
@@ -138,15 +135,9 @@ async fn player(Path(names): Path<(String, String)>, request: ConsoleRequest) ->
     let notice = change_notice(&request, &app_id, is_here).await?;
     let notice = notice.or_else(|| request.notice(freeze::NOTICES));
     let page = request.page(Section::PLAYERS, text!("Player {open_id}", open_id));
-    let waiting = store.waiting_change_requests(&Apps::of([app_id.clone()]).unwrap_or_default()).await?;
-    let waiting = waiting
-        .iter()
-        .filter(|asked| asked.change.app_id() == app_id.as_str())
-        .filter(|asked| asked.change.subject_of(&asked.reference) == open_id.as_str());
     let template = PlayerTemplate {
         page: Page { notice, ..page.marking(&wrong) },
         is_known,
-        waiting: waiting.count(),
         freeze: if wallet.frozen { store.freeze_of(&app_id, &open_id).await? } else { None },
         archived: store.archived_part(&app_id, &open_id).await?,
         totals: if is_known { store.wallet_totals(&wallet).await? } else { None },
@@ -225,7 +216,7 @@ async fn find_named(
     Ok((app, player, wallet))
 }
 
-pub(super) fn no_player((app_id, open_id): &(String, String)) -> ConsoleError {
+fn no_player((app_id, open_id): &(String, String)) -> ConsoleError {
     ConsoleError::not_found(text!("The app {app_id} has no player {open_id}.", app_id, open_id))
 }
 

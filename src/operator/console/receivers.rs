@@ -19,7 +19,6 @@ use super::i18n::{Moment as _, said, word};
 use super::page::{Page, Section, Shown, render, render_search};
 use super::request::{Answer, ConsoleRequest};
 use super::route::ConsoleRoute;
-use crate::notify::body_of;
 use crate::state::AppState;
 
 /// A form that does this to the receiver of the path.
@@ -89,29 +88,6 @@ pub(super) fn failure(status: Option<i16>, error: Option<&str>) -> String {
         Some(status) if words.contains(&status) => return words,
         Some(status) => text!("status {status}: {words}", status, words),
     })
-}
-
-/// How fast the newest tries came, and how long they took, in words. `None` with less than two.
-fn pace(tries: &[ReceiverTry]) -> Option<String> {
-    let (newest, oldest) = (tries.first()?, tries.last()?);
-    let seconds = (newest.at - oldest.at).whole_seconds();
-    if tries.len() < 2 || seconds <= 0 {
-        return None;
-    }
-    let count = tries.len() as u64;
-    let a_minute = (count - 1).saturating_mul(600) / seconds.unsigned_abs();
-    let a_minute = format!("{}.{}", (a_minute / 10).shown(), a_minute % 10);
-    let mut millis: Vec<u64> = tries.iter().filter_map(|tried| tried.millis).collect();
-    millis.sort_unstable();
-    Some(said(&match (millis.get(millis.len() / 2), millis.last()) {
-        (Some(half), Some(longest)) => text!(
-            "{a_minute} tries a minute; half of them took at most {half} ms, the longest {longest} ms",
-            a_minute,
-            half = half.shown(),
-            longest = longest.shown()
-        ),
-        _ => text!("{a_minute} tries a minute", a_minute),
-    }))
 }
 
 /// The length of an answer's beginning.
@@ -185,16 +161,7 @@ enum Search {
     /// Nothing was asked.
     Empty,
     None(EventId),
-    Found(Box<FoundEvent>),
-}
-
-/// An event, what became of it, what is sent of it, and its answers among the newest tries.
-struct FoundEvent {
-    event: EventKey,
-    outcome: EventOutcome,
-    /// The body of its notification. `None` where nothing is left to be told.
-    body: Option<String>,
-    tries: Vec<ReceiverTry>,
+    Found(EventKey, EventOutcome),
 }
 
 async fn receiver(Path(names): Path<(String, String)>, request: ConsoleRequest) -> Answer {
@@ -204,7 +171,7 @@ async fn receiver(Path(names): Path<(String, String)>, request: ConsoleRequest) 
     let detail = store.receiver(&app_id, &id).await?.ok_or_else(none)?;
     let mut filters = request.filters();
     let search = match filters.read("event_id", EventId::parse) {
-        Some(event_id) => look_for(&request, &app_id, &detail, event_id).await?,
+        Some(event_id) => look_for(&request, &app_id, &id, event_id).await?,
         None => Search::Empty,
     };
     let wrong = filters.wrong;
@@ -236,19 +203,14 @@ async fn receiver(Path(names): Path<(String, String)>, request: ConsoleRequest) 
 async fn look_for(
     request: &ConsoleRequest,
     app_id: &AppId,
-    detail: &ReceiverDetail,
+    id: &ReceiverId,
     event_id: EventId,
 ) -> Result<Search, ConsoleError> {
-    let id = &detail.receiver.receiver_id;
     let store = &request.state.store;
     let Some(event) = store.event_key(app_id, event_id).await? else { return Ok(Search::None(event_id)) };
     let outcome = store.event_outcome(&event, id).await?;
     let outcome = outcome.ok_or_else(|| no_such_receiver(app_id, id.as_str()))?;
-    let told = store.tell(vec![event.clone()]).await?;
-    let body = told.first().map(|event| body_of(event, detail.receiver.format));
-    let is_here = |tried: &&ReceiverTry| tried.event_id == event.id.to_string();
-    let tries = detail.tries.iter().filter(is_here).cloned().collect();
-    Ok(Search::Found(Box::new(FoundEvent { event, outcome, body, tries })))
+    Ok(Search::Found(event, outcome))
 }
 
 /// What the page tells after a change.

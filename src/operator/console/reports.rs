@@ -21,8 +21,8 @@ use spreadsheet::SheetCell;
 use store::{PAYERS_ENTRIES_MAX, RefusalSum, RevenueGroup, RevenueQuery, RevenueReport, StoreError};
 use time::OffsetDateTime;
 
-use self::asked::ReportQuery;
 pub(super) use self::asked::read_item;
+use self::asked::{ReportQuery, csv, typed_apps, visit_address};
 use self::chart::{Bar, ReportChart, list};
 use self::figures::{Figure, figures};
 use self::tables::{NameTable, ROWS_MAX, TimeTable};
@@ -107,9 +107,9 @@ async fn page(request: ConsoleRequest) -> Answer {
     };
     let app_id = asked.app_id().unwrap_or_default().to_owned();
     let cleared = [("app_id", app_id.as_str()), ("period", ""), ("from", ""), ("to", "")];
-    let statement = asked.visit_address(&request, "/console/reports/statement", &cleared);
+    let statement = visit_address(&request, "/console/reports/statement", &cleared);
     let reconcile = address(reconcile::PATH, &Fields::default(), &[("app_id", &app_id)]);
-    let (page, about, apps) = (page.marking(&wrong), asked.about(), asked.typed_apps(&request));
+    let (page, about, apps) = (page.marking(&wrong), asked.about(), typed_apps(&request));
     let has_filter = asked.has_filter();
     let times = asked.times;
     render_search(
@@ -137,7 +137,7 @@ async fn report(
     let mut tables = Vec::new();
     for group in groups {
         let report = asked.revenue(request, vec![group]).await?;
-        tables.push(NameTable::new(asked, group, report, asked.csv(request, group.as_str())));
+        tables.push(NameTable::new(asked, group, &report, csv(request, group.as_str())));
     }
     let now = (over_time.total, over_time.payers);
     let past = match before {
@@ -153,11 +153,11 @@ async fn report(
         figures: figures(now, past),
         before,
         first: first.filter(|_| before.is_none() && times.before.is_some()),
-        over_time: TimeTable::new(asked, first, over_time, asked.csv(request, asked.step(first).as_str())),
+        over_time: TimeTable::new(asked, first, &over_time, csv(request, asked.step(first).as_str())),
         tables,
-        csv: asked.csv(request, "day,product_name"),
+        csv: csv(request, "day,product_name"),
         refusals_picture: of_codes(asked, &refusals),
-        refusals_csv: asked.visit_address(request, "/console/reports/refusals.csv", &[]),
+        refusals_csv: visit_address(request, "/console/reports/refusals.csv", &[]),
         refusals,
     })
 }

@@ -78,7 +78,7 @@ async fn each_command_prints_what_it_does() {
     assert_eq!(members(&shown), with(&["failed", "oldest_waiting_at", "tries", "waiting"]));
     assert_eq!((&shown["state"], &shown["waiting"]), (&json!("failing"), &json!(0)));
     let tried = &shown["tries"][0];
-    assert_eq!(members(tried), ["at", "body", "error", "event_id", "millis", "status"]);
+    assert_eq!(members(tried), ["at", "body", "error", "event_id", "status"]);
     assert_eq!((&tried["status"], &tried["body"]), (&json!(500), &json!("no")));
     let failed = run(&["failed"]);
     assert_eq!(members(&failed), ["failed"]);

@@ -56,9 +56,6 @@ POST /console/apps/{app_id}/players/{open_id}/credit/check Money OneApp
 GET /console/apps/{app_id}/players/{open_id}/debit Money OneApp
 POST /console/apps/{app_id}/players/{open_id}/debit Money OneApp
 POST /console/apps/{app_id}/players/{open_id}/debit/check Money OneApp
-GET /console/apps/{app_id}/players/{open_id}/erase Administer OneApp
-POST /console/apps/{app_id}/players/{open_id}/erase Administer OneApp
-POST /console/apps/{app_id}/players/{open_id}/export Administer OneApp
 GET /console/apps/{app_id}/players/{open_id}/freeze Administer OneApp
 POST /console/apps/{app_id}/players/{open_id}/freeze Administer OneApp
 GET /console/apps/{app_id}/players/{open_id}/ledger.csv Read OneApp

@@ -223,9 +223,7 @@ impl TheirFile {
         let none = || refused(FileFault::NoNumber { column: by.column(), columns: names.join(", ") });
         let number = number.ok_or_else(none)?;
         // An entry has a biz_no or a ref, so there is nothing to compare in the other one.
-        let is_number = |column| {
-            matches!(column, BookColumn::Bill(BillColumn::BizNo) | BookColumn::Bill(BillColumn::Ref))
-        };
+        let is_number = |column| matches!(column, BookColumn::Bill(BillColumn::BizNo | BillColumn::Ref));
         let columns = columns.into_iter().filter(|(column, _)| !is_number(*column)).collect();
         let (name, record) = (name.to_owned(), StringRecord::new());
         let zone = zone.unwrap_or_default();

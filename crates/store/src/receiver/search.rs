@@ -29,9 +29,6 @@ pub struct ReceiverTry {
     pub error: Option<String>,
     /// The beginning of the answer.
     pub body: String,
-    /// How many milliseconds it took. Null in tries of versions that did not tell.
-    #[serde(default)]
-    pub millis: Option<u64>,
 }
 
 /// A receiver with its tries.

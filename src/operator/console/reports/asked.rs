@@ -72,12 +72,6 @@ impl ReportQuery {
         self.app_id().or_else(|| (!self.is_of_some).then_some(""))
     }
 
-    /// The ids in the form.
-    pub(super) fn typed_apps(&self, request: &ConsoleRequest) -> String {
-        let typed = request.text("apps");
-        if typed.is_empty() { request.text("app_id").to_owned() } else { typed.to_owned() }
-    }
-
     /// Whether a zone or an item is chosen.
     pub(super) fn has_filter(&self) -> bool {
         self.filter != RevenueFilter::default()
@@ -145,21 +139,6 @@ impl ReportQuery {
         Ok(request.state.store.revenue(query).await?)
     }
 
-    /// The address of another page for the same.
-    pub(super) fn visit_address(
-        &self,
-        request: &ConsoleRequest,
-        path: &str,
-        changed: &[(&str, &str)],
-    ) -> String {
-        address(path, &request.fields, changed)
-    }
-
-    /// The file with these groups.
-    pub(super) fn csv(&self, request: &ConsoleRequest, group: &str) -> String {
-        self.visit_address(request, "/console/reports/revenue.csv", &[("group", group)])
-    }
-
     /// The list of the exchanges of a bar: those that are counted, with these fields besides.
     pub(super) fn exchanges(&self, fields: &[(&str, &str)]) -> Option<String> {
         let app_id = match fields.iter().find(|(name, _)| *name == "app_id") {
@@ -198,4 +177,20 @@ impl ReportQuery {
         let day = self.times.since.map(|since| format!("-{}", zone().day_of(since))).unwrap_or_default();
         format!("{what}-{}{day}", self.app_id().unwrap_or("apps"))
     }
+}
+
+/// The ids in the form.
+pub(super) fn typed_apps(request: &ConsoleRequest) -> String {
+    let typed = request.text("apps");
+    if typed.is_empty() { request.text("app_id").to_owned() } else { typed.to_owned() }
+}
+
+/// The address of another page for the same.
+pub(super) fn visit_address(request: &ConsoleRequest, path: &str, changed: &[(&str, &str)]) -> String {
+    address(path, &request.fields, changed)
+}
+
+/// The file with these groups.
+pub(super) fn csv(request: &ConsoleRequest, group: &str) -> String {
+    visit_address(request, "/console/reports/revenue.csv", &[("group", group)])
 }

@@ -80,7 +80,7 @@ impl TimeTable {
     pub(super) fn new(
         asked: &ReportQuery,
         first: Option<OffsetDateTime>,
-        report: RevenueReport,
+        report: &RevenueReport,
         csv: String,
     ) -> Self {
         let group = asked.step(first);
@@ -140,7 +140,7 @@ impl TimeTable {
 
 impl NameTable {
     /// In the order of what was taken.
-    pub(super) fn new(asked: &ReportQuery, group: RevenueGroup, report: RevenueReport, csv: String) -> Self {
+    pub(super) fn new(asked: &ReportQuery, group: RevenueGroup, report: &RevenueReport, csv: String) -> Self {
         let (title, column) = names(group);
         let rows = report.rows.iter().map(|row| {
             let name = row.name(group).to_owned();
