@@ -16,7 +16,7 @@ use crate::support::program::Program;
 const NO_OPERATIONS: [&str; 5] =
     ["archive.write", "archive.restore", "sandbox.fault", "master_key.rotate", "master_key.rotated"];
 /// Calls of the admin API that change something and are no operation: they check, or try.
-const ADMIN_ALONE: [&str; 3] = ["checkSignature", "testReceiver", "reconcile"];
+const ADMIN_ALONE: [&str; 4] = ["checkSignature", "testReceiver", "reconcile", "takePayment"];
 /// Forms of the console that are no operation, by the end of their paths: they preview, try, look, sign in and out, or are
 /// a second form of one.
 const CONSOLE_ALONE: [&str; 12] = [
