@@ -86,6 +86,7 @@ impl Scene {
                 ReceiverReport::Added(added) => added.receiver.receiver_id.to_string(),
                 other => panic!("no receiver is added: {other:?}"),
             };
+        crate::topups::keep_unmatched(till, &app, "seen", &format!("{word}Payment")).await;
         Self { app, word, img_id, receiver_id }
     }
 
@@ -101,6 +102,8 @@ impl Scene {
                 "{out_biz_order_no" => format!("{word}_order{rest}"),
                 "{img_id" => format!("{}{rest}", self.img_id),
                 "{receiver_id" => format!("{}{rest}", self.receiver_id),
+                "{provider" => "seen".to_owned(),
+                "{provider_order_id" => format!("{word}Payment"),
                 "{name" => "alice".to_owned(),
                 _ => part.to_owned(),
             }
