@@ -59,7 +59,7 @@ pub(super) enum ConsoleUserCommand {
     SetRole {
         /// Name of the user
         name: ConsoleUserName,
-        /// New role: viewer, support, finance, developer or admin
+        /// New role: viewer, support, finance, payments, developer or admin
         role: Role,
         #[command(flatten)]
         apps: OwnApps,

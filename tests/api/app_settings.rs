@@ -157,7 +157,7 @@ async fn scopes_that_are_added_at_once_are_all_there() {
             let steps = ScopeSteps { add: vec![scope], remove: Vec::new() };
             till.command(&app, AppCommand::Change(AppChange::default(), steps))
         };
-        tokio::join!(add(Scope::Epay), add(Scope::Present), add(Scope::Cancel));
+        tokio::join!(add(Scope::Epay), add(Scope::Present), add(Scope::Cancel), add(Scope::Topup));
         let settings = till.store.app_detail(&app.id).await.unwrap().unwrap().summary.settings;
         assert_eq!(settings.scopes, Scope::ALL);
         let none = AppChange { scopes: Some(Vec::new()), ..AppChange::default() };

@@ -169,7 +169,7 @@ async fn nothing_of_an_erased_player_is_left_but_the_money() {
     assert_eq!(
         erased["rows"],
         json!({ "wallet": 1, "ledger_entries": 3, "archived_entries": 2, "refusals": 1, "login_codes": 1, "orders": 1,
-            "change_requests": 1, "operator_log": 7 })
+            "topup_payments": 0, "change_requests": 1, "operator_log": 7 })
     );
     assert_eq!(erased["archive_files"].as_array().unwrap().len(), 1);
 

@@ -92,6 +92,7 @@ impl Scene {
                 ReceiverReport::Added(added) => added.receiver.receiver_id.to_string(),
                 other => panic!("no receiver is added: {other:?}"),
             };
+        crate::topups::keep_unmatched(till, &app, "seen", &format!("{word}Payment")).await;
         Self { app, word, img_id, receiver_id, gift, seq }
     }
 
@@ -109,6 +110,8 @@ impl Scene {
                 "{receiver_id" => format!("{}{rest}", self.receiver_id),
                 "{gift" => format!("{}{rest}", self.gift),
                 "{seq" => format!("{}{rest}", self.seq),
+                "{provider" => "seen".to_owned(),
+                "{provider_order_id" => format!("{word}Payment"),
                 "{name" => "alice".to_owned(),
                 _ => part.to_owned(),
             }

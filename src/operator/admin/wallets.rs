@@ -69,7 +69,7 @@ routes! { "Players":
             "free_balance": 40, "charge_balance": 100, "at": MOMENT, "text": "", "pay_biz_no": null,
         }))
         .query(entries_and_place)
-        .wrong("kind", "expected credit, debit, exchange, present or cancel, got \"gift\"");
+        .wrong("kind", "expected credit, debit, exchange, present, cancel or topup, got \"gift\"");
     /// Credit a wallet
     ///
     /// Adds to both purses of a known player; with `create` it makes the player known. The same `ref` again with the same

@@ -159,7 +159,7 @@ async fn of_fifty_at_once_one_makes_the_change_and_all_have_its_answer() {
     }
     assert_eq!(till.number("SELECT count(*) FROM pay_keys WHERE app_id = 'a1'").await, 2);
     assert_eq!(till.number("SELECT count(*) FROM apps").await, 2);
-    assert_eq!(till.purses(&app, "o1").await, (5, 40, 5));
+    assert_eq!(till.purses(&app, "o1").await, (11, 100, 6));
     till.assert_audit_clean().await;
 }
 

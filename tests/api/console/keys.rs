@@ -73,7 +73,7 @@ async fn an_admin_makes_and_revokes_an_api_key() {
     for (name, role, words) in [
         ("backend", "admin", "The name backend belongs to another API key"),
         ("a b", "admin", "name: expected"),
-        ("other", "root", "role: expected viewer, support, finance, developer or admin"),
+        ("other", "root", "role: expected viewer, support, finance, payments, developer or admin"),
     ] {
         let refused = create(name, role).await;
         assert!(refused.status == 400 && refused.body.contains(words), "{}", refused.body);

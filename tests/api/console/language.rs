@@ -260,7 +260,8 @@ async fn every_page_is_in_one_language() {
     // What nobody translates: names of products and commands, and words of the contract.
     const NAMES: [&str; 4] =
         ["OpenID Connect", "minitill console-user", "Standard Webhooks", "Sword & shield"];
-    const OF_THE_CONTRACT: [&str; 7] = ["admin", "cancel", "credit", "no", "present", "viewer", "yes"];
+    const OF_THE_CONTRACT: [&str; 8] =
+        ["admin", "cancel", "credit", "no", "present", "topup", "viewer", "yes"];
     let scene = Scene::new("UTC").await;
     let english = |(key, twin): (String, String)| {
         (key != twin && !OF_THE_CONTRACT.contains(&key.as_str())).then_some(key)

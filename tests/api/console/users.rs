@@ -140,7 +140,7 @@ async fn what_cannot_be_used_is_told_in_words() {
         (&["console-user", "add", "Alice", "--role", "viewer"][..], "expected a name of 1 to 64"),
         (
             &["console-user", "add", "alice", "--role", "boss"],
-            "expected viewer, support, finance, developer or admin",
+            "expected viewer, support, finance, payments, developer or admin",
         ),
         (&["console-user", "add", "alice"], "--role"),
     ] {
@@ -207,7 +207,7 @@ async fn an_admin_manages_users_and_the_last_admin_stays() {
     for (name, role, words) in [
         ("bob", "admin", "There is already a user bob."),
         ("Bob", "admin", "name: expected a name of 1 to 64"),
-        ("carol", "boss", "role: expected viewer, support, finance, developer or admin"),
+        ("carol", "boss", "role: expected viewer, support, finance, payments, developer or admin"),
     ] {
         let refused = add(name, role).await;
         assert!(refused.status == 400 && refused.body.contains(words), "{}", refused.body);

@@ -242,6 +242,40 @@ impl OperatorData {
     }
 }
 
+impl TopupData {
+    fn example(open_id: String) -> Self {
+        Self {
+            open_id,
+            seq: 6,
+            provider: "stripe".to_owned(),
+            provider_order_id: "pi_3OrtQ2".to_owned(),
+            biz_no: Some("20270115080000001".to_owned()),
+            product_id: "gems60".to_owned(),
+            currency: "CNY".to_owned(),
+            amount: 600,
+            free_change: 6,
+            charge_change: 60,
+            free_balance: 26,
+            charge_balance: 160,
+        }
+    }
+}
+
+impl UnmatchedData {
+    fn example() -> Self {
+        Self {
+            provider: "stripe".to_owned(),
+            provider_order_id: "pi_3OrtQ2".to_owned(),
+            biz_no: Some("20270115080000001".to_owned()),
+            open_id: None,
+            product_id: None,
+            currency: "CNY".to_owned(),
+            amount: 500,
+            reason: "other_amount".to_owned(),
+        }
+    }
+}
+
 impl EventData {
     /// What an event of this type may tell: for tests of receivers, and for documents.
     #[must_use]
@@ -296,30 +330,8 @@ impl EventData {
             EventType::WalletDebited => Self::Operator(OperatorData::example(open_id, -100)),
             EventType::WalletFrozen => Self::Freeze(FreezeData { open_id, until: Some(1_795_500_000_000) }),
             EventType::WalletThawed => Self::Freeze(FreezeData { open_id, until: None }),
-            EventType::TopupPaid => Self::Topup(TopupData {
-                open_id,
-                seq: 6,
-                provider: text("stripe"),
-                provider_order_id: text("pi_3OrtQ2"),
-                biz_no: Some(text("20270115080000001")),
-                product_id: text("gems60"),
-                currency: text("CNY"),
-                amount: 600,
-                free_change: 6,
-                charge_change: 60,
-                free_balance: 26,
-                charge_balance: 160,
-            }),
-            EventType::TopupUnmatched => Self::Unmatched(UnmatchedData {
-                provider: text("stripe"),
-                provider_order_id: text("pi_3OrtQ2"),
-                biz_no: Some(text("20270115080000001")),
-                open_id: None,
-                product_id: None,
-                currency: text("CNY"),
-                amount: 500,
-                reason: text("other_amount"),
-            }),
+            EventType::TopupPaid => Self::Topup(TopupData::example(open_id)),
+            EventType::TopupUnmatched => Self::Unmatched(UnmatchedData::example()),
             EventType::OrderChanged => Self::Order(OrderData {
                 out_biz_order_no: text("order-000001"),
                 out_order_no: text("pay-000001"),

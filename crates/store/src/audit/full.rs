@@ -17,6 +17,7 @@ use super::copy_reader::{Copied, ENTRY_COLUMNS};
 use super::events::ToldEntries;
 use super::items::ErasedItems;
 use super::log;
+use super::nodes::NodeSnapshot;
 use super::{
     AppTotals, AuditError, AuditOutcome, Meter, Snapshot, archived, begin, cancels, details, events, items,
     states, topups,
@@ -96,12 +97,7 @@ pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<AuditOutcome, Audit
     };
     let mut findings = ledger.findings;
     if around.topups.is_none_or(|topups| !ledger.topups.is_same(&topups)) {
-        if nodes.is_empty() {
-            topups::name(first, &mut findings).await?;
-        }
-        for node in &mut *nodes {
-            topups::name(&mut node.first, &mut findings).await?;
-        }
+        name_topups(first, nodes, &mut findings).await?;
     }
     findings.merge(around.findings);
     findings.merge(log.findings);
@@ -136,6 +132,21 @@ pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<AuditOutcome, Audit
         log_lines: log.lines,
         log_head: log.head,
     })
+}
+
+/// Names payments without their entries, and entries without their payments.
+async fn name_topups(
+    first: &mut PgConnection,
+    nodes: &mut [NodeSnapshot],
+    findings: &mut Findings,
+) -> Result<(), AuditError> {
+    if nodes.is_empty() {
+        return topups::name(first, findings).await;
+    }
+    for node in nodes {
+        topups::name(&mut node.first, findings).await?;
+    }
+    Ok(())
 }
 
 /// Names differences between ledger and operator's log that last. The nodes have no snapshot in common, so an entry may

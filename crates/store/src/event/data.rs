@@ -84,19 +84,13 @@ struct PaymentRow {
     amount: i64,
 }
 
-/// What a ledger entry tells besides its reference.
-struct PursesAfter {
-    open_id: String,
-    seq: i64,
-    free_change: i64,
-    charge_change: i64,
-    free_balance: i64,
-    charge_balance: i64,
-}
-
 impl PaymentRow {
-    fn data(self, entry: PursesAfter) -> TopupData {
-        let PursesAfter { open_id, seq, free_change, charge_change, free_balance, charge_balance } = entry;
+    fn data(
+        self,
+        (open_id, seq): (String, i64),
+        (free_change, charge_change): (i64, i64),
+        (free_balance, charge_balance): (i64, i64),
+    ) -> TopupData {
         TopupData {
             open_id,
             seq,
@@ -291,14 +285,10 @@ impl EntryRow {
                 free_balance,
                 charge_balance,
             }),
-            EventType::TopupPaid => EventData::Topup(payment?.data(PursesAfter {
-                open_id,
-                seq,
-                free_change,
-                charge_change,
-                free_balance,
-                charge_balance,
-            })),
+            EventType::TopupPaid => {
+                let changes = (free_change, charge_change);
+                EventData::Topup(payment?.data((open_id, seq), changes, (free_balance, charge_balance)))
+            }
             EventType::WalletFrozen
             | EventType::WalletThawed
             | EventType::TopupUnmatched

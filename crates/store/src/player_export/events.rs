@@ -32,8 +32,7 @@ pub(super) async fn write(
         let Some(last) = rows.last() else { return Ok(()) };
         after = last.last_no;
         let mut pieces = Vec::new();
-        let mut numbers = Vec::new();
-        let mut payments = Vec::new();
+        let (mut numbers, mut payments) = (Vec::new(), Vec::new());
         for row in rows {
             let damaged = || StoreError::damaged("events");
             let kind = EventType::parse(&row.r#type).map_err(|_| damaged())?;
@@ -48,7 +47,7 @@ pub(super) async fn write(
             pieces.push((row.last_no - i64::from(row.count), row.at, kind, id, keys));
         }
         let own = own_orders(connection, subject, &numbers).await?;
-        let own_payments = own_payments(connection, subject, &payments).await?;
+        let told = own_payments(connection, subject, &payments).await?;
         for (before, at, kind, row, keys) in pieces {
             let mut add = |place: usize, mut event: serde_json::Value| {
                 let place = u16::try_from(place).unwrap_or_default();
@@ -81,10 +80,9 @@ pub(super) async fn write(
                     }
                 }
                 EventKeys::Payments(payments) => {
-                    for (place, payment) in payments.into_iter().enumerate() {
-                        if own_payments.contains(&payment) {
-                            add(place, json!({ "payment": payment }))?;
-                        }
+                    let own = payments.iter().enumerate().filter(|(_, payment)| told.contains(*payment));
+                    for (place, payment) in own {
+                        add(place, json!({ "payment": payment }))?;
                     }
                 }
                 EventKeys::Images(_) => {}

@@ -243,16 +243,7 @@ impl Model {
         let asked = match &request.action {
             Action::Change(asked) => asked,
             Action::Order(order) if order.offered.is_none() => return refused(Refused::NotForSale),
-            _ => {
-                let content = request.clone();
-                let [free_change, charge_change, free, charge, remaining] = [0; 5];
-                let used =
-                    Used { content, free_change, charge_change, free, charge, remaining, is_closed: false };
-                let receipt = Self::receipt(&used);
-                self.used.insert(key.clone(), used);
-                self.order.push(key);
-                return WalletOutcome::Done(receipt);
-            }
+            _ => return self.order_now(key, request),
         };
         if self.frozen.contains(&wallet) && !matches!(request.reference.as_bytes(), [b'!' | b'$', ..]) {
             return refused(Refused::Frozen(Balances::new(free, charge).unwrap()));
@@ -292,6 +283,17 @@ impl Model {
             remaining,
             is_closed: false,
         };
+        let receipt = Self::receipt(&used);
+        self.used.insert(key.clone(), used);
+        self.order.push(key);
+        WalletOutcome::Done(receipt)
+    }
+
+    /// Uses the number of an order, which moves no coins.
+    fn order_now(&mut self, key: Key, request: &WalletRequest) -> WalletOutcome {
+        let content = request.clone();
+        let [free_change, charge_change, free, charge, remaining] = [0; 5];
+        let used = Used { content, free_change, charge_change, free, charge, remaining, is_closed: false };
         let receipt = Self::receipt(&used);
         self.used.insert(key.clone(), used);
         self.order.push(key);
