@@ -43,12 +43,12 @@ pub struct Refusal {
     pub data: Option<Advice>,
     /// Cause for the log; never sent.
     pub cause: Option<String>,
-    /// Names of fields, and what the endpoint calls them, where it has other ones (contract 4.1.3).
-    pub names: Names,
+    /// OwnNames of fields, and what the endpoint calls them, where it has other ones (contract 4.1.3).
+    pub names: OwnNames,
 }
 
-/// Names of fields as the rest of the service has them, each with the name of one endpoint.
-pub type Names = &'static [(&'static str, &'static str)];
+/// OwnNames of fields as the rest of the service has them, each with the name of one endpoint.
+pub type OwnNames = &'static [(&'static str, &'static str)];
 
 impl Refusal {
     /// A business refusal.

@@ -7,7 +7,7 @@ use super::sandbox::{requests, server};
 use super::wallet::{balance, cancel, exchange, present, query};
 use super::{image, image_upload, login, order_report, sandbox, token};
 use crate::config::Config;
-use crate::http::refusal::{Envelope, Names, Refusal};
+use crate::http::refusal::{Envelope, OwnNames, Refusal};
 use crate::openapi::Operation;
 use crate::state::AppState;
 
@@ -41,12 +41,12 @@ pub struct Route {
     pub authentication: Authentication,
     /// What the metrics count it as.
     pub endpoint: Endpoint,
-    /// Names of the answer's fields.
+    /// OwnNames of the answer's fields.
     pub envelope: Envelope,
     /// Whether only a sandbox server has it (contract 18). It stops all other calls while it works.
     pub is_of_sandbox_server: bool,
     /// What it calls fields that others call otherwise.
-    pub names: Names,
+    pub names: OwnNames,
     /// Makes what answers it.
     pub handler: fn() -> MethodRouter<AppState>,
     /// What the API's document says of it.
@@ -63,7 +63,7 @@ impl Route {
         Self { is_of_sandbox_server: true, ..self }
     }
 
-    const fn naming(self, names: Names) -> Self {
+    const fn naming(self, names: OwnNames) -> Self {
         Self { names, ..self }
     }
 }
