@@ -35,7 +35,7 @@ fn named(mut operation: Operation<Refusal>, names: OwnNames) -> Operation<Refusa
         let fields = operation.fields.iter_mut().filter(|field| field.place == Place::Query);
         fields.filter(|field| field.name == *name).for_each(|field| field.name = own);
     }
-    operation.refusals.iter_mut().for_each(|example| example.refusal.names = names);
+    operation.refusals.iter_mut().for_each(|example| example.refusal.has_provider_names = !names.is_empty());
     operation
 }
 

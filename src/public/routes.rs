@@ -7,7 +7,7 @@ use super::sandbox::{requests, server};
 use super::wallet::{balance, cancel, exchange, present, query};
 use super::{image, image_upload, login, order_report, sandbox, token};
 use crate::config::Config;
-use crate::http::refusal::{Envelope, OwnNames, Refusal};
+use crate::http::refusal::{Envelope, OwnNames, PROVIDERS, Refusal};
 use crate::openapi::Operation;
 use crate::state::AppState;
 
@@ -41,7 +41,7 @@ pub struct Route {
     pub authentication: Authentication,
     /// What the metrics count it as.
     pub endpoint: Endpoint,
-    /// OwnNames of the answer's fields.
+    /// Names of the answer's fields.
     pub envelope: Envelope,
     /// Whether only a sandbox server has it (contract 18). It stops all other calls while it works.
     pub is_of_sandbox_server: bool,
@@ -106,7 +106,7 @@ pub static ROUTES: [Route; 23] = [
         QueryToken, OrderReport, Open, order_report::report, order_report::describe),
     route!(POST "/openapi/mp/tp/order/v1/report", "reportOrderByProvider" in "Orders",
         QueryToken, OrderReport, Open, order_report::report_by_provider, order_report::describe_by_provider)
-        .naming(order_report::PROVIDERS),
+        .naming(PROVIDERS),
     route!(POST "/openapi/mp/developer/file/img/uploadWithFile", "uploadWithFile" in "Images",
         QueryToken, UploadWithFile, Open, image_upload::upload_with_file, image_upload::describe_with_file),
     route!(POST "/openapi/mp/developer/file/img/uploadWithUrl", "uploadWithUrl" in "Images",
