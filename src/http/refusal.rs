@@ -43,12 +43,16 @@ pub struct Refusal {
     pub data: Option<Advice>,
     /// Cause for the log; never sent.
     pub cause: Option<String>,
-    /// Names of fields, and what the endpoint calls them, where it has other ones (contract 4.1.3).
-    pub names: Names,
+    /// Whether the endpoint has the names of service providers for the credentials (contract 4.1.3).
+    pub has_provider_names: bool,
 }
 
 /// Names of fields as the rest of the service has them, each with the name of one endpoint.
-pub type Names = &'static [(&'static str, &'static str)];
+pub type OwnNames = &'static [(&'static str, &'static str)];
+
+/// What a service provider calls the credentials.
+pub const PROVIDERS: OwnNames =
+    &[("app_id", "component_app_id"), ("access_token", "authorizer_access_token")];
 
 impl Refusal {
     /// A business refusal.
@@ -61,7 +65,7 @@ impl Refusal {
             retry_after: None,
             data: None,
             cause: None,
-            names: &[],
+            has_provider_names: false,
         }
     }
 
@@ -122,7 +126,8 @@ impl Refusal {
     fn text(&self, language: Language) -> String {
         let text = redacted(&language::of(language, &self.message)).into_owned();
         // A text that is about a field begins with its name.
-        let field = self.names.iter().find(|(name, _)| text.split([':', '：', ' ']).next() == Some(name));
+        let names: OwnNames = if self.has_provider_names { PROVIDERS } else { &[] };
+        let field = names.iter().find(|(name, _)| text.split([':', '：', ' ']).next() == Some(name));
         field.map_or_else(|| text.clone(), |(name, own)| format!("{own}{}", &text[name.len()..]))
     }
 

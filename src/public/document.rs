@@ -15,7 +15,7 @@ use super::routes::{Authentication, ROUTES, Route};
 use crate::config::Config;
 use crate::http::body::{BODY_BYTES_MAX, too_large, too_slow};
 use crate::http::rate_limit::{LimitExceeded, Limited};
-use crate::http::refusal::{Code, Envelope, ExchangeRefusal, Names, OpenRefusal, Refusal};
+use crate::http::refusal::{Code, Envelope, ExchangeRefusal, OpenRefusal, OwnNames, Refusal};
 use crate::openapi::{self, Api, Document, DocumentedCall, Example, Operation, Place, WireRefusal, schema};
 
 /// A row of the route table with its description.
@@ -30,12 +30,12 @@ pub fn calls(config: &Config) -> Vec<DescribedCall> {
 }
 
 /// The operation with the names that its endpoint has for fields of its query.
-fn named(mut operation: Operation<Refusal>, names: Names) -> Operation<Refusal> {
+fn named(mut operation: Operation<Refusal>, names: OwnNames) -> Operation<Refusal> {
     for (name, own) in names {
         let fields = operation.fields.iter_mut().filter(|field| field.place == Place::Query);
         fields.filter(|field| field.name == *name).for_each(|field| field.name = own);
     }
-    operation.refusals.iter_mut().for_each(|example| example.refusal.names = names);
+    operation.refusals.iter_mut().for_each(|example| example.refusal.has_provider_names = !names.is_empty());
     operation
 }
 

@@ -24,7 +24,7 @@ use super::{auth, wallet};
 use crate::config::Config;
 use crate::http::body::read_body;
 use crate::http::rate_limit::Limited;
-use crate::http::refusal::{Code, Names, Refusal};
+use crate::http::refusal::{Code, OwnNames, PROVIDERS, Refusal};
 use crate::openapi::{IMG_ID, Input, NOW_MILLIS, OPEN_ID, Operation, Place, Success, refusals};
 use crate::state::AppState;
 
@@ -44,14 +44,12 @@ pub async fn report_by_provider(
     State(state): State<AppState>,
     request: Request,
 ) -> Result<Response, Refusal> {
-    carry_out(&state, request, PROVIDERS).await.map_err(|refusal| Refusal { names: PROVIDERS, ..refusal })
+    carry_out(&state, request, PROVIDERS)
+        .await
+        .map_err(|refusal| Refusal { has_provider_names: true, ..refusal })
 }
 
-/// What a service provider calls the credentials.
-pub(super) const PROVIDERS: Names =
-    &[("app_id", "component_app_id"), ("access_token", "authorizer_access_token")];
-
-async fn carry_out(state: &AppState, request: Request, names: Names) -> Result<Response, Refusal> {
+async fn carry_out(state: &AppState, request: Request, names: OwnNames) -> Result<Response, Refusal> {
     let (parts, body) = request.into_parts();
     let own_name = |name| names.iter().find(|(known, _)| *known == name).map_or(name, |(_, own)| *own);
     let query_names = auth::CREDENTIALS.map(own_name);

@@ -7,7 +7,7 @@ use super::sandbox::{requests, server};
 use super::wallet::{balance, cancel, exchange, present, query, topup};
 use super::{image, image_upload, login, order_report, sandbox, token};
 use crate::config::Config;
-use crate::http::refusal::{Envelope, Names, Refusal};
+use crate::http::refusal::{Envelope, OwnNames, PROVIDERS, Refusal};
 use crate::openapi::Operation;
 use crate::state::AppState;
 
@@ -46,7 +46,7 @@ pub struct Route {
     /// Whether only a sandbox server has it (contract 18). It stops all other calls while it works.
     pub is_of_sandbox_server: bool,
     /// What it calls fields that others call otherwise.
-    pub names: Names,
+    pub names: OwnNames,
     /// Makes what answers it.
     pub handler: fn() -> MethodRouter<AppState>,
     /// What the API's document says of it.
@@ -63,7 +63,7 @@ impl Route {
         Self { is_of_sandbox_server: true, ..self }
     }
 
-    const fn naming(self, names: Names) -> Self {
+    const fn naming(self, names: OwnNames) -> Self {
         Self { names, ..self }
     }
 }
@@ -108,7 +108,7 @@ pub static ROUTES: [Route; 24] = [
         QueryToken, OrderReport, Open, order_report::report, order_report::describe),
     route!(POST "/openapi/mp/tp/order/v1/report", "reportOrderByProvider" in "Orders",
         QueryToken, OrderReport, Open, order_report::report_by_provider, order_report::describe_by_provider)
-        .naming(order_report::PROVIDERS),
+        .naming(PROVIDERS),
     route!(POST "/openapi/mp/developer/file/img/uploadWithFile", "uploadWithFile" in "Images",
         QueryToken, UploadWithFile, Open, image_upload::upload_with_file, image_upload::describe_with_file),
     route!(POST "/openapi/mp/developer/file/img/uploadWithUrl", "uploadWithUrl" in "Images",

@@ -42,7 +42,7 @@ const STEPS: [(u32, &[(&str, &str)]); 24] = [
         10_000_305,
         &[
             ("wait as Retry-After says", "请按 Retry-After 等待"),
-            ("keep the token", "请保存"),
+            ("keep the token", "请保留令牌"),
             ("operator can raise it", "运营人员可以调高"),
         ],
     ),

@@ -1,4 +1,4 @@
-//! What the last release had, this version has, unless docs/upgrading.md says that it is gone.
+//! Compatibility: this version has what the last release had, unless docs/upgrading.md says that it is gone.
 
 use std::collections::BTreeSet;
 use std::fs;

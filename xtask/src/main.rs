@@ -2,6 +2,7 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for a terminal")]
 
+mod api_files;
 mod changes;
 mod ci;
 mod command;
@@ -18,13 +19,19 @@ use command::{Failure, cargo, program};
 /// A task: its name, its arguments, what it does.
 type Task = (&'static str, &'static str, &'static str, fn(&[&str]) -> Result<(), Failure>);
 
-const TASKS: [Task; 11] = [
+const TASKS: [Task; 12] = [
     ("quick", "[FILTER]", "formatting, rules of the repository, lints and tests of what changed", quick),
     ("test", "[FILTER]", "every test: README's command", test),
     ("lint", "", "formatting and clippy on everything", |_| lint()),
     ("prepare", "[--check]", "write .sqlx again from the queries and the migrations", prepare),
     ("docs", "", "the documentation of the code; a warning is an error", |_| docs()),
-    ("generate", "[--check]", "write the OpenAPI documents, docs/cli.md and .sqlx again", generate),
+    (
+        "generate",
+        "[--check]",
+        "write the OpenAPI documents, docs/cli.md, docs/tools and .sqlx again",
+        generate,
+    ),
+    ("tools", "", "write docs/tools again, from the committed documents", |_| api_files(false).map(drop)),
     ("bench", "[NAME] [-- ARGUMENTS]", "the benchmarks: exchange, allocations, images, audit", bench),
     ("proofs", "[--short] [NAME... | all]", "the slow proofs; without a name, list them", proofs),
     ("cut", "VERSION [DAY]", "make a version of what CHANGELOG.md has under Unreleased", cut::run),
@@ -130,7 +137,7 @@ fn docs() -> Result<(), Failure> {
 fn generate(arguments: &[&str]) -> Result<(), Failure> {
     let is_check = arguments.contains(&"--check");
     prepare(arguments)?;
-    let mut stale = Vec::new();
+    let mut stale: Vec<String> = Vec::new();
     for (file, print) in GENERATED {
         let printed = command::output(&[&["run", "--quiet", "--locked", "--"], print].concat())?;
         let path = Path::new(file);
@@ -138,13 +145,39 @@ fn generate(arguments: &[&str]) -> Result<(), Failure> {
             continue;
         }
         if is_check {
-            stale.push(file);
+            stale.push(file.to_owned());
         } else {
             std::fs::write(path, printed).map_err(|error| Failure::new(format!("{file}: {error}")))?;
             println!("wrote {file}");
         }
     }
+    stale.extend(api_files(is_check)?);
     if stale.is_empty() { Ok(()) } else { Err(Failure::new(format!("stale: {}", stale.join(", ")))) }
+}
+
+/// Writes the files that are made of the OpenAPI documents, or names those that are stale.
+fn api_files(is_check: bool) -> Result<Vec<String>, Failure> {
+    let read = |path: &str| {
+        let text = std::fs::read_to_string(path).map_err(|error| Failure::new(format!("{path}: {error}")))?;
+        serde_json::from_str(&text).map_err(|error| Failure::new(format!("{path}: {error}")))
+    };
+    let (public, admin) = (read("docs/openapi.json")?, read("docs/admin-openapi.json")?);
+    let mut stale = Vec::new();
+    for (name, text) in api_files::files(&public, &admin) {
+        let path = Path::new(api_files::FOLDER).join(name);
+        if std::fs::read_to_string(&path).is_ok_and(|known| known == text) {
+            continue;
+        }
+        if is_check {
+            stale.push(path.display().to_string());
+        } else {
+            let written = std::fs::create_dir_all(path.parent().unwrap_or(&path));
+            let written = written.and_then(|()| std::fs::write(&path, text));
+            written.map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+            println!("wrote {}", path.display());
+        }
+    }
+    Ok(stale)
 }
 
 fn bench(arguments: &[&str]) -> Result<(), Failure> {

@@ -1,4 +1,4 @@
-//! What others rely on, as the documents of a version tell it: calls, fields, codes, settings, commands and metrics, one a
+//! The surface of a version, on which others rely, as its documents tell it: calls, fields, codes, settings, commands and metrics, one a
 //! line. A release keeps its lines, so that a test finds what a later version has no more.
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! What ever came into a wallet (contract 10.6): sums over its income, which has an index of its own. No exchange has an
+//! The income of a wallet (contract 10.6): sums of what ever came in, which has an index of its own. No exchange has an
 //! entry there, so the sums cost exchanges nothing.
 
 use domain::ids::AppNo;
