@@ -95,7 +95,9 @@ pub use image::{
 
 pub use master_key::{MasterKeyRefused, MasterKeyState};
 pub use operator_log::{
-    LoggedAction, LoggedCredit, MadeBy, OPERATOR_ACTIONS, OperatorLogCursor, OperatorLogFilter, OperatorLogLine};
+    LoggedAction, LoggedCredit, MadeBy, OPERATOR_ACTIONS, OperatorLogCursor, OperatorLogFilter,
+    OperatorLogLine,
+};
 pub use order::{OrderChange, OrderCursor, OrderEvent, OrderFilter, OrderPayment, StoredOrder};
 pub use order_writer::ReportOutcome;
 pub use paging::{CursorKey, ListPage, TimeCursor};
@@ -118,7 +120,8 @@ pub use status::DatabaseStatus;
 pub use store::{PoolState, Store};
 pub use token::TokenSummary;
 pub use wallet::{
-    ArchivedPart, CREDITS_AT_ONCE, CREDITS_MAX, ChangeRecord, CreditForecast, CreditList, CreditOfList, CreditResult,
-    CreditsSource, EntryKind, ForeseenCredit, GIFT_LINES_MAX, Gift, GiftFault, GiftLine, LedgerFilter, ListFault, LedgerLine, LedgerPage, LedgerRow, PlayerCursor, PlayerFilter, PlayersPage,
+    ArchivedPart, CREDITS_AT_ONCE, CREDITS_MAX, ChangeRecord, CreditForecast, CreditList, CreditOfList,
+    CreditResult, CreditsSource, EntryKind, ForeseenCredit, GIFT_LINES_MAX, Gift, GiftFault, GiftLine,
+    LedgerFilter, LedgerLine, LedgerPage, LedgerRow, ListFault, PlayerCursor, PlayerFilter, PlayersPage,
     STATEMENT_HEADING, Wallet, WalletDetail, WalletTotals, csv_line, statement_line,
 };

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use domain::console_user::{ConsoleUserName, PasswordHash, Role};
 use domain::ids::OpenId;
-use domain::operation::user::UserCommand;
 use domain::operation::receiver::{NewReceiver, ReceiverCommand, ReceiverReport};
+use domain::operation::user::UserCommand;
 use domain::receiver::ReceiverFormat;
 use domain::rights::{Apps, Rights};
 use minitill::config::Config;
@@ -323,12 +323,51 @@ impl Scenario {
                 self.query.push_str("&after=1.00000000");
             }
             "cursor_unknown" => self.query.push_str("&after=99.00000000"),
-            "added" | "tested" | "resent" | "read" | "no_receiver" | "listed" | "shown" | "debited"
-            | "given_back" | "closed" | "created" | "changed" | "set" | "done" | "made" | "published"
-            | "registered" | "issued" | "revoked" | "known" | "credited" | "frozen" | "thawed"
-            | "blocked" | "unblocked" | "checked" | "compared" | "no_app" | "no_player" | "no_image"
-            | "no_exchange" | "no_order" | "no_block" | "not_for_role" | "all_apps_only" | "above_limit"
-            | "balance_too_large" | "needs_second" | "account_needs_second" | "no_user" | "no_key" | "removed" | "erased" | "body_too_slow" | "no_longer_sandbox" => {}
+            "added"
+            | "tested"
+            | "resent"
+            | "read"
+            | "no_receiver"
+            | "listed"
+            | "shown"
+            | "debited"
+            | "given_back"
+            | "closed"
+            | "created"
+            | "changed"
+            | "set"
+            | "done"
+            | "made"
+            | "published"
+            | "registered"
+            | "issued"
+            | "revoked"
+            | "known"
+            | "credited"
+            | "frozen"
+            | "thawed"
+            | "blocked"
+            | "unblocked"
+            | "checked"
+            | "compared"
+            | "no_app"
+            | "no_player"
+            | "no_image"
+            | "no_exchange"
+            | "no_order"
+            | "no_block"
+            | "not_for_role"
+            | "all_apps_only"
+            | "above_limit"
+            | "balance_too_large"
+            | "needs_second"
+            | "account_needs_second"
+            | "no_user"
+            | "no_key"
+            | "removed"
+            | "erased"
+            | "body_too_slow"
+            | "no_longer_sandbox" => {}
             "key_missing" => self.key = None,
             "key_unknown" => self.key = Some(API_KEY.to_owned()),
             "key_revoked" => revoke(&self.till, "dashboard").await,

@@ -24,8 +24,8 @@ use crate::secrets::random_bytes;
 use crate::store::Store;
 
 use texts::{
-    Names, replace_in_deliveries, replace_in_gifts, replace_in_items, replace_in_ledger, replace_in_log, replace_in_refusals,
-    replace_in_requests,
+    Names, replace_in_deliveries, replace_in_gifts, replace_in_items, replace_in_ledger, replace_in_log,
+    replace_in_refusals, replace_in_requests,
 };
 
 impl Store {
