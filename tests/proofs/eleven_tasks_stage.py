@@ -176,8 +176,6 @@ class Stage:
                         for reference, moment in times.items())
         # Sums of hours that were rolled up are of other hours now: they are made again.
         self.sql(f"BEGIN; UPDATE sales_head SET through_no = 0; DELETE FROM sales_hours; {moved} {CHAIN} COMMIT;")
-        # Events tell the times that they were made at: they leave, as old ones do.
-        self.sql("UPDATE event_head SET removed_no = last_no; DELETE FROM events")
         check = lambda: self.till.run("report", "check", app.id)
         wait_until(lambda: check()["ties"] and check()["not_rolled_up"] == 0, "sums of hours tie to the ledger")
 

@@ -47,7 +47,7 @@ routes! { "Operators":
         answers("set", "The role.", json!({ "name": USER, "role": "viewer", "apps": [] }))
             .members(rights_fields())
             .wrong("role", "expected viewer, support, finance, developer or admin, got \"owner\"")
-            .refuses([example::account_needs_second()]);
+            .refuses([example::needs_two_people()]);
     /// Remove a user
     ///
     /// Their sessions end at once.

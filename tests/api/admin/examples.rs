@@ -127,7 +127,7 @@ impl Scenario {
         let till = TestTill::start_with(|config| {
             config.http.body_timeout = SHORT_BODY_TIMEOUT;
             config.console.support_give_back_max = 10;
-            if ["needs_second", "account_needs_second"].contains(&example) {
+            if ["needs_second", "needs_two_people"].contains(&example) {
                 config.console.second_person_above = 10;
             }
         })
@@ -318,52 +318,13 @@ impl Scenario {
                 self.query.push_str("&after=1.00000000");
             }
             "cursor_unknown" => self.query.push_str("&after=99.00000000"),
-            "added"
-            | "tested"
-            | "resent"
-            | "read"
-            | "no_receiver"
-            | "listed"
-            | "shown"
-            | "debited"
-            | "given_back"
-            | "closed"
-            | "created"
-            | "changed"
-            | "set"
-            | "done"
-            | "made"
-            | "published"
-            | "registered"
-            | "issued"
-            | "revoked"
-            | "known"
-            | "credited"
-            | "frozen"
-            | "thawed"
-            | "blocked"
-            | "unblocked"
-            | "checked"
-            | "compared"
-            | "no_app"
-            | "no_player"
-            | "no_image"
-            | "no_exchange"
-            | "no_order"
-            | "no_block"
-            | "not_for_role"
-            | "all_apps_only"
-            | "above_limit"
-            | "balance_too_large"
-            | "needs_second"
-            | "account_needs_second"
-            | "nothing_recorded"
-            | "no_user"
-            | "no_key"
-            | "removed"
-            | "erased"
-            | "body_too_slow"
-            | "no_longer_sandbox" => {}
+            "added" | "tested" | "resent" | "read" | "no_receiver" | "listed" | "shown" | "debited"
+            | "given_back" | "closed" | "created" | "changed" | "set" | "done" | "made" | "published"
+            | "registered" | "issued" | "revoked" | "known" | "credited" | "frozen" | "thawed"
+            | "blocked" | "unblocked" | "checked" | "compared" | "no_app" | "no_player" | "no_image"
+            | "no_exchange" | "no_order" | "no_block" | "not_for_role" | "all_apps_only" | "above_limit"
+            | "balance_too_large" | "needs_second" | "needs_two_people" | "nothing_recorded" | "no_user"
+            | "no_key" | "removed" | "erased" | "body_too_slow" | "no_longer_sandbox" => {}
             "key_missing" => self.key = None,
             "key_unknown" => self.key = Some(API_KEY.to_owned()),
             "key_revoked" => revoke(&self.till, "dashboard").await,
