@@ -23,7 +23,7 @@ pub(super) enum ApiKeyArguments {
         role: Role,
         #[command(flatten)]
         apps: OwnApps,
-        /// Coins that the key moves in 24 hours without a second person [default: console.second_person_above]
+        /// Coins that the key moves in 24 hours without a second person [default: the setting `console.second_person_above`]
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
         second_person_above: Option<i64>,
     },
@@ -53,8 +53,16 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: ApiKeyArgum
             output.show_once(&shown)
         }
         ApiKeyArguments::List => {
-            let columns =
-                ["name", "role", "apps", "second_person_above", "created_at", "last_used_at", "uses_last_day", "revoked_at"];
+            let columns = [
+                "name",
+                "role",
+                "apps",
+                "second_person_above",
+                "created_at",
+                "last_used_at",
+                "uses_last_day",
+                "revoked_at",
+            ];
             let none =
                 "There are no API keys. To create one, run `minitill api-key create <name> --role admin`.";
             output.list("api_keys", &store.api_keys().await?, &columns, none)

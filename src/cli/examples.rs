@@ -267,7 +267,11 @@ mod tests {
             let options: Vec<_> = command.get_arguments().filter(|option| !option.is_positional()).collect();
             let loose = options.iter().filter(|option| option.get_help_heading().is_none()).count();
             let name = command.get_name();
-            assert!(options.len() <= 8 || loose <= 1, "{name}: {loose} of {} options have no group", options.len());
+            assert!(
+                options.len() <= 8 || loose <= 1,
+                "{name}: {loose} of {} options have no group",
+                options.len()
+            );
             command.get_subcommands().for_each(check);
         }
         check(&Arguments::command());

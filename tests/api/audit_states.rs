@@ -151,7 +151,8 @@ async fn stage() -> (TestTill, TestApp, ReceiverId) {
     user(&till, "gone", UserCommand::Add(Role::Viewer.into(), password())).await;
     user(&till, "gone", UserCommand::Remove).await;
     for name in ["reader", "old"] {
-        let command = ApiKeyCommand::Create(NewApiKey::new(ApiKeyName::parse(name).unwrap(), Role::Viewer.into()));
+        let command =
+            ApiKeyCommand::Create(NewApiKey::new(ApiKeyName::parse(name).unwrap(), Role::Viewer.into()));
         till.store.change_api_keys(&operator(), command).await.unwrap();
     }
     let revoke = ApiKeyCommand::Revoke(ApiKeyName::parse("old").unwrap());

@@ -44,7 +44,8 @@ fn each_operation_and_each_reading_is_in_the_faces_that_its_row_names() {
     let commands = include_str!("../../docs/cli.md");
     let sections = commands.split("\n## minitill ").skip(1);
     // One with commands of its own is no command, but for `archive`.
-    let leaves = sections.filter(|section| !section.contains("\nCommands:\n") || section.starts_with("archive\n"));
+    let leaves =
+        sections.filter(|section| !section.contains("\nCommands:\n") || section.starts_with("archive\n"));
     let mut left: BTreeSet<&str> = leaves.map(|section| section.lines().next().unwrap()).collect();
     for row in rows() {
         if let Some(command) = row.command.name() {
@@ -62,7 +63,8 @@ fn each_operation_and_each_reading_is_in_the_faces_that_its_row_names() {
     assert!(calls.is_empty(), "calls of the admin API without a row: {calls:?}");
 
     let of_method = |method: &str| -> BTreeSet<&str> {
-        let routes = console::routes().filter(|route| route.method == method && route.access.need().is_some());
+        let routes =
+            console::routes().filter(|route| route.method == method && route.access.need().is_some());
         routes.map(|route| route.path).collect()
     };
     let (forms, pages) = (of_method("POST"), of_method("GET"));
@@ -74,7 +76,9 @@ fn each_operation_and_each_reading_is_in_the_faces_that_its_row_names() {
         left_pages.remove(path);
     }
     let is_alone = |path: &&str| CONSOLE_ALONE.iter().any(|end| path.ends_with(end));
-    for alone in CONSOLE_ALONE.iter().filter(|alone| !["/console/language", "/console/sign-in"].contains(alone)) {
+    for alone in
+        CONSOLE_ALONE.iter().filter(|alone| !["/console/language", "/console/sign-in"].contains(alone))
+    {
         assert!(left_forms.iter().any(|path| path.ends_with(alone)), "the console has no form {alone}");
     }
     left_forms.retain(|path| !is_alone(path));

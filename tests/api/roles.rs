@@ -134,7 +134,8 @@ async fn many(till: &TestTill, app: &TestApp, word: &str) -> (String, i64) {
     let source = CreditsSource { subject: word.to_owned(), facts: Map::new(), note: word.to_owned() };
     let credits = vec![for_all.credit(cells).unwrap()];
     till.store.credit_many(&operator(), &app.id, source, credits).await.unwrap().remove(0).unwrap();
-    let seq = format!("SELECT seq FROM operator_log WHERE action = 'wallet.credits' AND app_id = '{}'", app.id);
+    let seq =
+        format!("SELECT seq FROM operator_log WHERE action = 'wallet.credits' AND app_id = '{}'", app.id);
     (gift.name.to_string(), till.number(&seq).await)
 }
 

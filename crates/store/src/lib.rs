@@ -96,7 +96,9 @@ pub use image::{
 
 pub use master_key::{MasterKeyRefused, MasterKeyState};
 pub use operator_log::{
-    LoggedAction, LoggedCredit, MadeBy, OPERATOR_ACTIONS, OperatorLogCursor, OperatorLogFilter, OperatorLogLine};
+    LoggedAction, LoggedCredit, MadeBy, OPERATOR_ACTIONS, OperatorLogCursor, OperatorLogFilter,
+    OperatorLogLine,
+};
 pub use order::{OrderChange, OrderCursor, OrderEvent, OrderFilter, OrderPayment, StoredOrder};
 pub use order_writer::ReportOutcome;
 pub use paging::{CursorKey, ListPage, TimeCursor};
@@ -126,6 +128,6 @@ pub use topup::{
 pub use wallet::{
     ArchivedPart, CREDITS_AT_ONCE, CREDITS_MAX, ChangeRecord, CreditForecast, CreditList, CreditOfList,
     CreditResult, CreditsSource, EntryKind, ForeseenCredit, GIFT_LINES_MAX, Gift, GiftFault, GiftLine, Income,
-    LedgerFilter, ListFault, LedgerLine, LedgerPage, LedgerRow, PlayerCursor, PlayerFilter, PlayersPage,
+    LedgerFilter, LedgerLine, LedgerPage, LedgerRow, ListFault, PlayerCursor, PlayerFilter, PlayersPage,
     STATEMENT_HEADING, Wallet, WalletDetail, WalletTotals, csv_line, statement_line,
 };

@@ -13,7 +13,9 @@ use futures_util::{StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
 use serde_json::{Map, json};
 use sha2::{Digest as _, Sha256};
-use store::{CREDITS_AT_ONCE, CreditForecast, CreditList, CreditOfList, CreditsSource, ForeseenCredit, Store, csv_line};
+use store::{
+    CREDITS_AT_ONCE, CreditForecast, CreditList, CreditOfList, CreditsSource, ForeseenCredit, Store, csv_line,
+};
 
 use super::super::output::{complain, progress_bar};
 use super::super::{Context, not_done, refused, unknown_app};

@@ -51,9 +51,11 @@ fn for_all(body: &mut Input<'_>) -> Result<(CreditsForAll, bool), FieldError> {
     let words = "Whether to make players known whom the app does not know; no without it.";
     let create = body.field("create", words).example(false).flag()?.unwrap_or_default();
     let free = body.field("free", "Gifted currency for each credit that says none.").integer(0, i64::MAX)?;
-    let charge = body.field("charge", "Charged currency for each credit that says none.").integer(0, i64::MAX)?;
+    let charge =
+        body.field("charge", "Charged currency for each credit that says none.").integer(0, i64::MAX)?;
     let words = "For each credit without a `ref`: its ref is this, a hyphen and the `open_id`.";
-    let prefix = body.field("ref_prefix", words).demand("minLength", 1).demand("maxLength", REF_PREFIX_BYTES_MAX);
+    let prefix =
+        body.field("ref_prefix", words).demand("minLength", 1).demand("maxLength", REF_PREFIX_BYTES_MAX);
     let ref_prefix = prefix.optional(ref_prefix)?;
     let words = "Whether to credit nothing, and only tell what would become of each.";
     let dry_run = body.field("dry_run", words).flag()?.unwrap_or_default();
@@ -162,4 +164,3 @@ struct CreditMade {
     /// Charged currency right after it. `null` likewise.
     charge_balance: Option<i64>,
 }
-

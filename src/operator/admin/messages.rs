@@ -86,7 +86,7 @@ refusals! { Problem:
     /// Nothing is recorded of such a player.
     nothing_recorded(app_id = APP_ID, open_id = OPEN_ID) => player::nothing_recorded(app_id, open_id).into();
     /// It needs a second person. Ask for it in the console.
-    account_needs_second() => account::account_needs_second_person().into();
+    needs_two_people() => account::account_needs_second_person().into();
     /// The role support gives back no more of an exchange. The text tells how much.
     above_limit(max = 10) => wallet::above_limit(max).into();
     /// It needs a second person (`console.second_person_above`). Ask for it in the console.

@@ -29,8 +29,7 @@ routes! { "Operator log":
 }
 
 /// What the document says of `since`.
-const SINCE: &str =
-    "At or after this moment. Needed with `subject`, `operator`, `action` or `by`, at most 92 days before `until` or now.";
+const SINCE: &str = "At or after this moment. Needed with `subject`, `operator`, `action` or `by`, at most 92 days before `until` or now.";
 /// Longest text that is looked for, in bytes.
 const LOOKED_FOR_BYTES_MAX: usize = 512;
 
@@ -53,8 +52,13 @@ fn lines_and_place(
         app_id: query.field("app_id", "Of this app alone.").example(APP_ID).optional(AppId::parse)?,
         subject: looked_for(query.field("subject", about).example(OPEN_ID))?,
         operator: looked_for(query.field("operator", "Whose name holds this text."))?,
-        action: query.field("action", "With this action.").example("wallet.credit").optional_as::<String, _>(LoggedAction::parse)?,
-        by: query.field("by", "Made by people, or by programs with API keys.").optional_as::<MadeBy, _>(MadeBy::parse)?,
+        action: query
+            .field("action", "With this action.")
+            .example("wallet.credit")
+            .optional_as::<String, _>(LoggedAction::parse)?,
+        by: query
+            .field("by", "Made by people, or by programs with API keys.")
+            .optional_as::<MadeBy, _>(MadeBy::parse)?,
         ..OperatorLogFilter::default()
     };
     Ok((filter, after(query, OperatorLogCursor::parse)?))

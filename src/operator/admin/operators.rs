@@ -47,7 +47,7 @@ routes! { "Operators":
         answers("set", "The role.", json!({ "name": USER, "role": "viewer", "apps": [] }))
             .members(rights_fields())
             .wrong("role", "expected viewer, support, finance, developer or admin, got \"owner\"")
-            .refuses([example::account_needs_second()]);
+            .refuses([example::needs_two_people()]);
     /// Remove a user
     ///
     /// Their sessions end at once.
@@ -168,7 +168,8 @@ struct RequestShown {
 
 impl From<ChangeRequest> for RequestShown {
     fn from(request: ChangeRequest) -> Self {
-        let ChangeRequest { reference, change, asked_by, asked_at, ends_at, state, ended_by, ended_at } = request;
+        let ChangeRequest { reference, change, asked_by, asked_at, ends_at, state, ended_by, ended_at } =
+            request;
         let given_back = match &change {
             RequestedChange::Wallet { command, .. } => command.given_back(),
             RequestedChange::Gift { .. } | RequestedChange::Account(_) => None,
@@ -205,7 +206,8 @@ impl From<ChangeRequest> for RequestShown {
 
 /// The fields of rights, for the API's document.
 fn rights_fields() -> [Field; 2] {
-    let apps = Field::optional::<Vec<AppId>>("apps", "In which apps, at most 100; in all of them without it.");
+    let apps =
+        Field::optional::<Vec<AppId>>("apps", "In which apps, at most 100; in all of them without it.");
     [Field::required::<Role>("role", "viewer", "What the user may do."), apps]
 }
 
@@ -258,6 +260,7 @@ async fn requests(state: &AppState, call: &Call) -> Result<ListBody<RequestShown
     Ok(ListBody { items: items.into_iter().map(RequestShown::from).collect(), next: None })
 }
 
+#[expect(clippy::unused_async, reason = "each handler is one")]
 async fn health(state: &AppState, call: &Call) -> Result<HealthShown, Problem> {
     call.fields.only(&[])?;
     let verdict = state.health.verdict(now(state));

@@ -15,8 +15,8 @@ use super::describe::{ListBody, MOMENT, answers, lists};
 use super::messages::example;
 use super::problem::Problem;
 use super::routes::routes;
-use crate::state::AppState;
 use crate::openapi::{ACCESS_TOKEN, APP_ID, Example, Field};
+use crate::state::AppState;
 
 /// The start of the hash of a token.
 const TOKEN_HASH: &str = "2b1d6e0f9a3c4b57";

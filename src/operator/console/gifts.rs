@@ -159,7 +159,10 @@ impl GiftPage<'_> {
     }
 }
 
-async fn find(request: &ConsoleRequest, (app_id, gift): &(String, String)) -> Result<(AppId, Gift), ConsoleError> {
+async fn find(
+    request: &ConsoleRequest,
+    (app_id, gift): &(String, String),
+) -> Result<(AppId, Gift), ConsoleError> {
     let none = || ConsoleError::from(unknown_gift(app_id, gift));
     let (Ok(app), Ok(name)) = (AppId::parse(app_id), CreditRef::parse(gift)) else { return Err(none()) };
     if request.state.store.find_app(&app).await?.is_none() {

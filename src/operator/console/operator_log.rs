@@ -15,9 +15,9 @@ use store::{
 use time::Duration;
 
 use super::error::ConsoleError;
+use super::gifts::gift_path;
 use super::i18n::{Moment as _, parse_moment};
 use super::page::{Page, Section, Shown as _, render, render_search};
-use super::gifts::gift_path;
 use super::player::player_path;
 use super::receivers::receiver_path;
 use super::request::{Answer, ConsoleRequest};
@@ -59,11 +59,14 @@ async fn page(request: ConsoleRequest) -> Answer {
         by: filters.read("by", MadeBy::parse),
     };
     // A list of actions alone begins as early as it may.
-    let is_cut = filter.is_by_column() && filter.subject.is_none() && filter.operator.is_none()
-        && filter.since.is_none() && filters.wrong.is_empty();
+    let is_cut = filter.is_by_column()
+        && filter.subject.is_none()
+        && filter.operator.is_none()
+        && filter.since.is_none()
+        && filters.wrong.is_empty();
     if is_cut {
         let end = filter.until.unwrap_or(request.now());
-        filter.since = end.checked_sub(Duration::days(SEARCH_PERIOD_DAYS_MAX.into()));
+        filter.since = end.checked_sub(Duration::days(SEARCH_PERIOD_DAYS_MAX));
     }
     filters.demand_period(filter.lacks_period(request.now()));
     let after = request.fields.optional("after", OperatorLogCursor::parse)?;
@@ -103,7 +106,8 @@ async fn credits(Path(seq): Path<String>, request: ConsoleRequest) -> Answer {
     let seq: i64 = seq.parse().map_err(|_| none())?;
     let store = &request.state.store;
     let after = request.text("after").parse().unwrap_or_default();
-    let (app_id, mut credits) = store.logged_credits(request.apps(), seq, after, CREDITS + 1).await?.ok_or_else(none)?;
+    let (app_id, mut credits) =
+        store.logged_credits(request.apps(), seq, after, CREDITS + 1).await?.ok_or_else(none)?;
     let has_more = credits.len() > CREDITS as usize;
     credits.truncate(CREDITS as usize);
     let more = request.next(credits.last().filter(|_| has_more).map(|credit| credit.position));

@@ -67,7 +67,7 @@ impl Upload {
                 return Ok(Self { request: arrival.request(fields)?, file });
             }
             let value = read_part(part, &mut room, time).await?.map_err(|_| too_large(FORM_BYTES_MAX))?;
-            fields.add_text(name.clone(), utf8(name, value)?)?;
+            fields.add_text(name.clone(), utf8(&name, value)?)?;
         }
         Ok(Self { request: arrival.request(fields)?, file: None })
     }
@@ -101,7 +101,8 @@ impl ListUpload {
             // A part that is too long is read to its end, and not kept: so its line can be named.
             let all = SizeLimit::new().whole_stream((4 * LIST_BYTES_MAX) as u64);
             let constraints = Constraints::new().size_limit(all);
-            let mut parts = Multipart::with_constraints(at_a_pace(body, announced, time), boundary, constraints);
+            let mut parts =
+                Multipart::with_constraints(at_a_pace(body, announced, time), boundary, constraints);
             let mut room = FORM_BYTES_MAX;
             while let Some(part) = parts.next_field().await.map_err(|error| unreadable(&error, time))? {
                 let name = PartHead::of(part.headers()).name.unwrap_or_default();
@@ -109,13 +110,13 @@ impl ListUpload {
                 match name.as_str() {
                     FILE => file = read_part(part, &mut list_room, time).await?,
                     LIST => match read_part(part, &mut list_room, time).await? {
-                        Ok(value) => fields.add_text(name.clone(), utf8(name, value)?)?,
+                        Ok(value) => fields.add_text(name.clone(), utf8(&name, value)?)?,
                         Err(line) => is_too_long = Some(line),
                     },
                     _ => {
                         let value = read_part(part, &mut room, time).await?;
                         let value = value.map_err(|_| too_large(FORM_BYTES_MAX))?;
-                        fields.add_text(name.clone(), utf8(name, value)?)?;
+                        fields.add_text(name.clone(), utf8(&name, value)?)?;
                     }
                 }
             }
@@ -129,7 +130,10 @@ impl ListUpload {
             (None, Err(line)) => Err(too_long(FILE, line)),
             (None, Ok(file)) if file.is_empty() && typed.is_empty() => {
                 let expected = "a list, typed here or as a file".into();
-                Err(FieldError { field: LIST.to_owned(), problem: FieldErrorKind::Malformed { expected, got: None } })
+                Err(FieldError {
+                    field: LIST.to_owned(),
+                    problem: FieldErrorKind::Malformed { expected, got: None },
+                })
             }
             (None, Ok(file)) if file.is_empty() => Ok(typed),
             (None, Ok(file)) if typed.is_empty() => Ok(file),
@@ -180,8 +184,9 @@ async fn read_part(
     Ok(above.map_or(Ok(value), Err))
 }
 
-fn utf8(name: String, value: Vec<u8>) -> Result<String, ConsoleError> {
-    String::from_utf8(value).map_err(|_| ConsoleError::bad_request(text!("{name}: expected UTF-8 text.", name)))
+fn utf8(name: &str, value: Vec<u8>) -> Result<String, ConsoleError> {
+    String::from_utf8(value)
+        .map_err(|_| ConsoleError::bad_request(text!("{name}: expected UTF-8 text.", name)))
 }
 
 impl FilePart {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use domain::app::Scope;
 use domain::console_user::{ConsoleUserName, PasswordHash, Role};
 use domain::ids::OpenId;
-use domain::operation::user::UserCommand;
 use domain::operation::receiver::{NewReceiver, ReceiverCommand, ReceiverReport};
+use domain::operation::user::UserCommand;
 use domain::receiver::ReceiverFormat;
 use domain::rights::{Apps, Rights};
 use minitill::config::Config;
@@ -133,7 +133,7 @@ impl Scenario {
         let till = TestTill::start_with(|config| {
             config.http.body_timeout = SHORT_BODY_TIMEOUT;
             config.console.support_give_back_max = 10;
-            if ["needs_second", "account_needs_second"].contains(&example) {
+            if ["needs_second", "needs_two_people"].contains(&example) {
                 config.console.second_person_above = 10;
             }
         })
@@ -200,7 +200,7 @@ impl Scenario {
         let scopes: &[Scope] = if orders { &Scope::ALL } else { &[Scope::Epay] };
         let app = self.till.app_like("demo", AppKind { scopes, ..AppKind::default() }).await;
         self.app = Some(app.clone());
-        if self.example != "no_player" {
+        if !["no_player", "nothing_recorded"].contains(&self.example) {
             let charge = if self.example == "balance_too_large" { i64::MAX } else { 100 };
             self.till.player(&app, "player-1", 40, charge).await;
         }
@@ -235,11 +235,6 @@ impl Scenario {
         }
         if id == "revokeApiKey" && self.example != "no_key" {
             Caller::of(&self.till, "old-dashboard", Role::Viewer.into()).await;
-        }
-        if id == "listApiKeys" {
-            let used = "INSERT INTO key_uses (app_id, kind, key, hour, uses, last_used_at)
-                 VALUES ('', 'api_key', 'dashboard', now() - interval '2 hours', 3, now())";
-            self.till.execute(used).await;
         }
         if id == "listChangeRequests" {
             let asked = "INSERT INTO console_requests (app_id, ref, kind, open_id, free, charge, create_wallet, reason, asked_by)
@@ -368,8 +363,8 @@ impl Scenario {
             | "registered" | "issued" | "revoked" | "known" | "credited" | "frozen" | "thawed"
             | "blocked" | "unblocked" | "checked" | "compared" | "no_app" | "no_player" | "no_image"
             | "no_exchange" | "no_order" | "no_block" | "not_for_role" | "all_apps_only" | "above_limit"
-            | "balance_too_large" | "needs_second" | "account_needs_second" | "no_user" | "no_key"
-            | "removed" | "erased" | "prices" | "replaced" | "paid" | "settled"
+            | "balance_too_large" | "needs_second" | "needs_two_people" | "nothing_recorded" | "no_user"
+            | "no_key" | "removed" | "erased" | "prices" | "replaced" | "paid" | "settled"
             | "no_payment" | "body_too_slow" | "no_longer_sandbox" => {}
             "payment_differs" | "payment_not_open" | "order_is_paid" => self.arrange_payment().await,
             "key_missing" => self.key = None,
@@ -396,7 +391,6 @@ impl Scenario {
             "app_taken" => {
                 self.till.app("mygame").await;
             }
-            "nothing_recorded" => self.path = self.path.replace("player-1", "player-9"),
             "no_month" => self.path = self.path.replace("2026-10", "October"),
             "no_own_secret" => self.till.execute("UPDATE receivers SET format = 'platform'").await,
             "which_token" => self.body = Some(b"{}".to_vec()),

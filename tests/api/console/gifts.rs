@@ -55,7 +55,8 @@ async fn a_gift_is_shown_made_once_and_told_line_by_line() {
     let admin = till.browser(Role::Admin).await;
     let form = admin.get("/console/gifts?app_id=a1").await;
     assert_eq!((form.status, faults(&form.body)), (200, Vec::new()));
-    let fields = [("list", "o1\r\no2\r\n\r\no9\r\no1"), ("gifted", "50"), ("prefix", "fair"), ("create", "yes")];
+    let fields =
+        [("list", "o1\r\no2\r\n\r\no9\r\no1"), ("gifted", "50"), ("prefix", "fair"), ("create", "yes")];
     let path = drafted(&admin, &fields).await;
     assert_eq!(drafted(&admin, &fields).await, path, "the same list is the same gift");
     let page = admin.get(&path).await;
@@ -82,7 +83,10 @@ async fn a_gift_is_shown_made_once_and_told_line_by_line() {
     start(&admin, &path).await;
     work(&till).await;
     let purses = |player: &'static str| till.purses(&app, player);
-    assert_eq!((purses("o1").await, purses("o2").await, purses("o9").await), ((60, 0, 2), (60, 0, 2), (50, 0, 1)));
+    assert_eq!(
+        (purses("o1").await, purses("o2").await, purses("o9").await),
+        ((60, 0, 2), (60, 0, 2), (50, 0, 1))
+    );
     let done = admin.get(&path).await;
     assert!(content(&done).contains("Every line was carried out"), "{}", done.body);
     assert_eq!(rows(&done.body)[..2], [["Credited", "3"], ["Credited before", "1"]]);
@@ -118,17 +122,36 @@ async fn a_list_with_wrong_lines_names_each_of_them() {
     assert!(refused.body.contains("o1\t5"), "what was typed is kept");
     let csrf = admin.csrf_token().await;
     let chinese = Request::post(FORM).header("origin", ORIGIN).header("accept-language", "zh").body(
-        crate::support::form(&[("csrf", csrf.as_str()), ("app_id", "a1"), ("reason", "r"), ("list", "o9"), ("gifted", "1"), ("prefix", "p")]),
+        crate::support::form(&[
+            ("csrf", csrf.as_str()),
+            ("app_id", "a1"),
+            ("reason", "r"),
+            ("list", "o9"),
+            ("gifted", "1"),
+            ("prefix", "p"),
+        ]),
     );
     let chinese = admin.send(chinese).await;
     assert!(chinese.body.contains("应用 a1 没有玩家 o9"), "{}", chinese.body);
     for (fields, words) in [
         (&[("list", ""), ("gifted", "1")][..], "Expected a list, typed here or as a file."),
         (&[("list", "o1"), ("prefix", "p")][..], "there is no column free or charge"),
-        (&[("list", "o1"), ("gifted", "1")][..], "there is no column ref, and no Beginning of the references"),
-        (&[("list", "open_id,colour\no1,red"), ("gifted", "1")][..], "expected a heading of open_id, free, charge and ref, got open_id,colour"),
-        (&[("list", "open_id,free\no1,1"), ("gifted", "1"), ("prefix", "p")][..], "the column free and Gifted coins for each name the same twice"),
-        (&[("list", "o1"), ("gifted", "x"), ("prefix", "p")][..], "expected an integer from 0 to 9223372036854775807"),
+        (
+            &[("list", "o1"), ("gifted", "1")][..],
+            "there is no column ref, and no Beginning of the references",
+        ),
+        (
+            &[("list", "open_id,colour\no1,red"), ("gifted", "1")][..],
+            "expected a heading of open_id, free, charge and ref, got open_id,colour",
+        ),
+        (
+            &[("list", "open_id,free\no1,1"), ("gifted", "1"), ("prefix", "p")][..],
+            "the column free and Gifted coins for each name the same twice",
+        ),
+        (
+            &[("list", "o1"), ("gifted", "x"), ("prefix", "p")][..],
+            "expected an integer from 0 to 9223372036854775807",
+        ),
     ] {
         let refused = send(&admin, fields).await;
         let said = refused.body.replace("&#34;", "\"").to_lowercase();
@@ -136,11 +159,18 @@ async fn a_list_with_wrong_lines_names_each_of_them() {
     }
     let missing = admin.post(FORM, &[("list", "o1")]).await;
     assert_eq!((missing.status, missing.body.matches("Is missing.").count()), (400, 2), "{}", missing.body);
-    let unknown = admin.post(FORM, &[("app_id", "a9"), ("reason", "r"), ("list", "o1"), ("gifted", "1"), ("prefix", "p")]).await;
+    let unknown = admin
+        .post(FORM, &[("app_id", "a9"), ("reason", "r"), ("list", "o1"), ("gifted", "1"), ("prefix", "p")])
+        .await;
     assert!(unknown.status == 404, "{}", unknown.body);
     assert_eq!(till.number("SELECT count(*) FROM gifts").await, 0);
     // A text of somebody else is a text.
-    let hostile = admin.post(FORM, &[("app_id", "a1"), ("reason", HOSTILE), ("list", HOSTILE), ("gifted", "1"), ("prefix", "p")]).await;
+    let hostile = admin
+        .post(
+            FORM,
+            &[("app_id", "a1"), ("reason", HOSTILE), ("list", HOSTILE), ("gifted", "1"), ("prefix", "p")],
+        )
+        .await;
     assert!(hostile.body.contains(ESCAPED) && !hostile.body.contains("<img"), "{}", hostile.body);
 }
 
@@ -160,11 +190,15 @@ async fn a_list_that_is_too_long_is_refused_with_its_line() {
     let csrf = admin.csrf_token().await;
     let long = "x".repeat(1024) + "\n";
     let file = long.repeat(8 * 1024);
-    let parts = [("csrf", csrf.as_str()), ("app_id", "a1"), ("reason", "r"), ("gifted", "1"), ("prefix", "p")];
+    let parts =
+        [("csrf", csrf.as_str()), ("app_id", "a1"), ("reason", "r"), ("gifted", "1"), ("prefix", "p")];
     let heads: Vec<(String, &[u8])> = parts
         .iter()
         .map(|(name, value)| (format!("content-disposition: form-data; name=\"{name}\""), value.as_bytes()))
-        .chain([("content-disposition: form-data; name=\"file\"; filename=\"l.csv\"".to_owned(), file.as_bytes())])
+        .chain([(
+            "content-disposition: form-data; name=\"file\"; filename=\"l.csv\"".to_owned(),
+            file.as_bytes(),
+        )])
         .collect();
     let parts: Vec<(&str, &[u8])> = heads.iter().map(|(head, bytes)| (head.as_str(), *bytes)).collect();
     let refused = admin.send(Request::post(FORM).header("origin", ORIGIN).multipart(&parts)).await;
@@ -172,7 +206,13 @@ async fn a_list_that_is_too_long_is_refused_with_its_line() {
     assert!(refused.status == 400 && refused.body.contains(words), "{}", refused.body);
     let short: Vec<(&str, &[u8])> = parts
         .iter()
-        .map(|(head, bytes)| if head.contains("filename") { (*head, &b"open_id,charge,ref\no2,7,r7\n"[..]) } else { (*head, *bytes) })
+        .map(|(head, bytes)| {
+            if head.contains("filename") {
+                (*head, &b"open_id,charge,ref\no2,7,r7\n"[..])
+            } else {
+                (*head, *bytes)
+            }
+        })
         .filter(|(head, _)| !head.contains("\"gifted\""))
         .collect();
     let kept = admin.send(Request::post(FORM).header("origin", ORIGIN).multipart(&short)).await;
@@ -187,7 +227,9 @@ async fn a_list_that_is_too_long_is_refused_with_its_line() {
 async fn a_gift_above_the_limit_in_all_waits_for_a_second_person() {
     let (till, app) = till_above(100).await;
     let (alice, bob) = (till.browser(Role::Admin).await, till.browser(Role::Admin).await);
-    let of = |amount: &'static str, prefix: &'static str| [("list", "o1\no2\no3"), ("charged", amount), ("prefix", prefix)];
+    let of = |amount: &'static str, prefix: &'static str| {
+        [("list", "o1\no2\no3"), ("charged", amount), ("prefix", prefix)]
+    };
     let large = drafted(&alice, &of("34", "p")).await;
     assert!(content(&alice.get(&large).await).contains("A second person must confirm this change."));
     for _ in 0..2 {
@@ -199,13 +241,22 @@ async fn a_gift_above_the_limit_in_all_waits_for_a_second_person() {
     let own = alice.get(&large).await.body;
     assert!(own.contains("Withdraw the request") && !own.contains("Confirm the change"), "{own}");
     let refused = alice.post("/console/apps/a1/request/confirm", &[("ref", &name)]).await;
-    assert!(refused.status == 400 && refused.body.contains("You asked for this change yourself"), "{}", refused.body);
+    assert!(
+        refused.status == 400 && refused.body.contains("You asked for this change yourself"),
+        "{}",
+        refused.body
+    );
     let list = bob.get("/console/requests").await;
     assert!(list.body.contains(&format!("href=\"{large}\"")) && content(&list).contains("Gifts to lists"));
     let led = bob.get(&format!("/console/apps/a1/request?ref={name}")).await;
     assert_eq!((led.status, led.header("location")), (303, Some(large.as_str())));
     let confirmed = bob.post("/console/apps/a1/request/confirm", &[("ref", &name)]).await;
-    assert_eq!((confirmed.status, confirmed.header("location")), (303, Some(large.as_str())), "{}", confirmed.body);
+    assert_eq!(
+        (confirmed.status, confirmed.header("location")),
+        (303, Some(large.as_str())),
+        "{}",
+        confirmed.body
+    );
     work(&till).await;
     assert_eq!(till.purses(&app, "o1").await, (10, 34, 2));
     // What two people agreed to counts for neither. 99 coins alone are within the limit, also before they are made; 3 more are not.
@@ -219,7 +270,11 @@ async fn a_gift_above_the_limit_in_all_waits_for_a_second_person() {
     assert_eq!(till.number("SELECT count(*) FROM console_requests WHERE state = 'waiting'").await, 1);
     let within = [("gifted", "1"), ("reference", "c0"), ("reason", "x")];
     let made = alice.post("/console/apps/a1/players/o2/credit", &within).await;
-    assert_eq!(made.header("location"), Some("/console/apps/a1/players/o2?changed=c0"), "99 and 1 are not above 100");
+    assert_eq!(
+        made.header("location"),
+        Some("/console/apps/a1/players/o2?changed=c0"),
+        "99 and 1 are not above 100"
+    );
     let credit = [("gifted", "2"), ("reference", "c1"), ("reason", "x")];
     let asked = alice.post("/console/apps/a1/players/o1/credit", &credit).await;
     assert_eq!(asked.header("location"), Some("/console/apps/a1/request?ref=c1"), "99 and 2 are above 100");
@@ -234,7 +289,11 @@ async fn a_list_that_was_changed_afterwards_is_not_started() {
     let path = drafted(&admin, &[("list", "o1\no2"), ("gifted", "1"), ("prefix", "p")]).await;
     till.execute("UPDATE gift_lines SET free = 1000 WHERE line = 2").await;
     let refused = admin.post(&format!("{path}/start"), &[]).await;
-    assert!(refused.status == 400 && refused.body.contains("is not the one that was shown"), "{}", refused.body);
+    assert!(
+        refused.status == 400 && refused.body.contains("is not the one that was shown"),
+        "{}",
+        refused.body
+    );
     let app_id = AppId::parse("a1").unwrap();
     let name = CreditRef::parse(path.rsplit('/').next().unwrap()).unwrap();
     assert!(till.store.gift(&app_id, &name).await.unwrap().unwrap().started_at.is_none());
@@ -256,8 +315,7 @@ async fn a_line_that_is_refused_meanwhile_leaves_the_others_alone() {
     start(&admin, &path).await;
     work(&till).await;
     let page = admin.get(&path).await;
-    let expected =
-        [["Credited", "2"], ["Refused: the reference was used for something else", "1"]];
+    let expected = [["Credited", "2"], ["Refused: the reference was used for something else", "1"]];
     assert_eq!(rows(&page.body)[..2], expected);
     assert_eq!((till.purses(&app, "o2").await, till.purses(&app, "o3").await), ((10, 0, 1), (11, 0, 2)));
     till.assert_audit_clean().await;
@@ -309,6 +367,7 @@ async fn old_gifts_are_forgotten() {
     assert_eq!(till.store.forget_old_gifts().await.unwrap(), 1);
     assert_eq!(admin.get(&draft).await.status, 404);
     assert_eq!((admin.get(&waiting).await.status, admin.get(&ended).await.status), (200, 200));
-    till.execute("UPDATE gifts SET ended_at = ended_at - interval '31 days' WHERE ended_at IS NOT NULL").await;
+    till.execute("UPDATE gifts SET ended_at = ended_at - interval '31 days' WHERE ended_at IS NOT NULL")
+        .await;
     assert_eq!(till.store.forget_old_gifts().await.unwrap(), 1);
 }

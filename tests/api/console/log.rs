@@ -205,7 +205,9 @@ async fn the_log_is_selected_by_action_and_by_who_made_it() {
     assert_eq!(found("action=wallet.credit&by=programs").await, [""; 0]);
     assert!(!found("by=people").await.contains(&"credits:batch".to_owned()));
     let page = admin.get("/console/log?by=programs").await;
-    assert!(page.body.contains("Of the last 92 days.") && page.body.contains("2 credits, each with its player"));
+    assert!(
+        page.body.contains("Of the last 92 days.") && page.body.contains("2 credits, each with its player")
+    );
     let seq = till.number("SELECT seq FROM operator_log WHERE action = 'wallet.credits'").await;
     let players = admin.get(&format!("/console/log/{seq}/credits")).await;
     assert_eq!(
@@ -218,14 +220,16 @@ async fn the_log_is_selected_by_action_and_by_who_made_it() {
     assert_eq!(super::accessible::faults(&players.body), [""; 0]);
     assert_eq!(admin.get(&format!("/console/log/{}/credits", seq - 1)).await.status, 404);
     assert_eq!(admin.get("/console/log/x/credits").await.status, 404);
-    let rights = domain::rights::Rights { role: Role::Admin, apps: domain::rights::Apps::parse("a2").unwrap() };
+    let rights =
+        domain::rights::Rights { role: Role::Admin, apps: domain::rights::Apps::parse("a2").unwrap() };
     let stranger = till.browser_of(rights).await;
     assert_eq!(stranger.get(&format!("/console/log/{seq}/credits")).await.status, 404, "of another app");
     let wrong = admin.get("/console/log?action=wallet.eat").await;
     assert!(wrong.status == 400 && wrong.body.contains("Expected an action of the log"), "{}", wrong.body);
     // The other faces take the same.
     let since = (time::OffsetDateTime::now_utc() - time::Duration::days(1)).date();
-    let listed = caller.get(&format!("/operator-log?since={since}&by=programs&action=wallet.credits")).await.json();
+    let listed =
+        caller.get(&format!("/operator-log?since={since}&by=programs&action=wallet.credits")).await.json();
     assert_eq!(listed["items"].as_array().map(Vec::len), Some(1), "{listed}");
     let refused = caller.get("/operator-log?by=programs").await;
     assert_eq!(refused.status, 422, "{}", refused.body);

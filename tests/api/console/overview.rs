@@ -57,7 +57,9 @@ async fn the_overview_tells_what_was_answered_and_how_things_stand() {
         )
     };
     assert!(page.contains(&row("1", "success", "2")), "{page}");
-    assert!(page.contains("<td data-label=\"Code\">10000601</td>"), "{page}");
+    let leads =
+        page.contains("?kind=refused&#38;code=10000601&#38;from=") && page.contains("\">10000601</a></td>");
+    assert!(leads, "{page}");
     till.assert_audit_clean().await;
     till.clock.advance(std::time::Duration::from_secs(30));
     let page = viewer.get("/console").await.body;

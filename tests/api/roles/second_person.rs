@@ -211,10 +211,11 @@ async fn a_key_with_a_limit_of_its_own_is_somebody_of_its_own() {
     assert!(asked.status == 200 && asked.body.contains("once another admin has confirmed"), "{}", asked.body);
     let limit = "SELECT coalesce((SELECT second_person_above FROM api_keys WHERE name = 'back-office'), 0)";
     assert_eq!(till.number(limit).await, 0);
-    let reference: String = sqlx::query_scalar("SELECT ref FROM console_requests WHERE account = 'back-office'")
-        .fetch_one(&till.sql)
-        .await
-        .unwrap();
+    let reference: String =
+        sqlx::query_scalar("SELECT ref FROM console_requests WHERE account = 'back-office'")
+            .fetch_one(&till.sql)
+            .await
+            .unwrap();
     let confirmed = bob.post("/console/account-requests/confirm", &[("ref", &reference)]).await;
     assert_eq!(confirmed.status, 303, "{}", confirmed.body);
     assert_eq!(till.number(limit).await, 9000);

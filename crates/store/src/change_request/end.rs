@@ -76,7 +76,8 @@ impl Store {
                 };
                 let before = shown(reference, &change, RequestState::Waiting, &asked_by);
                 let after = shown(reference, &change, end, &asked_by);
-                let line = LogLine::new(operator, action, change.subject_of(reference)).before(before).after(after);
+                let line =
+                    LogLine::new(operator, action, change.subject_of(reference)).before(before).after(after);
                 line.of_app_if_any(change.app()).note(change.note()).record(connection).await?;
                 Ok(true)
             })

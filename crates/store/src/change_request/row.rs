@@ -70,7 +70,8 @@ impl ChangeRequestRow {
     }
 
     fn gift(&self) -> Result<RequestedChange, Expected> {
-        let (free, charge, create, reason) = (self.free, self.charge, self.create_wallet, self.reason.clone());
+        let (free, charge, create, reason) =
+            (self.free, self.charge, self.create_wallet, self.reason.clone());
         Ok(RequestedChange::Gift { app_id: AppId::parse(&self.app_id)?, free, charge, create, reason })
     }
 

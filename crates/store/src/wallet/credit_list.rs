@@ -118,7 +118,8 @@ impl<'a, R: Read> CreditList<'a, R> {
         }
         let CreditsForAll { free, charge, ref_prefix, .. } = for_all;
         let given = [false, free.is_some(), charge.is_some(), ref_prefix.is_some()];
-        let twice = COLUMNS.iter().zip(places).zip(given).find(|((_, place), given)| place.is_some() && *given);
+        let twice =
+            COLUMNS.iter().zip(places).zip(given).find(|((_, place), given)| place.is_some() && *given);
         if let Some(((column, _), _)) = twice {
             return Err(ListFault::Twice(column));
         }

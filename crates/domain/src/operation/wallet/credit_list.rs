@@ -45,10 +45,7 @@ impl CreditsForAll {
     /// The line has no player or no ref, or the credit adds nothing.
     pub fn credit(&self, cells: CreditCells) -> Result<Credit, FieldError> {
         let CreditCells { open_id, free, charge, reference } = cells;
-        let absent = |name: &str| FieldError {
-            field: name.to_owned(),
-            problem: FieldErrorKind::Missing,
-        };
+        let absent = |name: &str| FieldError { field: name.to_owned(), problem: FieldErrorKind::Missing };
         let open_id = open_id.ok_or_else(|| absent("open_id"))?;
         let (free, charge) = (free.or(self.free), charge.or(self.charge));
         let (free, charge) = (free.unwrap_or_default(), charge.unwrap_or_default());
@@ -136,6 +133,8 @@ mod tests {
         assert_eq!((credit.free, credit.charge, credit.reference.as_str()), (0, 7, "r1"));
         assert!(all.credit(CreditCells::default()).is_err(), "no player");
         assert!(ref_prefix(&"p".repeat(63)).is_ok() && ref_prefix(&"p".repeat(64)).is_err());
-        assert!(credit_amount("+5").is_err() && credit_amount("05").is_err() && credit_amount("1,000").is_err());
+        assert!(
+            credit_amount("+5").is_err() && credit_amount("05").is_err() && credit_amount("1,000").is_err()
+        );
     }
 }

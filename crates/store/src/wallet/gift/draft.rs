@@ -125,7 +125,8 @@ impl Store {
             if let Some(above) = piece.get(room) {
                 return Ok(Err(GiftFault::TooMany(number(above))));
             }
-            let good: Vec<Credit> = piece.iter().filter_map(|line| line.credit.as_ref().ok().cloned()).collect();
+            let good: Vec<Credit> =
+                piece.iter().filter_map(|line| line.credit.as_ref().ok().cloned()).collect();
             let mut foreseen = self.foresee_credits(app_id, &mut forecast, &good).await?.into_iter();
             for line in piece {
                 match &line.credit {
@@ -156,11 +157,8 @@ impl Store {
 
     /// The players whom the app does not know.
     async fn newcomers(&self, app_no: i32, credits: &[Credit]) -> Result<HashSet<String>> {
-        let mut unknown: HashSet<String> = credits
-            .iter()
-            .filter(|credit| credit.create)
-            .map(|credit| credit.open_id.to_string())
-            .collect();
+        let mut unknown: HashSet<String> =
+            credits.iter().filter(|credit| credit.create).map(|credit| credit.open_id.to_string()).collect();
         let wanted: Vec<String> = unknown.iter().cloned().collect();
         for piece in wanted.chunks(PIECE_LINES) {
             let known = sqlx::query_scalar!(
@@ -210,7 +208,8 @@ async fn keep(connection: &mut PgConnection, kept: &KeptGift) -> Result<(), Oper
     if !is_open.fetch_one(&mut *connection).await.map_err(StoreError::from)? {
         return Ok(());
     }
-    let former = sqlx::query!("DELETE FROM gift_lines WHERE app_id = $1 AND gift = $2", app_id.as_str(), name);
+    let former =
+        sqlx::query!("DELETE FROM gift_lines WHERE app_id = $1 AND gift = $2", app_id.as_str(), name);
     former.execute(&mut *connection).await.map_err(StoreError::from)?;
     let mut named = HashSet::new();
     for (index, piece) in credits.chunks(PIECE_LINES).enumerate() {

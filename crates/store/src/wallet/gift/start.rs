@@ -81,7 +81,8 @@ pub(crate) async fn begin(
     .execute(&mut *connection)
     .await
     .map_err(StoreError::from)?;
-    let after = json!({ "ref": name.as_str(), "lines": gift.lines, "free": gift.free, "charge": gift.charge });
+    let after =
+        json!({ "ref": name.as_str(), "lines": gift.lines, "free": gift.free, "charge": gift.charge });
     let line = LogLine::new(operator, OperatorAction::GiftStart, name.as_str()).of_app(app_id);
     line.after(after).note(&gift.reason).record(&mut *connection).await?;
     require_within(connection, operator).await?;
