@@ -364,8 +364,8 @@ impl Scenario {
             | "blocked" | "unblocked" | "checked" | "compared" | "no_app" | "no_player" | "no_image"
             | "no_exchange" | "no_order" | "no_block" | "not_for_role" | "all_apps_only" | "above_limit"
             | "balance_too_large" | "needs_second" | "needs_two_people" | "nothing_recorded" | "no_user"
-            | "no_key" | "removed" | "erased" | "prices" | "replaced" | "paid" | "settled"
-            | "no_payment" | "body_too_slow" | "no_longer_sandbox" => {}
+            | "no_key" | "removed" | "erased" | "prices" | "replaced" | "paid" | "settled" | "no_payment"
+            | "body_too_slow" | "no_longer_sandbox" => {}
             "payment_differs" | "payment_not_open" | "order_is_paid" => self.arrange_payment().await,
             "key_missing" => self.key = None,
             "key_unknown" => self.key = Some(API_KEY.to_owned()),

@@ -19,8 +19,7 @@ pub use call::{SignedFields, WalletCall, WalletForm};
 pub use fields::{EXTENSION_BYTES_MAX, Sender};
 pub use outcome::{
     CancelSummary, GivenBack, LedgerEnd, NumberChange, NumberKind, NumberState, OrderReceipt, REPLAY_HOURS,
-    Receipt,
-    Refused, Repeat, WalletOutcome,
+    Receipt, Refused, Repeat, WalletOutcome,
 };
 pub use purses::{
     AMOUNT_MAX, Amount, BalanceOutOfRange, Balances, InsufficientBalance, NotGivenBack, Paid, PayPriority,

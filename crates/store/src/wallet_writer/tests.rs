@@ -9,8 +9,8 @@ use domain::ledger::{CHAIN_START, ChainHash, LedgerEntry, ReferenceKind, unix_mi
 use domain::topup::{Currency, Offer};
 use domain::wallet::{
     Action, Balances, CancelSummary, Change, GivenBack, LedgerEnd, NumberChange, NumberKind, NumberState,
-    OrderReceipt,
-    PayPriority, Reading, Receipt, Refused, WalletCall, WalletForm, WalletOutcome, WalletRequest,
+    OrderReceipt, PayPriority, Reading, Receipt, Refused, WalletCall, WalletForm, WalletOutcome,
+    WalletRequest,
 };
 use proptest::prelude::*;
 
