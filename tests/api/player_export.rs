@@ -16,7 +16,7 @@ use crate::support::program::Program;
 use crate::support::{TestTill, operator};
 
 /// The kinds of rows, each with the number of them that the player of the test has.
-const ROWS: [(&str, u64); 13] = [
+const ROWS: [(&str, u64); 14] = [
     ("wallet", 1),
     ("ledger_entries", 6),
     ("refusals", 1),

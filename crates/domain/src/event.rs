@@ -166,7 +166,9 @@ impl EventKeys {
                 }
             }
             Self::Images(texts) | Self::Payments(texts) => {
-                texts.iter().for_each(|text| add_text(&mut bytes, text));
+                for text in texts {
+                    add_text(&mut bytes, text);
+                }
             }
         }
         bytes

@@ -115,12 +115,7 @@ pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<AuditOutcome, Audit
         }
     }
     if ledger.wallets != around.wallets {
-        if nodes.is_empty() {
-            details::wallets_without_entries(first, &mut findings).await?;
-        }
-        for node in &mut *nodes {
-            details::wallets_without_entries(&mut node.first, &mut findings).await?;
-        }
+        name_wallets(first, nodes, &mut findings).await?;
     }
     Ok(AuditOutcome {
         since: None,
@@ -132,6 +127,21 @@ pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<AuditOutcome, Audit
         log_lines: log.lines,
         log_head: log.head,
     })
+}
+
+/// Names wallets without entries.
+async fn name_wallets(
+    first: &mut PgConnection,
+    nodes: &mut [NodeSnapshot],
+    findings: &mut Findings,
+) -> Result<(), AuditError> {
+    if nodes.is_empty() {
+        details::wallets_without_entries(first, findings).await?;
+    }
+    for node in nodes {
+        details::wallets_without_entries(&mut node.first, findings).await?;
+    }
+    Ok(())
 }
 
 /// Names payments without their entries, and entries without their payments.

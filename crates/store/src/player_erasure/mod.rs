@@ -137,14 +137,7 @@ async fn erase(
         &orders
     );
     payments.execute(&mut *connection).await?;
-    let payments = sqlx::query!(
-        "UPDATE topup_payments SET open_id = CASE WHEN open_id = $2 THEN $3 ELSE open_id END, os = NULL, note = ''
-         WHERE app_no = $1 AND (open_id = $2 OR wallet_no = (SELECT wallet_no FROM wallets WHERE app_no = $1 AND open_id = $3))",
-        app_no,
-        open_id,
-        pseudonym
-    );
-    rows.insert("topup_payments", payments.execute(&mut *connection).await?.rows_affected());
+    rows.insert("topup_payments", scrub_payments(connection, app_no, names).await?);
     let requests = sqlx::query!(
         "UPDATE console_requests SET open_id = $3, reason = '' WHERE app_id = $1 AND open_id = $2",
         app_id,
@@ -159,4 +152,16 @@ async fn erase(
     replace_in_refusals(connection, names).await?;
     replace_in_deliveries(connection, names).await?;
     Ok((rows, archive_files))
+}
+
+/// Takes what is personal out of the payments of a player, whose wallet has its pseudonym already.
+async fn scrub_payments(connection: &mut PgConnection, app_no: i32, names: &Names<'_>) -> Result<u64> {
+    let payments = sqlx::query!(
+        "UPDATE topup_payments SET open_id = CASE WHEN open_id = $2 THEN $3 ELSE open_id END, os = NULL, note = ''
+         WHERE app_no = $1 AND (open_id = $2 OR wallet_no = (SELECT wallet_no FROM wallets WHERE app_no = $1 AND open_id = $3))",
+        app_no,
+        names.open_id,
+        names.pseudonym
+    );
+    Ok(payments.execute(connection).await?.rows_affected())
 }

@@ -37,11 +37,10 @@ pub(super) async fn write(
             let damaged = || StoreError::damaged("events");
             let kind = EventType::parse(&row.r#type).map_err(|_| damaged())?;
             let keys = EventKeys::decode(kind, &row.keys).ok_or_else(damaged)?;
-            if let EventKeys::Orders(orders) = &keys {
-                numbers.extend(orders.iter().map(|(number, _)| number.clone()));
-            }
-            if let EventKeys::Payments(told) = &keys {
-                payments.extend(told.iter().cloned());
+            match &keys {
+                EventKeys::Orders(orders) => numbers.extend(orders.iter().map(|(number, _)| number.clone())),
+                EventKeys::Payments(told) => payments.extend(told.iter().cloned()),
+                _ => {}
             }
             let id = row.row_id.try_into().map_err(|_| damaged())?;
             pieces.push((row.last_no - i64::from(row.count), row.at, kind, id, keys));
@@ -80,8 +79,8 @@ pub(super) async fn write(
                     }
                 }
                 EventKeys::Payments(payments) => {
-                    let own = payments.iter().enumerate().filter(|(_, payment)| told.contains(*payment));
-                    for (place, payment) in own {
+                    for (place, payment) in payments.iter().enumerate().filter(|(_, one)| told.contains(*one))
+                    {
                         add(place, json!({ "payment": payment }))?;
                     }
                 }

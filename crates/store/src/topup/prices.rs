@@ -1,6 +1,7 @@
 //! Lists of prices (contract 19.1). A new list is a new version; orders keep the figures they were made with.
 
 use std::collections::HashSet;
+use std::io::Cursor;
 use std::path::Path;
 
 use csv::StringRecord;
@@ -18,6 +19,7 @@ use super::number_of;
 use crate::error::{OperationError, Result, StoreError};
 use crate::operator_log::{LogLine, OperatorAction};
 use crate::store::Store;
+use crate::wallet::csv_line;
 
 /// The columns of a file, in any order.
 const COLUMNS: [&str; 7] = ["product_id", "currency", "amount", "charge", "bonus", "name", "active"];
@@ -251,7 +253,7 @@ fn read(bytes: &[u8]) -> Result<Vec<Price>, Vec<String>> {
         if record.iter().all(str::is_empty) {
             continue;
         }
-        let line = record.position().map_or(0, |position| line_at(bytes, position.byte()));
+        let line = record.position().map_or(0, |position| csv_line(Cursor::new(bytes), position));
         let mut faults = Vec::new();
         let price = price(&record, places, &mut faults);
         if let Some(price) = price {
@@ -266,13 +268,6 @@ fn read(bytes: &[u8]) -> Result<Vec<Price>, Vec<String>> {
         wrong.push(format!("expected at most {PRICES_MAX} products, got {}", prices.len()));
     }
     if wrong.is_empty() { Ok(prices) } else { Err(wrong) }
-}
-
-/// The number of the line that begins at a byte, or behind empty lines from there.
-fn line_at(bytes: &[u8], byte: u64) -> usize {
-    let byte = usize::try_from(byte).unwrap_or(bytes.len()).min(bytes.len());
-    let empty = bytes[byte..].iter().take_while(|byte| matches!(byte, b'\n' | b'\r')).count();
-    1 + bytes[..byte + empty].iter().filter(|byte| **byte == b'\n').count()
 }
 
 fn price(record: &StringRecord, places: [usize; 7], faults: &mut Vec<String>) -> Option<Price> {
