@@ -61,8 +61,8 @@ const EXAMPLES: [(&str, &[&str]); 102] = [
     (
         "topup settle",
         &[
-            "minitill topup settle mygame stripe pi_3OrtQ2 --biz-no 20261121080000001 --reason 'Typed by hand'",
-            "minitill topup settle mygame stripe pi_3OrtQ2 --paid-back --reason 'Paid twice'",
+            "minitill topup settle mygame stripe pi_3OrtQ2 --biz-no 20261121080000001 --reason case-4711",
+            "minitill topup settle mygame stripe pi_3OrtQ2 --paid-back --reason case-4712",
         ],
     ),
     (

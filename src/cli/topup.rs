@@ -57,28 +57,28 @@ pub(super) struct PayArguments {
     /// The provider's id of the payment
     provider_order_id: ProviderOrderId,
     /// Code of the currency, such as CNY
-    #[arg(long, value_parser = parse_currency)]
+    #[arg(long, help_heading = "Money", value_parser = parse_currency)]
     currency: Currency,
     /// The money, in minor units
-    #[arg(long, value_parser = clap::value_parser!(i64).range(1..=AMOUNT_MAX))]
+    #[arg(long, help_heading = "Money", value_parser = clap::value_parser!(i64).range(1..=AMOUNT_MAX))]
     amount: i64,
     /// Time when it was paid, such as 2026-11-21T08:00
-    #[arg(long, value_name = "TIME", value_parser = moment::parse)]
+    #[arg(long, help_heading = "Money", value_name = "TIME", value_parser = moment::parse)]
     paid_at: OffsetDateTime,
     /// The order that it pays
-    #[arg(long)]
+    #[arg(long, help_heading = "What is paid")]
     biz_no: Option<BizNo>,
     /// The player, in place of an order
-    #[arg(long)]
+    #[arg(long, help_heading = "What is paid")]
     open_id: Option<OpenId>,
     /// The product, in place of an order
-    #[arg(long)]
+    #[arg(long, help_heading = "What is paid")]
     product_id: Option<PricedProductId>,
     /// The player's platform, such as ios
-    #[arg(long)]
+    #[arg(long, help_heading = "What is paid")]
     os: Option<Os>,
     /// What the provider keeps, in minor units
-    #[arg(long, value_parser = clap::value_parser!(i64).range(0..=AMOUNT_MAX))]
+    #[arg(long, help_heading = "Money", value_parser = clap::value_parser!(i64).range(0..=AMOUNT_MAX))]
     fee: Option<i64>,
     /// Note for people
     #[arg(long, default_value = "", hide_default_value = true)]

@@ -383,13 +383,15 @@ fn every_setting_that_a_document_names_exists() {
     use domain::event::EventType;
 
     /// Names that look like settings: attributes of traces, and types of events.
-    const OTHERS: [&str; 6] = [
+    const OTHERS: [&str; 8] = [
         "http.request",
         "http.response",
         "http.route",
         EventType::ExchangeSucceeded.as_str(),
         EventType::OrderChanged.as_str(),
         EventType::ImageBlocked.as_str(),
+        EventType::TopupPaid.as_str(),
+        EventType::TopupUnmatched.as_str(),
     ];
     let settings = settings_in(DEFAULTS);
     let (mut named, mut unknown) = (0, Vec::new());
