@@ -225,7 +225,7 @@ async fn users(state: &AppState, call: &Call) -> Result<ListBody<ConsoleUser>, P
 
 async fn set_role(state: &AppState, call: &Call) -> Result<UserRole, Problem> {
     let name = call.segment("user", "user", ConsoleUserName::parse)?;
-    let rights = rights(call.fields.only(&["apps", "role"])?)?;
+    let rights = rights(call.fields.only(&["role", "apps"])?)?;
     if let Some(app_id) = state.store.first_unknown_app(&rights.apps).await? {
         return Err(unknown_own_app(app_id).into());
     }
