@@ -9,7 +9,7 @@ use minitill::http::refusal::Code;
 use minitill::public::calls;
 
 /// What of its text tells the next step, for each code: English and Chinese. Codes with several have one for each text.
-const STEPS: [(u32, &[(&str, &str)]); 24] = [
+const STEPS: [(u32, &[(&str, &str)]); 25] = [
     (100_200_100, &[("is missing", "缺失")]),
     (100_200_101, &[("use those that the operator", "请使用运营人员提供的值")]),
     (
@@ -60,6 +60,7 @@ const STEPS: [(u32, &[(&str, &str)]); 24] = [
     (10_000_608, &[("needs a new number", "新单号")]),
     // Contract 17.2.2 has its words: only the operator can do something.
     (10_000_609, &[("the operator has frozen", "运营方已冻结")]),
+    (10_000_610, &[("minitill price set", "minitill price set")]),
     (10_001_007, &[("the nearest page is", "最接近的页面")]),
     (10_002_003, &[("minitill app poi add", "minitill app poi add")]),
     (10_002_018, &[("minitill app preorder add", "minitill app preorder add")]),

@@ -142,7 +142,12 @@ async fn an_order_fixes_the_price_and_moves_no_coins() {
     // What is not for sale keeps no number, and neither does what can be no product.
     for product in ["nothing", "old"] {
         let refused = Game::topup(&app, "o1", "t3", product).send(&till).await;
-        refused.assert_refused(10_000_610, &format!("product_id: the app does not sell {product}"));
+        refused.assert_refused(
+            10_000_610,
+            &format!(
+                "product_id: the app does not sell {product}; the operator adds it with `minitill price set`"
+            ),
+        );
     }
     let malformed = Game::topup(&app, "o1", "t3", "a b").send(&till).await;
     malformed.assert_refused(10_000_200, "product_id: expected 1 to 64 of 0-9A-Za-z._-, got \"a b\"");

@@ -24,7 +24,10 @@ use crate::state::AppState;
 refusals! { Refusal:
     /// The app does not sell the product.
     not_for_sale(product_id = PRICED) =>
-        Refusal::new(Code::ProductNotForSale, text!("product_id: the app does not sell {product_id}", product_id));
+        Refusal::new(Code::ProductNotForSale, text!(
+            "product_id: the app does not sell {product_id}; the operator adds it with `minitill price set`",
+            product_id
+        ));
 }
 
 /// Orders a top-up.
