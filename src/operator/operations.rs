@@ -3,14 +3,14 @@
 
 /// A face, for one row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Face {
+pub enum FaceEntry {
     /// It has it, by this name.
     Has(&'static str),
     /// It has it not, for this reason.
     Lacks(&'static str),
 }
 
-impl Face {
+impl FaceEntry {
     /// The name by which the face has it.
     #[must_use]
     pub const fn name(self) -> Option<&'static str> {
@@ -27,11 +27,11 @@ pub struct OperationRow {
     /// Its action in the operator's log (contract 8.5), or what is shown.
     pub action: &'static str,
     /// The command of the command line.
-    pub command: Face,
+    pub command: FaceEntry,
     /// The `operationId` of the admin API.
-    pub admin: Face,
+    pub admin: FaceEntry,
     /// The form or the page of the console.
-    pub console: Face,
+    pub console: FaceEntry,
 }
 
 /// Declares rows: action, command, `operationId`, and path. In brackets: the reason why a face lacks it.
@@ -45,8 +45,8 @@ macro_rules! operations {
             console: operations!(@face $console),
         }),+];
     };
-    (@face [$reason:expr]) => { Face::Lacks($reason) };
-    (@face $name:literal) => { Face::Has($name) };
+    (@face [$reason:expr]) => { FaceEntry::Lacks($reason) };
+    (@face $name:literal) => { FaceEntry::Has($name) };
 }
 
 // Why a face lacks what another one has.

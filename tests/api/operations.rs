@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use domain::console_user::Role;
-use minitill::operator::operations::{Face, OPERATIONS, READINGS};
+use minitill::operator::operations::{FaceEntry, OPERATIONS, READINGS};
 use minitill::operator::{admin, console};
 use store::OPERATOR_ACTIONS;
 
@@ -88,7 +88,11 @@ fn each_operation_and_each_reading_is_in_the_faces_that_its_row_names() {
     assert!(left_pages.is_empty(), "pages without a row: {left_pages:?}");
     for row in rows() {
         for face in [row.command, row.admin, row.console] {
-            assert!(!matches!(face, Face::Lacks(reason) if reason.len() < 10), "{}: no reason", row.action);
+            assert!(
+                !matches!(face, FaceEntry::Lacks(reason) if reason.len() < 10),
+                "{}: no reason",
+                row.action
+            );
         }
     }
 }

@@ -105,8 +105,8 @@ async fn a_search_without_an_index_asks_for_a_period() {
         (Caller::new(&till, "reader", Role::Viewer).await, till.browser(Role::Viewer).await);
     // The time of the test is in 2027.
     for (path, fields, searched) in [
-        ("/operator-log?subject=o1", "", "subject and operator"),
-        ("/operator-log?operator=bob", "&app_id=a1", "subject and operator"),
+        ("/operator-log?subject=o1", "", "subject, operator, action and by"),
+        ("/operator-log?operator=bob", "&app_id=a1", "subject, operator, action and by"),
         ("/exchanges?product_name=Sword", "", "without app_id, zone, product_name and kind"),
         ("/exchanges?zone=z1", "", "without app_id, zone, product_name and kind"),
         ("/exchanges?kind=present", "", "without app_id, zone, product_name and kind"),

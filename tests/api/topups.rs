@@ -136,7 +136,7 @@ async fn an_order_fixes_the_price_and_moves_no_coins() {
     assert_eq!(exchange.code(), 1, "{}", exchange.body);
     let used = "biz_no: b1 was used for other content; a new request needs a new number";
     Game::topup(&app, "o1", "b1", "gems60").send(&till).await.assert_refused(10_000_602, used);
-    let none = "pay_biz_no: this player has no exchange t1";
+    let none = "pay_biz_no: this player has no exchange t1; expected the biz_no of one that was paid";
     Game::cancel(&app, "o1", "c1", "t1", 1).send(&till).await.assert_refused(10_000_606, none);
 
     // What is not for sale keeps no number, and neither does what can be no product.
@@ -209,7 +209,8 @@ async fn a_query_tells_what_became_of_an_order() {
     Game::topup(&app, "o1", "t2", "gems60").send(&till).await.assert_refused(10_000_608, closed);
     let unscoped = till.app("a2").await;
     till.player(&unscoped, "o1", 1, 1).await;
-    let lacks = "app_id: the app lacks the scope topup";
+    let lacks =
+        "app_id: the app lacks the scope topup; to give it, run: minitill app change a2 --add-scope topup";
     Game::topup(&unscoped, "o1", "t1", "gems60").send(&till).await.assert_refused(100_200_102, lacks);
 }
 

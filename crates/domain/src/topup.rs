@@ -9,7 +9,6 @@ use serde_json::json;
 
 use crate::fields::Expected;
 use crate::ids::{ItemId, made_of, text_type};
-use crate::wallet::AMOUNT_MAX;
 
 pub use currency::Currency;
 pub use payment::{
@@ -18,6 +17,8 @@ pub use payment::{
 
 /// Longest name of a product, in bytes.
 pub const PRICE_NAME_BYTES_MAX: usize = 512;
+/// The largest amount of money or of coins of a product.
+pub const FIGURE_MAX: i64 = 1_000_000_000_000;
 /// The most products of a list.
 pub const PRICES_MAX: usize = 1_000;
 
@@ -135,9 +136,9 @@ impl Offer {
     #[must_use]
     pub fn of_figures(text: &str) -> Option<Self> {
         let offer: Self = serde_json::from_str(text).ok()?;
-        let fits = (1..=AMOUNT_MAX).contains(&offer.amount)
-            && (0..=AMOUNT_MAX).contains(&offer.charge)
-            && (0..=AMOUNT_MAX).contains(&offer.bonus);
+        let fits = (1..=FIGURE_MAX).contains(&offer.amount)
+            && (0..=FIGURE_MAX).contains(&offer.charge)
+            && (0..=FIGURE_MAX).contains(&offer.bonus);
         fits.then_some(offer)
     }
 }

@@ -18,20 +18,8 @@ use crate::console_user::{rights_shown, stored_rights_shown};
 use crate::error::{OperationError, Result, StoreError};
 use crate::operator_log::{LogLine, OperatorAction};
 use crate::secrets::{random_api_key, token_hash};
+use crate::sought_key::ApiKey;
 use crate::store::Store;
-
-/// The API key of a caller.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ApiKey {
-    /// Its name.
-    pub name: ApiKeyName,
-    /// What it may do.
-    pub rights: Rights,
-    /// How many coins it moves in 24 hours without a second person, where it has a limit of its own.
-    pub alone_max: Option<i64>,
-    /// True when an operator has revoked it.
-    pub is_revoked: bool,
-}
 
 /// An API key for operators.
 #[derive(Debug, Clone, Serialize, schemars::JsonSchema)]

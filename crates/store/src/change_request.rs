@@ -10,7 +10,7 @@ mod second_person;
 use domain::ids::{AppId, CreditRef, OpenId};
 use domain::operation::account::AccountChange;
 use domain::operation::unknown_app;
-use domain::operation::wallet::{WalletCommand, ref_used};
+use domain::operation::wallet::{WalletCommand, ref_used, unknown_gift};
 use domain::operator::Operator;
 use domain::rights::Apps;
 use row::{ChangeRequestRow, requests};
@@ -137,6 +137,27 @@ impl RequestedChange {
 }
 
 impl Store {
+    /// Asks a second person for a gift. The same list is the same request, whatever became of it.
+    ///
+    /// # Errors
+    /// There is no such gift, or the database is away.
+    pub async fn ask_for_gift(
+        &self,
+        operator: &Operator,
+        app_id: &AppId,
+        name: &CreditRef,
+    ) -> Result<ChangeRequest, OperationError> {
+        let gift = self.gift(app_id, name).await?.ok_or_else(|| unknown_gift(app_id, name))?;
+        let change = RequestedChange::Gift {
+            app_id: app_id.clone(),
+            free: gift.free,
+            charge: gift.charge,
+            create: gift.create,
+            reason: gift.reason,
+        };
+        self.ask(operator, name, change).await
+    }
+
     /// Asks for a change of this player's wallet, and returns its request. The same change under the same ref is the same
     /// request, whatever became of it.
     ///

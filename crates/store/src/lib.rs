@@ -56,6 +56,7 @@ mod search_period;
 pub mod secrets;
 mod session;
 mod settings;
+mod sought_key;
 mod status;
 mod store;
 mod token;
@@ -66,7 +67,7 @@ mod wallet_no;
 mod wallet_writer;
 mod writer;
 
-pub use api_key::{ApiKey, ApiKeySummary};
+pub use api_key::ApiKeySummary;
 pub use app::{AppDetail, AppKey, AppWithKeys, COUNTED_MAX, Package};
 pub use archive::{Archive, ArchiveError, ArchiveProgress, VerifiedArchive};
 pub use audit::{AppTotals, AuditError, AuditOptions, AuditProgress, AuditReport};
@@ -93,6 +94,7 @@ pub use image::{
     BlobCheck, BlobHash, BlobLocation, Block, ImageCursor, ImageDetail, ImageFilter, ImageKey, KeepOutcome,
     MoveOutcome, PART_BYTES, StoredImage, Swept,
 };
+pub use sought_key::ApiKey;
 
 pub use master_key::{MasterKeyRefused, MasterKeyState};
 pub use operator_log::{

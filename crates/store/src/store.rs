@@ -15,7 +15,6 @@ use telemetry::metrics::ExchangeMetrics;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
-use crate::api_key::ApiKey;
 use crate::app_cache::AppCache;
 use crate::counts::{KeyUses, Refusals, Replays};
 use crate::engine::PresentEngine;
@@ -29,6 +28,7 @@ use crate::permits::Permits;
 use crate::readiness_session::{Readiness, ReadinessSession};
 use crate::session::{is_between_transactions, prepare_session};
 use crate::settings::StoreSettings;
+use crate::sought_key::ApiKey;
 use crate::transaction::{self, AttemptFuture};
 use crate::wallet_writer::NodeWriters;
 use crate::writer::Opening;

@@ -1,4 +1,4 @@
-//! What operators are told of operators: users of the console, API keys, requests that wait for a second person, and how the
+//! Calls about operators themselves: users of the console, API keys, requests that wait for a second person, and how the
 //! till is.
 
 use domain::console_user::{ConsoleUserName, Role};

@@ -36,7 +36,7 @@ routes! { "Players":
             "app_id": APP_ID, "pseudonym": "erased-5f0c1a2b3c4d5e6f7a8b",
             "rows": {
                 "archived_entries": 0, "change_requests": 0, "ledger_entries": 1, "login_codes": 0, "operator_log": 1,
-                "orders": 0, "refusals": 0, "wallet": 1,
+                "orders": 0, "refusals": 0, "topup_payments": 0, "wallet": 1,
             },
             "archive_files": [],
             "left": [

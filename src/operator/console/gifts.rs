@@ -28,7 +28,7 @@ use super::page::{Page, Section, Shown as _, render, render_search};
 use super::request::{Answer, ConsoleRequest};
 use super::route::ConsoleRoute;
 use super::upload::{LIST, ListUpload};
-use super::wallet_change::requests::class;
+use super::wallet_change::requests::{class, gift_path};
 
 pub(super) const ROUTES: &[ConsoleRoute] = &[
     ConsoleRoute::page_for(Need::Money, PATH, || get(form)).of_own_apps(),
@@ -44,11 +44,6 @@ const GIFTS_MAX: u32 = 10;
 /// New players, and lines, on the page of a gift.
 const NAMED_MAX: u32 = 50;
 const LINES_MAX: usize = 10;
-
-/// The address of a gift's page.
-pub(super) fn gift_path(app_id: &str, gift: &CreditRef) -> String {
-    format!("/console/apps/{app_id}/gifts/{gift}")
-}
 
 #[derive(Template)]
 #[template(path = "gift_form.html")]

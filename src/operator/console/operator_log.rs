@@ -15,13 +15,13 @@ use store::{
 use time::Duration;
 
 use super::error::ConsoleError;
-use super::gifts::gift_path;
 use super::i18n::{Moment as _, parse_moment};
 use super::page::{Page, Section, Shown as _, render, render_search};
 use super::player::player_path;
 use super::receivers::receiver_path;
 use super::request::{Answer, ConsoleRequest};
 use super::route::ConsoleRoute;
+use super::wallet_change::requests::gift_path;
 
 pub(super) const ROUTES: &[ConsoleRoute] = &[
     ConsoleRoute::page("/console/log", || get(page)).of_own_apps(),

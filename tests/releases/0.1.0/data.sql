@@ -4403,7 +4403,6 @@ COPY public._sqlx_migrations (version, description, installed_on, success, check
 6	what was refused	2026-11-26 20:22:48.172344+00	t	\\x70235966a962df39403cd14268057b705f672f78b0b0cbd75d439f466f3be3279f6d2668152bab45b9650bfaf41e1b56	5974252
 7	closed periods	2026-11-26 20:22:48.178939+00	t	\\x744328fd4133d751a597ec4091931f238220a15e765c5b5cebaa8b73c38a3207707fb7f771a8de95afdf56533373832f	35606226
 8	refusing faults	2026-11-26 20:22:48.215132+00	t	\\xf4c7d39b2260d0fe8a40c05343d56a76131ad4ff0d0b2f7302aec806702e1a4c9cf2df7b514a3277cc381111a72c7a16	2432150
-10	income	2026-11-26 20:22:48.217916+00	t	\\x0d7f819d9aad72228271d32ae9ee3cb5e1825103b7f8a0fdce7530bbacc9638e7c9491e60a9a4ec2d8345e6339903003	14083659
 \.
 
 
@@ -5338,13 +5337,6 @@ CREATE INDEX archived_entries_cancels ON public.archived_entries USING btree (ap
 
 
 --
--- Name: archived_entries_income; Type: INDEX; Schema: public; Owner: -
---
-
-CREATE INDEX archived_entries_income ON public.archived_entries USING btree (app_no, wallet_no, seq) INCLUDE (at, free_change, charge_change) WHERE (kind <> ALL (ARRAY['exchange'::text, 'cancel'::text, 'closed'::text]));
-
-
---
 -- Name: closed_periods_compared; Type: INDEX; Schema: public; Owner: -
 --
 
@@ -5461,13 +5453,6 @@ CREATE INDEX ledger_entries_at ON public.ledger_entries USING btree (app_no, at)
 --
 
 CREATE UNIQUE INDEX ledger_entries_cancels ON public.ledger_entries USING btree (app_no, of_biz_no, remaining) WHERE (of_biz_no IS NOT NULL);
-
-
---
--- Name: ledger_entries_income; Type: INDEX; Schema: public; Owner: -
---
-
-CREATE INDEX ledger_entries_income ON public.ledger_entries USING btree (app_no, wallet_no, seq) INCLUDE (at, free_change, charge_change) WHERE (kind <> ALL (ARRAY['exchange'::text, 'cancel'::text, 'closed'::text]));
 
 
 --

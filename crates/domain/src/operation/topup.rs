@@ -1,4 +1,4 @@
-//! What operators do about top-ups (contract 19): prices, and payments that fitted nothing.
+//! Operations on top-ups (contract 19): prices, and payments that fitted nothing.
 
 use std::fmt::Display;
 

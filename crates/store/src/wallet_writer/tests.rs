@@ -606,7 +606,7 @@ fn a_held_wallet_sets_aside_what_needs_it_and_nothing_else() {
             Decision::Answer(WalletOutcome::Balance {
                 balances: Balances::new(0, 9).unwrap(),
                 is_frozen: false,
-                end: LedgerEnd { wallet_no: wallet_no("o1"), seq: 0 },
+                end: LedgerEnd { wallet_no: wallet_no("o1"), seq: 1 },
             }),
         ]
     );

@@ -1,4 +1,4 @@
-//! What a report is asked for: times, apps, and what of them is counted.
+//! The question of a report: times, apps, and what of them is counted.
 
 use domain::fields::Fields;
 use domain::ids::{AppId, ProductText};

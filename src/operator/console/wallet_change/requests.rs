@@ -19,7 +19,6 @@ use super::super::account_change::AccountRequest;
 use super::super::change_notice::address_after_change;
 use super::super::error::ConsoleError;
 use super::super::exchange::exchange_path;
-use super::super::gifts::gift_path;
 use super::super::i18n::Moment as _;
 use super::super::page::{Page, Section, Shown as _, render};
 use super::super::player::player_path;
@@ -244,6 +243,11 @@ fn page_of(asked: &ChangeRequest) -> String {
         RequestedChange::Gift { app_id, .. } => gift_path(app_id.as_str(), &asked.reference),
         RequestedChange::Account(_) => Section::REQUESTS.path.to_owned(),
     }
+}
+
+/// The address of a gift's page.
+pub(in super::super) fn gift_path(app_id: &str, gift: &CreditRef) -> String {
+    format!("/console/apps/{app_id}/gifts/{gift}")
 }
 
 /// The class of the style sheet.

@@ -8,7 +8,6 @@ use sqlx::PgConnection;
 
 use super::{Gift, GiftDigest, PIECE_LINES, find, lines_after};
 use crate::alone_limit::require_within;
-use crate::change_request::{ChangeRequest, RequestedChange};
 use crate::error::{OperationError, StoreError};
 use crate::operator_log::{LogLine, OperatorAction};
 use crate::store::Store;
@@ -29,27 +28,6 @@ impl Store {
             Box::pin(begin(connection, operator, app_id, name))
         })
         .await
-    }
-
-    /// Asks a second person for a gift. The same list is the same request, whatever became of it.
-    ///
-    /// # Errors
-    /// There is no such gift, or the database is away.
-    pub async fn ask_for_gift(
-        &self,
-        operator: &Operator,
-        app_id: &AppId,
-        name: &CreditRef,
-    ) -> Result<ChangeRequest, OperationError> {
-        let gift = self.gift(app_id, name).await?.ok_or_else(|| unknown_gift(app_id, name))?;
-        let change = RequestedChange::Gift {
-            app_id: app_id.clone(),
-            free: gift.free,
-            charge: gift.charge,
-            create: gift.create,
-            reason: gift.reason,
-        };
-        self.ask(operator, name, change).await
     }
 }
 
