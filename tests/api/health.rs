@@ -164,7 +164,9 @@ async fn the_database_adds_up_steps_as_the_domain_does() {
     till.store.write_health(&minutes).await.unwrap();
     for span in [ChartSpan::Hour, ChartSpan::Day, ChartSpan::Month] {
         let mut expected = HealthPoints::new(since, span);
-        minutes.iter().for_each(|minute| expected.add(minute));
+        for minute in &minutes {
+            expected.add(minute);
+        }
         let shown = |points: Vec<HealthPoint>| -> Vec<_> {
             let thousandths = |ms: Option<f64>| ms.map(|ms| format!("{ms:.3}"));
             let shown = points.into_iter().map(|point| {

@@ -46,7 +46,7 @@ routes! { "Operators":
     PUT "/console-users/{user}/role", "setConsoleUserRole", Replace(Administer): set_role -> UserRole =>
         answers("set", "The role.", json!({ "name": USER, "role": "viewer", "apps": [] }))
             .members(rights_fields())
-            .wrong("role", "expected viewer, support, finance, developer or admin, got \"owner\"")
+            .wrong("role", "expected viewer, support, finance, payments, developer or admin, got \"owner\"")
             .refuses([example::needs_two_people()]);
     /// Remove a user
     ///

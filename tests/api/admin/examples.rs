@@ -340,6 +340,7 @@ impl Scenario {
     }
 
     /// What the example is about.
+    #[expect(clippy::too_many_lines, reason = "a row for each example")]
     async fn arrange(&mut self) {
         match self.example {
             "balance_too_large" if self.call.route.id == "cancelExchange" => {
@@ -439,7 +440,7 @@ impl Scenario {
         match self.call.route.id {
             "setConsoleUserRole" => self.replace("role", Some(json!("owner"))),
             "listApps" => "limit=0".clone_into(&mut self.query),
-            "listWallets" => "open_id=o.1".clone_into(&mut self.query),
+            "listWallets" | "listTopups" => "open_id=o.1".clone_into(&mut self.query),
             "listEntries" | "listExchanges" => "kind=gift".clone_into(&mut self.query),
             "closePeriod" => self.replace("time_zone", Some(json!("Mars"))),
             "getRevenue" => "app_id=demo&time_zone=Mars".clone_into(&mut self.query),
@@ -461,15 +462,13 @@ impl Scenario {
             "issueLoginCode" => self.replace("open_id", Some(json!("o.1"))),
             "addUsers" => self.replace("open_ids", Some(json!(["o.1"]))),
             "creditWallet" | "debitWallet" => self.replace("free", Some(json!(-5))),
-            "cancelExchange" => self.replace("amount", Some(json!(0))),
+            "cancelExchange" | "takePayment" => self.replace("amount", Some(json!(0))),
             "blockImage" | "freezeWallet" => self.replace("reason", None),
             "checkSignature" => self.replace("form", None),
             "setPrices" => {
                 let price = json!({"product_id": "gems60", "currency": "CNY", "amount": 0, "charge": 60});
                 self.replace("prices", Some(json!([price])));
             }
-            "listTopups" => "open_id=o.1".clone_into(&mut self.query),
-            "takePayment" => self.replace("amount", Some(json!(0))),
             "settleTopup" => self.replace("action", Some(json!("refund"))),
             "reconcile" => "app_id=demo&biz_no_column=number".clone_into(&mut self.query),
             other => panic!("{other}: a new example needs a scenario here"),

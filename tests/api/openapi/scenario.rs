@@ -201,6 +201,7 @@ impl Scenario {
     }
 
     /// What the example is about.
+    #[expect(clippy::too_many_lines, reason = "a row for each example")]
     async fn arrange(&mut self, image: &ImgId) {
         match self.example {
             example if NEED_NOTHING.contains(&example) => {}

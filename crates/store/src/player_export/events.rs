@@ -31,8 +31,7 @@ pub(super) async fn write(
         let rows = rows.fetch_all(&mut *connection).await?;
         let Some(last) = rows.last() else { return Ok(()) };
         after = last.last_no;
-        let mut pieces = Vec::new();
-        let (mut numbers, mut payments) = (Vec::new(), Vec::new());
+        let (mut pieces, mut numbers, mut payments) = (Vec::new(), Vec::new(), Vec::new());
         for row in rows {
             let damaged = || StoreError::damaged("events");
             let kind = EventType::parse(&row.r#type).map_err(|_| damaged())?;
