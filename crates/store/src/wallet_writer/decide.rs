@@ -1,6 +1,8 @@
 //! The decision about a batch, pure: each request in the order of arrival, as if it had come alone. Each function reads
 //! as the contract does: its checks in their order, one reason each (contract 3.6, 8.3.3, 10.2 to 10.6).
 
+use std::ops::ControlFlow;
+
 use domain::ids::WalletNo;
 use domain::ledger::{ChainHash, LedgerEntry, ReferenceKind, unix_millis};
 use domain::wallet::{
@@ -52,21 +54,30 @@ impl<'b> Books<'b, '_> {
         }
     }
 
-    /// A change: its reference, `ts`, the wallet, for a game that it is not frozen, and what the change itself needs.
-    fn change(&mut self, position: usize, change: &Change) -> Decision {
+    /// The wallet of a request that uses its reference up, unless the reference, `ts` or the wallet decide it already.
+    fn open_wallet(&self, position: usize) -> ControlFlow<Decision, OpenWallet> {
         let request = self.batch.requests[position].1;
         let place = self.batch.places[position];
         let wallet = self.wallets[place.wallet];
         if let Some(record) = &self.records[place.number] {
-            return Decision::Answer(record.answer(wallet, request));
+            return ControlFlow::Break(Decision::Answer(record.answer(wallet, request)));
         }
         if !request.is_fresh {
-            return refused(Refused::TsOutsideWindow, wallet.balances());
+            return ControlFlow::Break(refused(Refused::TsOutsideWindow, wallet.balances()));
         }
-        let wallet = match wallet {
-            WalletState::Unknown => return refused(Refused::UnknownWallet, None),
-            WalletState::Held(_) => return Decision::SetAside,
-            WalletState::Open(wallet) => wallet,
+        match wallet {
+            WalletState::Unknown => ControlFlow::Break(refused(Refused::UnknownWallet, None)),
+            WalletState::Held(_) => ControlFlow::Break(Decision::SetAside),
+            WalletState::Open(wallet) => ControlFlow::Continue(wallet),
+        }
+    }
+
+    /// A change: its reference, `ts`, the wallet, for a game that it is not frozen, and what the change itself needs.
+    fn change(&mut self, position: usize, change: &Change) -> Decision {
+        let request = self.batch.requests[position].1;
+        let wallet = match self.open_wallet(position) {
+            ControlFlow::Continue(wallet) => wallet,
+            ControlFlow::Break(decision) => return decision,
         };
         if wallet.is_frozen && request.is_of_game() {
             return refused(Refused::Frozen(wallet.balances), Some(wallet.balances));
@@ -116,18 +127,9 @@ impl<'b> Books<'b, '_> {
     /// An order of a top-up: its number, `ts`, the wallet, the product. It moves no coins, so a frozen wallet takes it.
     fn order(&mut self, position: usize) -> Decision {
         let request = self.batch.requests[position].1;
-        let place = self.batch.places[position];
-        let wallet = self.wallets[place.wallet];
-        if let Some(record) = &self.records[place.number] {
-            return Decision::Answer(record.answer(wallet, request));
-        }
-        if !request.is_fresh {
-            return refused(Refused::TsOutsideWindow, wallet.balances());
-        }
-        let wallet = match wallet {
-            WalletState::Unknown => return refused(Refused::UnknownWallet, None),
-            WalletState::Held(_) => return Decision::SetAside,
-            WalletState::Open(wallet) => wallet,
+        let wallet = match self.open_wallet(position) {
+            ControlFlow::Continue(wallet) => wallet,
+            ControlFlow::Break(decision) => return decision,
         };
         if request.item().is_none() {
             return refused(Refused::NotForSale, Some(wallet.balances));
