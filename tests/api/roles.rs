@@ -17,6 +17,7 @@ use domain::rights::{Apps, Rights};
 use minitill::operator::{admin, console};
 use serde_json::{Map, json};
 use store::CreditsSource;
+use tokio::task::JoinSet;
 
 use self::table::{ADMIN, CONSOLE, Line, lines};
 use crate::admin::Caller;
@@ -44,6 +45,14 @@ const NONE: &str = "AbsentApp";
 fn may(role: Role, need: &str) -> bool {
     let (_, needs) = ROLES.into_iter().find(|(known, _)| *known == role).unwrap();
     needs.split(' ').any(|known| known == need)
+}
+
+/// Walks with every role at once: each has a till of its own, and one after the other they take a minute.
+async fn for_each_role<F: Future<Output = ()> + Send + 'static>(walk: fn(Role) -> F) {
+    let mut walks: JoinSet<()> = ROLES.into_iter().map(|(role, _)| walk(role)).collect();
+    while let Some(walked) = walks.join_next().await {
+        walked.unwrap();
+    }
 }
 
 /// An app with one of each thing, each named after a word.
@@ -267,70 +276,72 @@ async fn assert_other_ways_are_closed(till: &TestTill, browser: &Browser<'_>, ow
 /// The walk over the console.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_console_shows_a_user_what_role_and_apps_allow_and_nothing_else() {
-    for (role, _) in ROLES {
-        // What a role before has changed does not matter.
-        let till = TestTill::start().await;
-        let (own, other) = scenes(&till).await;
-        let before = traces(&till, OTHER).await;
-        let browser = till.browser_of(of_own_app(role)).await;
-        let whole = till.browser(role).await;
-        for line in lines(CONSOLE).iter().filter(|line| line.need != "Anyone") {
-            // It ends the session, as it should.
-            if line.path == "/console/sign-out" {
-                continue;
-            }
-            let (path, of) = (own.path(line.path), format!("{role} {} {}", line.method, line.path));
-            let answer = ask(&browser, line, &path).await;
-            assert_hides(&answer, "", &of);
-            let is_overview = line.path == "/console";
-            match (may(role, line.need), line.reach) {
-                (false, _) => {
-                    assert!(is_refused_for_role(&answer), "{of}: {} {}", answer.status, answer.body);
-                }
-                (true, "AllApps") if is_overview => {
-                    assert_eq!((answer.status, answer.header("location")), (303, Some("/console/apps")));
-                }
-                (true, "AllApps") => {
-                    assert!(
-                        answer.status == 403 && answer.body.contains("All apps only"),
-                        "{of}: {}",
-                        answer.body
-                    );
-                }
-                (true, _) => {
-                    assert!(
-                        [200, 303, 400, 404].contains(&answer.status),
-                        "{of}: {} {}",
-                        answer.status,
-                        answer.body
-                    );
-                    // Files of reports need the app in the query, and a request its ref.
-                    let needs_more = line.path.starts_with("/console/reports/")
-                        || ["/picture", "/request"].iter().any(|end| line.path.ends_with(end));
-                    if line.method == "GET" && !needs_more {
-                        assert_eq!(answer.status, 200, "{of}: {}", answer.body);
-                    }
-                }
-            }
-            // The same role for all apps is not stopped by the apps.
-            if line.method == "GET" {
-                let answer = ask(&whole, line, &path).await;
-                assert_eq!(is_refused_for_role(&answer), !may(role, line.need), "{of}: {}", answer.status);
-                assert!(!answer.body.contains("All apps only"), "{of}");
-            }
-            if !may(role, line.need) {
-                continue;
-            }
-            assert_other_app_is_absent(&browser, line, (&path, &other), &of).await;
+    for_each_role(walk_the_console).await;
+}
+
+async fn walk_the_console(role: Role) {
+    // What another role changes does not matter.
+    let till = TestTill::start().await;
+    let (own, other) = scenes(&till).await;
+    let before = traces(&till, OTHER).await;
+    let browser = till.browser_of(of_own_app(role)).await;
+    let whole = till.browser(role).await;
+    for line in lines(CONSOLE).iter().filter(|line| line.need != "Anyone") {
+        // It ends the session, as it should.
+        if line.path == "/console/sign-out" {
+            continue;
         }
-        for line in lines(CONSOLE).iter().filter(|line| line.path.contains("/reports")) {
-            let answer = browser.get(&format!("{}?app_id={OTHER}&month=2020-01", line.path)).await;
-            let expected = if may(role, line.need) { 404 } else { 403 };
-            assert_eq!(answer.status, expected, "{role} {}: {}", line.path, answer.body);
+        let (path, of) = (own.path(line.path), format!("{role} {} {}", line.method, line.path));
+        let answer = ask(&browser, line, &path).await;
+        assert_hides(&answer, "", &of);
+        let is_overview = line.path == "/console";
+        match (may(role, line.need), line.reach) {
+            (false, _) => {
+                assert!(is_refused_for_role(&answer), "{of}: {} {}", answer.status, answer.body);
+            }
+            (true, "AllApps") if is_overview => {
+                assert_eq!((answer.status, answer.header("location")), (303, Some("/console/apps")));
+            }
+            (true, "AllApps") => {
+                assert!(
+                    answer.status == 403 && answer.body.contains("All apps only"),
+                    "{of}: {}",
+                    answer.body
+                );
+            }
+            (true, _) => {
+                assert!(
+                    [200, 303, 400, 404].contains(&answer.status),
+                    "{of}: {} {}",
+                    answer.status,
+                    answer.body
+                );
+                // Files of reports need the app in the query, and a request its ref.
+                let needs_more = line.path.starts_with("/console/reports/")
+                    || ["/picture", "/request"].iter().any(|end| line.path.ends_with(end));
+                if line.method == "GET" && !needs_more {
+                    assert_eq!(answer.status, 200, "{of}: {}", answer.body);
+                }
+            }
         }
-        assert_other_ways_are_closed(&till, &browser, &own, &other).await;
-        assert_eq!(traces(&till, OTHER).await, before);
+        // The same role for all apps is not stopped by the apps.
+        if line.method == "GET" {
+            let answer = ask(&whole, line, &path).await;
+            assert_eq!(is_refused_for_role(&answer), !may(role, line.need), "{of}: {}", answer.status);
+            assert!(!answer.body.contains("All apps only"), "{of}");
+        }
+        if !may(role, line.need) {
+            continue;
+        }
+        assert_other_app_is_absent(&browser, line, (&path, &other), &of).await;
     }
+    for line in lines(CONSOLE).iter().filter(|line| line.path.contains("/reports")) {
+        let answer = browser.get(&format!("{}?app_id={OTHER}&month=2020-01", line.path)).await;
+        let expected = if may(role, line.need) { 404 } else { 403 };
+        assert_eq!(answer.status, expected, "{role} {}: {}", line.path, answer.body);
+    }
+    assert_other_ways_are_closed(&till, &browser, &own, &other).await;
+    assert_eq!(traces(&till, OTHER).await, before);
 }
 
 /// For a key of the own app the other app is answered as one that is not there, in the path and as a field.
@@ -365,48 +376,50 @@ async fn assert_other_app_is_none(
 /// The walk over the admin API.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_admin_api_gives_a_key_what_role_and_apps_allow_and_nothing_else() {
-    for (role, _) in ROLES {
-        // What a role before has changed does not matter.
-        let till = TestTill::start().await;
-        let (own, other) = scenes(&till).await;
-        let before = traces(&till, OTHER).await;
-        let caller = Caller::of(&till, role.as_str(), of_own_app(role)).await;
-        let whole = Caller::new(&till, &format!("{role}-of-all"), role).await;
-        for (number, line) in lines(ADMIN).iter().enumerate() {
-            let of = format!("{role} {} {}", line.method, line.path);
-            let once = format!("{role}-{number}");
-            let send = async |caller: &Caller<'_>, path: &str| {
-                caller.send(line.method, path, Some(&once), &json!({})).await
-            };
-            let path = own.path(line.path);
-            let answer = send(&caller, &path).await;
-            assert_hides(&answer, "", &of);
-            match (may(role, line.need), line.reach) {
-                (false, _) => assert!(is_refused_for_role(&answer), "{of}: {}", answer.body),
-                (true, "AllApps") => {
-                    assert_eq!(answer.status, 403, "{of}: {}", answer.body);
-                    assert!(answer.body.contains("is for some apps"), "{of}: {}", answer.body);
+    for_each_role(walk_the_admin_api).await;
+}
+
+async fn walk_the_admin_api(role: Role) {
+    // What another role changes does not matter.
+    let till = TestTill::start().await;
+    let (own, other) = scenes(&till).await;
+    let before = traces(&till, OTHER).await;
+    let caller = Caller::of(&till, role.as_str(), of_own_app(role)).await;
+    let whole = Caller::new(&till, &format!("{role}-of-all"), role).await;
+    for (number, line) in lines(ADMIN).iter().enumerate() {
+        let of = format!("{role} {} {}", line.method, line.path);
+        let once = format!("{role}-{number}");
+        let send = async |caller: &Caller<'_>, path: &str| {
+            caller.send(line.method, path, Some(&once), &json!({})).await
+        };
+        let path = own.path(line.path);
+        let answer = send(&caller, &path).await;
+        assert_hides(&answer, "", &of);
+        match (may(role, line.need), line.reach) {
+            (false, _) => assert!(is_refused_for_role(&answer), "{of}: {}", answer.body),
+            (true, "AllApps") => {
+                assert_eq!(answer.status, 403, "{of}: {}", answer.body);
+                assert!(answer.body.contains("is for some apps"), "{of}: {}", answer.body);
+            }
+            (true, _) => {
+                assert!([200, 404, 409, 415, 422].contains(&answer.status), "{of}: {}", answer.body);
+                if line.method == "GET" && line.need == "Read" {
+                    assert_eq!(answer.status, 200, "{of}: {}", answer.body);
                 }
-                (true, _) => {
-                    assert!([200, 404, 409, 415, 422].contains(&answer.status), "{of}: {}", answer.body);
-                    if line.method == "GET" && line.need == "Read" {
-                        assert_eq!(answer.status, 200, "{of}: {}", answer.body);
-                    }
-                }
             }
-            if line.method == "GET" {
-                let answer = send(&whole, &path).await;
-                assert_eq!(is_refused_for_role(&answer), !may(role, line.need), "{of}: {}", answer.body);
-            }
-            if !may(role, line.need) {
-                continue;
-            }
-            assert_other_app_is_none(&caller, line, (&path, &other), &once).await;
         }
-        let image = caller.get(&format!("/images/{}", other.img_id)).await;
-        assert_eq!(image.status, 404, "{role}");
-        assert_eq!(traces(&till, OTHER).await, before);
+        if line.method == "GET" {
+            let answer = send(&whole, &path).await;
+            assert_eq!(is_refused_for_role(&answer), !may(role, line.need), "{of}: {}", answer.body);
+        }
+        if !may(role, line.need) {
+            continue;
+        }
+        assert_other_app_is_none(&caller, line, (&path, &other), &once).await;
     }
+    let image = caller.get(&format!("/images/{}", other.img_id)).await;
+    assert_eq!(image.status, 404, "{role}");
+    assert_eq!(traces(&till, OTHER).await, before);
 }
 
 /// Lists of somebody with some apps have what is theirs, so the walk above does not pass because they are empty.
