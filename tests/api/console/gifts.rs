@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use domain::console_user::Role;
 use domain::ids::{AppId, CreditRef};
+use domain::operator::{Operator, OperatorKind};
+use store::OperationError;
 
 use super::accessible::faults;
 use super::reading::{content, rows};
@@ -278,6 +280,14 @@ async fn a_gift_above_the_limit_in_all_waits_for_a_second_person() {
     let credit = [("gifted", "2"), ("reference", "c1"), ("reason", "x")];
     let asked = alice.post("/console/apps/a1/players/o1/credit", &credit).await;
     assert_eq!(asked.header("location"), Some("/console/apps/a1/request?ref=c1"), "99 and 2 are above 100");
+    // The store looks once more, for what was started since the page was asked.
+    let hasty = Operator::new(OperatorKind::Console, "hasty").unwrap().alone_up_to(101);
+    let app_id = AppId::parse("a1").unwrap();
+    let late = drafted(&alice, &of("34", "s")).await;
+    let late = CreditRef::parse(late.rsplit('/').next().unwrap()).unwrap();
+    let started = till.store.start_gift(&hasty, &app_id, &late).await;
+    assert!(matches!(started, Err(OperationError::Refused(_))), "{started:?}");
+    assert!(till.store.gift(&app_id, &late).await.unwrap().unwrap().started_at.is_none());
     till.assert_audit_clean().await;
 }
 
