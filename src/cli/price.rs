@@ -8,6 +8,7 @@ use domain::ids::AppId;
 use domain::operation::topup::SetPrices;
 use store::{PricesOfFile, Store};
 
+use super::output::complain;
 use super::{Context, not_done};
 
 #[derive(Debug, Subcommand)]
@@ -33,8 +34,8 @@ pub(super) async fn run(context: &Context, store: &Store, command: PriceCommand)
             let prices = match read.0 {
                 Ok(prices) => prices,
                 Err(wrong) => {
-                    let wrong = wrong.iter().map(|fault| format!("{}: {fault}", file.display()));
-                    bail!("{}", wrong.collect::<Vec<_>>().join("\n"));
+                    wrong.iter().for_each(|fault| complain(&format!("{}: {fault}", file.display())));
+                    bail!("{}: nothing was changed", file.display());
                 }
             };
             let command = SetPrices { prices };

@@ -29,12 +29,12 @@ fn escaped(text: &str, is_kept: impl Fn(char) -> bool) -> Cow<'_, str> {
     shown.into()
 }
 
-/// Whether a terminal acts on the character instead of showing it: controls, line ends, and marks of direction.
+/// Whether a terminal acts on the character instead of showing it: controls, line ends, marks of direction, and what has no shape.
 fn steers(character: char) -> bool {
     character.is_control()
         || matches!(
             character,
-            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+            '\u{ad}' | '\u{200b}' | '\u{2060}' | '\u{feff}' | '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
         )
 }
 

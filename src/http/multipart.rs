@@ -101,6 +101,9 @@ impl PartHead {
 pub fn fault(error: &multer::Error) -> String {
     match error {
         multer::Error::IncompleteFieldData { .. } => "a part is cut".to_owned(),
+        multer::Error::IncompleteStream => {
+            "it does not end with the boundary of the content type, or its line ends are not CR LF".to_owned()
+        }
         multer::Error::DecodeHeaderName { .. } => "a header of a part has no name".to_owned(),
         other => other.to_string(),
     }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use domain::fields::{Fields, is_secret};
+use domain::fields::{Fields, holds_secret};
 use domain::ids::AppId;
 use domain::redaction::redacted;
 use indexmap::IndexMap;
@@ -142,7 +142,7 @@ fn bytes_of(request: &LoggedRequest) -> usize {
 #[must_use]
 pub fn masked_fields(fields: &Fields) -> Vec<(String, String)> {
     let masked = |name: &str, value: &str| {
-        if is_secret(name) { MASK.to_owned() } else { cut(&redacted(value), VALUE_BYTES_MAX) }
+        if holds_secret(name, value) { MASK.to_owned() } else { cut(&redacted(value), VALUE_BYTES_MAX) }
     };
     fields.texts().map(|(name, value)| (cut(&redacted(name), VALUE_BYTES_MAX), masked(name, value))).collect()
 }

@@ -7,6 +7,8 @@ use domain::body::without_mark;
 use domain::event::EventType;
 use domain::receiver::ReceiverFormat;
 use domain::secret::Secret;
+use domain::strays;
+use domain::text::Text;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::StatusCode;
@@ -129,8 +131,21 @@ impl Message {
             ReceiverFormat::Platform => serde_json::from_slice::<PlatformAnswer>(without_mark(body))
                 .is_ok_and(|answer| answer.result == 1 && answer.message_id == self.id),
         };
-        (!is_taken).then(|| "expected {\"result\":1} with this message_id".to_owned())
+        // What nobody sees in the shown answer is named.
+        (!is_taken).then(|| {
+            let expected = "expected {\"result\":1} with this message_id";
+            match around_json(&String::from_utf8_lossy(body)) {
+                Some(strays) => format!("{expected}; it has {} around it", strays.english()),
+                None => expected.to_owned(),
+            }
+        })
     }
+}
+
+/// What stands around a JSON object and does not belong to it.
+fn around_json(body: &str) -> Option<Text> {
+    let (start, end) = (body.find('{')?, body.rfind('}')? + 1);
+    strays::around(&[&body[..start], body.get(end..)?].concat())
 }
 
 /// Signs the messages for a receiver. Its keys are read once, not for each message.
@@ -307,6 +322,9 @@ mod tests {
         {
             assert!(refusal(Platform, 200, body).is_some(), "{body}");
         }
+        let strays = refusal(Platform, 200, "\u{200b}{\"result\":1,\"message_id\":\"evt_1\"}\u{a0}").unwrap();
+        let expected = "expected {\"result\":1} with this message_id";
+        assert_eq!(strays, format!("{expected}; it has a zero-width character and a blank around it"));
         assert!(refusal(Platform, 500, r#"{"result":1,"message_id":"evt_1"}"#).is_some());
     }
 }

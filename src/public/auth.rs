@@ -101,7 +101,15 @@ fn is_nothing(error: &FieldError) -> bool {
 
 /// The refusal of this credential, with what is around it (contract 2.11).
 pub(super) fn with_strays(refusal: Refusal, credential: &str) -> Refusal {
-    Refusal { message: strays::told(refusal.message, strays::around(credential)), ..refusal }
+    let message = match strays::swallowed(credential) {
+        Some(name) => text!(
+            "{refusal}; {name} came in its value: join fields with \"&\"",
+            refusal = refusal.message,
+            name
+        ),
+        None => strays::told(refusal.message, strays::around(credential)),
+    };
+    Refusal { message, ..refusal }
 }
 
 /// The refusal of a credential that is empty, in a wrong place or missing.
@@ -299,7 +307,18 @@ pub async fn authenticate_call(
     let not_signed = match caller.verify(form) {
         Ok(signed) => return Ok(signed),
         Err(NotSigned::Missing(error)) => no_signature(&error),
-        Err(NotSigned::Mismatch(app, form)) => wrongly_signed(state, app, form).await,
+        Err(NotSigned::Mismatch(app, form)) => {
+            let mistaken = form.fields.mistaken(form.call.required_fields());
+            let refusal = wrongly_signed(state, app, form).await;
+            match mistaken.filter(|_| refusal.code == Code::BadSignature) {
+                Some(fault) => {
+                    let message =
+                        text!("{refusal}; {fault}", refusal = refusal.message, fault = fault.text());
+                    Refusal { message, ..refusal }
+                }
+                None => refusal,
+            }
+        }
     };
     let strays = strays.filter(|_| not_signed.code == Code::BadSignature);
     let refusal = Refusal { message: strays::told(not_signed.message, strays), ..not_signed };

@@ -179,8 +179,18 @@ async fn separators_that_are_none_are_named() {
     missing(
         send(PATH, &format!(r#"data={{"app_id":"{id}"}}"#)).await,
         "app_id",
-        "it came in the value of data: join fields with \"&\"",
+        "it came inside the JSON of data: send that as it is",
     );
+    for separator in ["%26%23038%3B", "\\u0026", "%26%2338%3B"] {
+        let answer = send(PATH, &format!("app_id={id}{separator}access_token={token}")).await;
+        missing(answer, "access_token", "it came in the value of app_id: join fields with \"&\"");
+    }
+    missing(
+        send(PATH, &format!("app_id={id}&#038;access_token={token}")).await,
+        "access_token",
+        r##""#038;access_token" came"##,
+    );
+    missing(send(PATH, &format!("params[app_id]={id}")).await, "app_id", r#""params[app_id]" came"#);
     let amp = with_credentials(REPORT, &app).replace('&', "&amp;");
     missing(send(&amp, "{}").await, "access_token", r#""amp;access_token" came"#);
     let twice = with_credentials(WITH_FILE, &app).replace('&', "?");
@@ -188,6 +198,34 @@ async fn separators_that_are_none_are_named() {
     // In a body of any kind.
     let text = r#"app_secret is missing; "amp;app_secret" came"#;
     send(TOKEN, &secret_of(&app).replace('&', "&amp;")).await.assert_refused(100_200_100, text);
+}
+
+/// Rule 2.10.6: a signature over fields of which one came otherwise says which. Rule 2.11.2: and so does a credential.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signature_that_lacks_a_field_says_how_it_came() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    till.player(&app, "o1", 0, 100).await;
+    let form = Game::new(&app, "o1", "b1", 10).body();
+    for (from, to, fault) in [
+        ("&user_ip=", "&amp;user_ip=", r#"user_ip is missing; "amp;user_ip" came"#),
+        ("&open_id=", "&openId=", r#"open_id is missing; "openId" came"#),
+        ("&user_ip=", ";user_ip=", "user_ip is missing; it came in the value of"),
+    ] {
+        let wrong = form.replacen(from, to, 1);
+        assert_ne!(wrong, form, "{from}");
+        let refused = till.send(Request::post(PATH).body(wrong)).await;
+        assert_eq!(refused.code(), 100_200_114, "{}", refused.body);
+        let message = refused.message();
+        assert!(message.contains(&format!("; {fault}")), "{message}");
+    }
+    // Rule 2.10.4: blanks and line ends before a form do not count.
+    assert_eq!(till.send(Request::post(PATH).body(format!("\r\n {form}"))).await.code(), 1);
+    assert!(form.starts_with("access_token="), "{form}");
+    let swallowed = till.send(Request::post(PATH).body(form.replacen("&amount=", ";amount=", 1))).await;
+    let is_wrong = "access_token: expected a token of this app from /oauth2/access_token";
+    let text = format!("{is_wrong}; amount came in its value: join fields with \"&\"");
+    swallowed.assert_refused(100_200_102, &text);
 }
 
 /// Rule 2.6.4: credentials in a header are not read, and the refusal says so.

@@ -440,7 +440,7 @@ async fn a_file_can_be_blocked_before_anybody_uploads_it() {
     uploaded(&till, &app, PICTURE).await;
     std::fs::write(&path, "no picture").unwrap();
     let complaint = format!(
-        "minitill: {file}: the picture is neither a PNG nor a JPEG: its first bytes are 6e 6f 20 70 69 63 74 75\n"
+        "minitill: {file}: the picture is neither a PNG nor a JPEG: its first bytes are 6e 6f 20 70 69 63 74 75 (the text \"no picture\")\n"
     );
     assert_eq!(program.complaint(&["image", "block", file, "--reason", "r"]), complaint);
     std::fs::remove_file(&path).unwrap();

@@ -36,6 +36,12 @@ pub enum BodyKind {
     EscapedJson,
     /// Compressed, and no header says so.
     Gzip,
+    /// Compressed with zlib or Zstandard.
+    Compressed,
+    /// A PNG or JPEG.
+    Picture,
+    /// Text in UTF-16 without a byte-order mark.
+    Utf16,
     /// None of these.
     PlainText,
 }
@@ -47,10 +53,14 @@ impl BodyKind {
         let text = without_mark(body).trim_ascii();
         match text {
             [] => Self::Nothing,
+            // Latin letters of either order.
+            [0, 1..=255, 0, 1..=255, ..] | [1..=255, 0, 1..=255, 0, ..] => Self::Utf16,
             [b'{' | b'[', ..] => Self::Json,
             [b'<', ..] => Self::Xml,
             [b'"', ..] => Self::JsonText,
             [0x1f, 0x8b, ..] => Self::Gzip,
+            [b'x', 0x01 | 0x9c | 0xda, ..] | [0x28, 0xb5, 0x2f, 0xfd, ..] => Self::Compressed,
+            [0x89, b'P', b'N', b'G', ..] | [0xff, 0xd8, 0xff, ..] => Self::Picture,
             _ if has_parts(text) => Self::Multipart,
             _ => Self::of_pairs(text),
         }
@@ -83,6 +93,9 @@ impl BodyKind {
             Self::EscapedForm => text!("a form that is escaped as a whole"),
             Self::EscapedJson => text!("JSON that is escaped as a whole"),
             Self::Gzip => text!("gzip without a content-encoding"),
+            Self::Compressed => text!("compressed data"),
+            Self::Picture => text!("a picture"),
+            Self::Utf16 => Text::same("UTF-16"),
             Self::PlainText => text!("plain text"),
         }
     }
@@ -125,6 +138,10 @@ mod tests {
             (b"\x1f\x8b\x08\x00", BodyKind::Gzip),
             (b"--b\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n1", BodyKind::Multipart),
             (b"--a=1", BodyKind::Form),
+            (b"x\x9c\x4b\x2c", BodyKind::Compressed),
+            (b"\x89PNG\r\n\x1a\n=", BodyKind::Picture),
+            (b"a\0=\x001\0", BodyKind::Utf16),
+            (b"\0{\0}", BodyKind::Utf16),
             (b"app_id: sb1", BodyKind::PlainText),
         ] {
             assert_eq!(BodyKind::of(body), kind, "{}", String::from_utf8_lossy(body));

@@ -30,6 +30,13 @@ pub fn is_secret(name: &str) -> bool {
     SECRET_FIELDS.contains(&name)
 }
 
+/// Whether a log must hide the value of a field: its name is nearly that of a secret, or a secret stands in the value.
+#[must_use]
+pub fn holds_secret(name: &str, value: &str) -> bool {
+    let name = bare(name);
+    SECRET_FIELDS.iter().any(|secret| bare(secret) == name || holds_pair(value, secret))
+}
+
 /// What was expected of a value that did not parse, in words that follow "expected".
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expected(pub Text);
@@ -84,6 +91,8 @@ pub enum FieldErrorKind {
     Swallowed {
         /// The other field.
         by: String,
+        /// Whether the other field has JSON.
+        is_json: bool,
     },
     /// Required, and empty.
     Empty,
@@ -163,7 +172,10 @@ impl FieldErrorKind {
         match self {
             Self::Missing => text!("is missing"),
             Self::Misspelt { came } => text!("is missing; {came} came", came = shown(came)),
-            Self::Swallowed { by } => {
+            Self::Swallowed { by, is_json: true } => {
+                text!("is missing; it came inside the JSON of {by}: send that as it is", by = shown_plain(by))
+            }
+            Self::Swallowed { by, is_json: false } => {
                 text!(
                     "is missing; it came in the value of {by}: join fields with \"&\"",
                     by = shown_plain(by)
@@ -338,14 +350,16 @@ impl Fields {
         Ok(fields)
     }
 
-    /// Reads the body of a call that takes a form alone, whatever its content type says. A line end behind it does not
-    /// count: it comes from the file that the body was made of.
+    /// Reads the body of a call that takes a form alone, whatever its content type says. Blanks before it and line ends
+    /// around it do not count: they come from the file that the body was made of.
     ///
     /// # Errors
     /// As [`Fields::from_urlencoded`], and a body of another kind.
     pub fn from_form_body(body: &[u8]) -> Result<Self, UnreadableFields> {
         match BodyKind::of(body) {
-            BodyKind::Form | BodyKind::Nothing => Self::from_urlencoded(without_line_end(body)),
+            BodyKind::Form | BodyKind::Nothing => {
+                Self::from_urlencoded(without_line_end(without_mark(body).trim_ascii_start()))
+            }
             got => Err(no_form(got)),
         }
     }
@@ -392,9 +406,14 @@ impl Fields {
     /// # Errors
     /// Anything that is not one JSON object, a name given twice, too many fields.
     pub fn from_strict_json(body: &[u8]) -> Result<Self, UnreadableFields> {
+        let body = without_mark(body);
         let mut members = if body.trim_ascii().is_empty() {
             Vec::new()
         } else {
+            match BodyKind::of(body) {
+                BodyKind::Json | BodyKind::Nothing | BodyKind::PlainText => {}
+                got => return Err(UnreadableFields::WrongKind { expected: text!("a JSON object"), got }),
+            }
             let object: Members<FieldValue> =
                 serde_json::from_slice(body).map_err(|error| UnreadableFields::NotJson(error.to_string()))?;
             object.0
@@ -485,6 +504,16 @@ impl Fields {
         names.find_map(|name| Some(self.absent(name)).filter(is_misplaced))
     }
 
+    /// The first of these names that is absent and came after all, under another name or in the value of another field.
+    #[must_use]
+    pub fn mistaken(&self, names: impl Iterator<Item = &'static str>) -> Option<FieldError> {
+        let mut absent = names.filter(|name| self.get(name).is_none());
+        absent.find_map(|name| {
+            let (_, problem) = self.mistaken_for(name)?;
+            Some(FieldError { field: name.to_owned(), problem })
+        })
+    }
+
     /// Why a required field has no value: it is empty, came in another place, or is missing.
     #[must_use]
     pub fn absent(&self, name: &str) -> FieldError {
@@ -505,7 +534,10 @@ impl Fields {
         let misspelt = came().find(|(came, _)| bare(came) == wanted);
         misspelt.map(|(came, _)| (came, FieldErrorKind::Misspelt { came: came.to_owned() })).or_else(|| {
             let swallows = |(_, value): &(&str, &str)| holds_pair(value, name);
-            came().find(swallows).map(|(by, _)| (by, FieldErrorKind::Swallowed { by: by.to_owned() }))
+            came().find(swallows).map(|(by, value)| {
+                let is_json = value.trim_start().starts_with(['{', '[']);
+                (by, FieldErrorKind::Swallowed { by: by.to_owned(), is_json })
+            })
         })
     }
 
@@ -839,18 +871,23 @@ fn without_line_end(body: &[u8]) -> &[u8] {
     &body[..end]
 }
 
-/// The letters and digits of a name, without what a separator left in front of it.
+/// Separators that were escaped for a page or for JSON, without the `&` that begins some of them.
+const ESCAPED_SEPARATORS: [&str; 6] = ["amp;", "#038;", "#38;", "#x26;", "#X26;", "\\u0026"];
+
+/// The letters and digits of a name, without what a separator left in front of it. Of `params[name]`, the name.
 fn bare(name: &str) -> String {
-    let name = name.trim_start_matches("amp;");
+    let name = ESCAPED_SEPARATORS.iter().fold(name, |name, escaped| name.trim_start_matches(escaped));
+    let name = name.strip_suffix(']').and_then(|name| name.rsplit_once('[')).map_or(name, |(_, inner)| inner);
     name.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect()
 }
 
 /// Whether a value goes on with `name=`, behind a separator that is none.
 fn holds_pair(value: &str, name: &str) -> bool {
     value.match_indices(name).any(|(at, _)| {
-        let before = value[..at].chars().next_back();
-        let is_behind_separator =
-            before.is_some_and(|before| !before.is_ascii_alphanumeric() && before != '_');
+        let before = &value[..at];
+        let is_behind_separator = before
+            .ends_with(|before: char| !before.is_ascii_alphanumeric() && before != '_')
+            || ESCAPED_SEPARATORS.iter().any(|escaped| before.ends_with(escaped));
         let after = value[at + name.len()..].trim_start_matches(['"', '\'', '\\', ' ']);
         is_behind_separator && after.starts_with(['=', ':'])
     })

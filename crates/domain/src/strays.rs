@@ -114,6 +114,16 @@ pub fn around(value: &str) -> Option<Text> {
     Some(names.fold(first, |some, more| text!("{some} and {more}", some, more)))
 }
 
+/// The name of the field that came in the value of a credential, behind a separator that is none.
+#[must_use]
+pub fn swallowed(value: &str) -> Option<&str> {
+    value.split([';', ',', '&', '?', '|', '\\', '\r', '\n', '\t', ' ']).skip(1).find_map(|pair| {
+        let (name, _) = pair.strip_prefix("u0026").unwrap_or(pair).split_once('=')?;
+        let is_name = |letter: char| letter.is_ascii_alphabetic() || letter == '_';
+        ((2..=32).contains(&name.len()) && name.chars().all(is_name)).then_some(name)
+    })
+}
+
 /// A refusal of a credential, and the stray characters around it.
 #[must_use]
 pub fn told(refusal: Text, strays: Option<Text>) -> Text {
@@ -126,6 +136,21 @@ pub fn told(refusal: Text, strays: Option<Text>) -> Text {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_field_in_a_credential_is_named() {
+        for (value, expected) in [
+            ("abc;product_info=[]", Some("product_info")),
+            ("abc?app_id=a1", Some("app_id")),
+            ("abc\\u0026open_id=o1", Some("open_id")),
+            ("abc\nts=1", Some("ts")),
+            ("abc==", None),
+            ("ab/cd+ef=", None),
+            ("", None),
+        ] {
+            assert_eq!(swallowed(value), expected, "{value:?}");
+        }
+    }
 
     #[test]
     fn what_is_around_a_value_is_named() {

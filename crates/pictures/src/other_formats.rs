@@ -6,7 +6,7 @@ const LOOKED_AT: usize = 4096;
 const BASE64_BYTES_MIN: usize = 64;
 
 /// Formats with a signature at their beginning.
-const SIGNATURES: [(&[u8], &str); 25] = [
+const SIGNATURES: [(&[u8], &str); 27] = [
     (b"GIF87a", "a GIF"),
     (b"GIF89a", "a GIF"),
     (b"II*\0", "a TIFF"),
@@ -31,6 +31,8 @@ const SIGNATURES: [(&[u8], &str); 25] = [
     (b"\x89PNG\r\r\n", "a PNG that was damaged as text"),
     (b"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd", "a JPEG that was damaged as text"),
     (b"\xc3\xbf\xc3\x98\xc3\xbf", "a JPEG that was damaged as text"),
+    (b"version https://git-lfs", "a pointer of Git LFS"),
+    (b"@/", "the path of a file"),
     (b"OggS", "a video"),
     (b"\x1a\x45\xdf\xa3", "a video"),
 ];
@@ -48,7 +50,23 @@ const BYTE_ORDER_MARKS: [&[u8]; 3] = [b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff"]
 /// The name of a known format that is neither PNG nor JPEG, in words that follow "it is".
 pub(crate) fn name(bytes: &[u8]) -> Option<&'static str> {
     let signature = SIGNATURES.iter().find(|(signature, _)| bytes.starts_with(signature));
-    signature.map(|(_, name)| *name).or_else(|| of_container(bytes)).or_else(|| of_text(bytes))
+    let name = signature.map(|(_, name)| *name).or_else(|| of_container(bytes));
+    name.or_else(|| behind_strays(bytes)).or_else(|| of_text(bytes))
+}
+
+/// A picture behind what a program wrote before it.
+fn behind_strays(bytes: &[u8]) -> Option<&'static str> {
+    const MARK: &[u8] = b"\xef\xbb\xbf";
+    let (mut rest, mut has_mark) = (bytes.trim_ascii_start(), false);
+    while let Some(shorter) = rest.strip_prefix(MARK) {
+        (rest, has_mark) = (shorter.trim_ascii_start(), true);
+    }
+    let is_picture = rest.starts_with(b"\x89PNG") || rest.starts_with(b"\xff\xd8\xff");
+    match (is_picture && rest.len() < bytes.len(), has_mark) {
+        (false, _) => None,
+        (true, true) => Some("a picture with a byte-order mark before it"),
+        (true, false) => Some("a picture with blanks or line ends before it"),
+    }
 }
 
 /// Formats that share their beginning with others.
@@ -186,6 +204,8 @@ mod tests {
             (b"PK\x03\x04", "a ZIP archive"),
             (b"\x1f\x8b\x08", "gzip data"),
             (b"\xef\xbf\xbdPNG\r\n", "a PNG that was damaged as text"),
+            (b"\xef\xbb\xbf\r\n\x89PNG\r\n\x1a\n", "a picture with a byte-order mark before it"),
+            (b"\n\n\xff\xd8\xff\xe0", "a picture with blanks or line ends before it"),
             (b"<svg xmlns='x'>", "an SVG"),
             (b"\xef\xbb\xbf <?xml version='1.0'?>\n<!-- x -->\n<svg>", "an SVG"),
             (b"<?xml version='1.0'?><!DOCTYPE svg PUBLIC 'x'>", "an SVG"),

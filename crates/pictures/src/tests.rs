@@ -78,7 +78,7 @@ fn reasons_say_what_came_and_what_is_expected() {
     assert_eq!(reason(b"GIF89a\x01\0\x01"), "it is a GIF; a PNG or JPEG is expected");
     assert_eq!(
         reason(b"no picture"),
-        "the picture is neither a PNG nor a JPEG: its first bytes are 6e 6f 20 70 69 63 74 75"
+        "the picture is neither a PNG nor a JPEG: its first bytes are 6e 6f 20 70 69 63 74 75 (the text \"no picture\")"
     );
     assert_eq!(
         Unacceptable::NotSquare { width: 640, height: 480 }.to_string(),

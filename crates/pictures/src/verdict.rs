@@ -12,6 +12,8 @@ pub const PIXELS_MAX: u64 = 50_000_000;
 
 /// How many of the first bytes an error repeats.
 const FIRST_BYTES_SHOWN: usize = 8;
+/// How many characters of a text are shown.
+const FIRST_CHARS_SHOWN: usize = 24;
 
 /// What an accepted picture is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,7 +89,7 @@ pub enum Unacceptable {
     /// The first bytes are those of neither format, and of no other that is known.
     #[error("the picture is neither a PNG nor a JPEG: its first bytes are {first_bytes}")]
     UnknownFormat {
-        /// The first bytes of the file, in hexadecimal.
+        /// The first bytes of the file, in hexadecimal, and those of a text as it reads.
         first_bytes: String,
     },
     /// The width or the height is zero.
@@ -167,7 +169,12 @@ impl Unacceptable {
         }
         let first_bytes: Vec<_> =
             bytes.iter().take(FIRST_BYTES_SHOWN).map(|byte| format!("{byte:02x}")).collect();
-        Self::UnknownFormat { first_bytes: first_bytes.join(" ") }
+        let (first_bytes, head) = (first_bytes.join(" "), &bytes[..bytes.len().min(FIRST_CHARS_SHOWN)]);
+        // A text says what was sent by mistake, such as the path of a file.
+        let is_text = head.iter().all(|byte| matches!(byte, b' '..=b'~'));
+        let text =
+            if is_text { format!(" (the text {:?})", String::from_utf8_lossy(head)) } else { String::new() };
+        Self::UnknownFormat { first_bytes: first_bytes + &text }
     }
 }
 

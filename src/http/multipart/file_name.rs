@@ -6,6 +6,7 @@
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use domain::strays::without_strays;
 use encoding_rs::Encoding;
 use percent_encoding::percent_decode;
 
@@ -22,12 +23,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 pub(super) fn said(name: &str) -> Option<String> {
     let decoded = decoded(name)?;
     let of_folder = decoded.rsplit(['/', '\\']).next().unwrap_or_default();
-    let is_around = |letter: char| {
-        letter.is_whitespace()
-            || letter.is_control()
-            || matches!(letter, '"' | '\'' | '\u{feff}' | '\u{200b}')
-    };
-    Some(of_folder.trim_matches(is_around).to_owned())
+    Some(without_strays(of_folder.trim_matches(char::is_control)).to_owned())
 }
 
 /// The text of a value such as `UTF-8''%E5%B0%81.png`.

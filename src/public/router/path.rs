@@ -41,8 +41,13 @@ pub(super) fn normalise(mut request: Request<Body>) -> Request<Body> {
     request
 }
 
-/// An unknown path as the answer and the log repeat it: cut, escaped, and without what may be a token.
+/// An unknown path as the answer and the log repeat it: cut, escaped, and without what may be a token. A query that no `?`
+/// began ends where it names a credential.
 pub(super) fn shown(path: &str) -> String {
+    let path = match credential_at(path) {
+        Some(at) => &path[..at],
+        None => path,
+    };
     let is_of_identifier =
         |character: char| character.is_ascii_alphanumeric() || matches!(character, '_' | '-');
     let mut shown = String::new();
@@ -63,6 +68,14 @@ pub(super) fn shown(path: &str) -> String {
         shown.push_str("...");
     }
     shown
+}
+
+/// Where the value of a credential begins.
+fn credential_at(path: &str) -> Option<usize> {
+    let lower = path.to_ascii_lowercase();
+    let values = ["access_token", "accesstoken", "app_secret", "appsecret", "js_code", "sign"];
+    let ends = values.iter().flat_map(|name| ["=", "%3d"].map(|equals| format!("{name}{equals}")));
+    ends.filter_map(|end| Some(lower.find(&end)? + end.len())).min()
 }
 
 #[cfg(test)]
@@ -95,6 +108,9 @@ mod tests {
         assert_eq!(shown(&visible), visible);
         assert_eq!(shown("/\u{1}\"é"), r#"/\u{1}\"é"#);
         assert_eq!(shown(&"/a".repeat(200)), format!("{}...", "/a".repeat(100)));
+        let joined = shown("/oauth2/access_token&app_id=a1&app_secret=short");
+        assert_eq!(joined, "/oauth2/access_token&app_id=a1&app_secret=");
+        assert_eq!(shown("/pay%3FappSecret%3Dshort"), "/pay%3FappSecret%3D");
         // A character is never cut in two.
         assert_eq!(shown(&format!("/{}", "é".repeat(200))), format!("/{}...", "é".repeat(99)));
     }

@@ -7,13 +7,14 @@ use std::path::Path;
 
 use csv::{ByteRecord, Reader, StringRecord};
 use domain::period::TimeZone;
+use domain::strays::without_strays;
 use domain::text;
 use domain::text::Text;
 
 use super::bill::{BillColumn, SheetWords};
 use super::book_column::{BookColumn, ComparedBy};
 use super::reconcile::ReconcileError;
-use crate::wallet::{LINE_BYTES_MAX, csv_fault, csv_line};
+use crate::wallet::{LINE_BYTES_MAX, bare_cell, csv_fault, csv_line, not_csv};
 
 const BUFFER_BYTES: usize = 256 * 1024;
 /// Longest `biz_no` that is compared, in bytes. It must fit into a key of the database.
@@ -205,6 +206,9 @@ impl TheirFile {
         reader
             .read_byte_record(&mut heading)
             .map_err(|error| refused(FileFault::Unreadable(csv_fault(&error))))?;
+        if let Some(kind) = not_csv(heading.as_slice()) {
+            return Err(refused(FileFault::Unreadable(kind)));
+        }
         let names: Vec<String> =
             heading.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
         let trimmed = |name: &String| name.trim_start_matches(BYTE_ORDER_MARK).trim().to_owned();
@@ -272,7 +276,9 @@ impl TheirFile {
         if record.as_slice().contains('\0') {
             return Err(refused(at, "expected a text without zero bytes".into()));
         }
-        let number = record.get(*number).unwrap_or_default().trim();
+        let number = bare_cell(record.get(*number).unwrap_or_default().trim());
+        // No character around a biz_no belongs to it: others keep it from being a number with one.
+        let number = if *by == ComparedBy::BizNo { without_strays(number) } else { number };
         if number.len() > NUMBER_BYTES_MAX {
             let max = NUMBER_BYTES_MAX;
             return Err(refused(at, text!("{name}: expected at most {max} bytes", name = by.column(), max)));

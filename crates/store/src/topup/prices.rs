@@ -19,7 +19,7 @@ use super::number_of;
 use crate::error::{OperationError, Result, StoreError};
 use crate::operator_log::{LogLine, OperatorAction};
 use crate::store::Store;
-use crate::wallet::csv_line;
+use crate::wallet::{bare_cell, csv_line, not_csv};
 
 /// The columns of a file, in any order.
 const COLUMNS: [&str; 7] = ["product_id", "currency", "amount", "charge", "bonus", "name", "active"];
@@ -227,6 +227,9 @@ impl PricesOfFile {
 }
 
 fn read(bytes: &[u8]) -> Result<Vec<Price>, Vec<String>> {
+    if let Some(kind) = not_csv(bytes) {
+        return Err(vec![kind.english()]);
+    }
     let mut reader =
         csv::ReaderBuilder::new().trim(csv::Trim::All).flexible(true).has_headers(false).from_reader(bytes);
     let mut heading = StringRecord::new();
@@ -264,8 +267,8 @@ fn read(bytes: &[u8]) -> Result<Vec<Price>, Vec<String>> {
         }
         wrong.extend(faults.into_iter().map(|fault| format!("line {line}: {fault}")));
     }
-    if prices.len() > PRICES_MAX {
-        wrong.push(format!("expected at most {PRICES_MAX} products, got {}", prices.len()));
+    if wrong.is_empty() && !(1..=PRICES_MAX).contains(&prices.len()) {
+        wrong.push(format!("expected 1 to {PRICES_MAX} products, got {}", prices.len()));
     }
     if wrong.is_empty() { Ok(prices) } else { Err(wrong) }
 }
@@ -276,13 +279,14 @@ fn price(record: &StringRecord, places: [usize; 7], faults: &mut Vec<String>) ->
         return None;
     }
     let [product_id, currency, amount, charge, bonus, name, active] = places;
-    let text = |place: usize| record.get(place).unwrap_or_default();
+    let text = |place: usize| bare_cell(record.get(place).unwrap_or_default());
     let mut fault = |column: usize, expected: Expected, got: &str| {
         faults.push(format!("{}: {expected}, got {got:?}", COLUMNS[column]));
     };
     let coins = |text: &str| parse_integer(text, 0, AMOUNT_MAX, "an integer from 0 to 1000000000000");
     let money = |text: &str| parse_integer(text, 1, AMOUNT_MAX, "an integer from 1 to 1000000000000");
-    let yes_or_no = |text: &str| match text {
+    // A spreadsheet writes them in capitals.
+    let yes_or_no = |text: &str| match text.to_ascii_lowercase().as_str() {
         "true" => Ok(true),
         "false" => Ok(false),
         _ => Err(Expected::new("true or false")),

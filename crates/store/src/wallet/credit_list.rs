@@ -9,7 +9,7 @@ use domain::operation::wallet::{Credit, CreditCells, CreditsForAll, credit_amoun
 use domain::text;
 use domain::text::Text;
 
-use super::csv_file::csv_fault;
+use super::csv_file::{bare_cell, csv_fault, not_csv};
 
 /// The columns that a list may have, in any order.
 const COLUMNS: [&str; 4] = ["open_id", "free", "charge", "ref"];
@@ -43,6 +43,8 @@ pub struct CreditList<'a, R> {
 pub enum ListFault {
     /// It cannot be read.
     Unreadable(csv::Error),
+    /// It is something else.
+    NotCsv(Text),
     /// Its first line does not name its columns.
     Heading(String),
     /// It lacks this column.
@@ -59,6 +61,7 @@ impl ListFault {
         let expected = Text::new("expected a heading of open_id, free, charge and ref");
         match self {
             Self::Unreadable(error) => csv_fault(error),
+            Self::NotCsv(kind) => kind.clone(),
             Self::Heading(got) => text!("{expected}, got {got}", expected, got),
             Self::Lacks("open_id") => text!("there is no column open_id; {expected}", expected),
             Self::Lacks("ref") => {
@@ -91,6 +94,9 @@ impl<'a, R: Read> CreditList<'a, R> {
     pub fn open(source: R, for_all: &'a CreditsForAll, needs_heading: bool) -> Result<Self, ListFault> {
         let mut source = BufReader::with_capacity(SEPARATOR_BYTES, source);
         let begins = source.fill_buf().map_err(|error| ListFault::Unreadable(error.into()))?;
+        if let Some(kind) = not_csv(begins) {
+            return Err(ListFault::NotCsv(kind));
+        }
         let line = begins.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let delimiter = if line.contains(&b'\t') && !line.contains(&b',') { b'\t' } else { b',' };
         let mut reader = csv::ReaderBuilder::new()
@@ -190,6 +196,7 @@ fn cell<T>(
     parse: impl Fn(&str) -> Result<T, Expected>,
 ) -> Result<Option<T>, FieldError> {
     let Some(text) = place.and_then(|place| record.get(place)) else { return Ok(None) };
+    let text = bare_cell(text);
     let wrong = |Expected(expected)| FieldError::malformed(COLUMNS[column], expected, text);
     parse(text).map(Some).map_err(wrong)
 }

@@ -52,6 +52,29 @@ pub(crate) fn csv_fault(error: &csv::Error) -> Text {
     }
 }
 
+/// What a file is that begins so and is no CSV, in words that follow "it is". `None` for what may be CSV.
+#[must_use]
+pub(crate) fn not_csv(begins: &[u8]) -> Option<Text> {
+    let kinds: [(&[u8], &'static str); 8] = [
+        (b"PK\x03\x04", "a workbook of a spreadsheet"),
+        (b"\xd0\xcf\x11\xe0", "a workbook of a spreadsheet"),
+        (b"\xff\xfe", "text in UTF-16"),
+        (b"\xfe\xff", "text in UTF-16"),
+        (b"\x1f\x8b", "gzip data"),
+        (b"%PDF-", "a PDF"),
+        (b"<", "a page or XML"),
+        (b"--", "a multipart body"),
+    ];
+    let (_, kind) = kinds.into_iter().find(|(start, _)| begins.starts_with(start))?;
+    Some(text!("it is {kind}: save it as CSV in UTF-8", kind = Text::new(kind)))
+}
+
+/// A cell without what makes a spreadsheet show it as text: `="000123"`.
+#[must_use]
+pub(crate) fn bare_cell(cell: &str) -> &str {
+    cell.strip_prefix("=\"").and_then(|cell| cell.strip_suffix('"')).unwrap_or(cell)
+}
+
 /// The number of a record's line, as editors count: a quoted record can span several lines, and empty lines
 /// count. The position of the reader is before the empty lines that it skipped. The place of the file changes.
 #[must_use]
