@@ -4,7 +4,7 @@
 use md5::Md5;
 
 use super::codings::in_other_coding;
-use super::mistaken_strings::mistaken_strings;
+use super::mistaken_strings::{LIKELY_KINDS, MistakenStrings, UNLIKELY_KINDS, mistaken_strings};
 use super::miswritten::miswritten;
 use super::other_rules::other_rule;
 use super::tries::SignTries;
@@ -56,22 +56,24 @@ pub fn diagnose(form: &WalletForm, keys: &DiagnosisKeys<'_>, sign: &Sign) -> Opt
 pub(super) fn search(form: &WalletForm, keys: &DiagnosisKeys<'_>, tries: &SignTries<'_>) -> Option<Mistake> {
     let correct = string_to_sign(form);
     let by_live = |string: &str| keys.live.iter().any(|key| tries.fits(key, string));
+    let of_kinds = |kinds: &'static [MistakenStrings]| {
+        // No other sign can be that of a string.
+        let strings = tries.sign.bytes.iter().flat_map(|_| mistaken_strings(form, &correct, kinds));
+        let mut strings = strings.take_while(|_| tries.are_left());
+        strings.find(|(_, string)| by_live(string)).map(|(mistake, _)| mistake)
+    };
+    let by_other_rule = || {
+        let texts = keys.live.iter().map(|key| key.text.as_str());
+        let mut texts = texts.chain(keys.app_secrets.iter().map(|secret| secret.expose()));
+        texts.find_map(|key| other_rule(form, &correct, key, tries))
+    };
+    let ends = STRAYS.iter().flat_map(|stray| [("", *stray), (*stray, ""), (*stray, *stray)]);
     wrong_key(&correct, keys, tries)
-        .or_else(|| {
-            // No other sign can be that of a string.
-            let mut strings = tries.sign.bytes.iter().flat_map(|_| mistaken_strings(form, &correct));
-            strings.find(|(_, string)| by_live(string)).map(|(mistake, _)| mistake)
-        })
-        .or_else(|| {
-            let texts = keys.live.iter().map(|key| key.text.as_str());
-            let mut texts = texts.chain(keys.app_secrets.iter().map(|secret| secret.expose()));
-            texts.find_map(|key| other_rule(form, &correct, key, tries))
-        })
+        .or_else(|| of_kinds(&LIKELY_KINDS))
+        .or_else(by_other_rule)
+        .or_else(|| with_strays(&correct, keys, tries, ends.chain(PAIRS_OF_STRAYS)))
         .or_else(|| keys.live.iter().find_map(|key| in_other_coding(&correct, key, tries)))
-        .or_else(|| {
-            let ends = STRAYS.iter().flat_map(|stray| [("", *stray), (*stray, ""), (*stray, *stray)]);
-            with_strays(&correct, keys, tries, ends.chain(PAIRS_OF_STRAYS))
-        })
+        .or_else(|| of_kinds(&UNLIKELY_KINDS))
 }
 
 /// The likely mistakes that leave the string as it should be.

@@ -25,8 +25,11 @@ pub(super) struct SignedParts<'a> {
 
 type Strings = Vec<(Mistake, String)>;
 
+/// The strings of one kind of mistake.
+pub(super) type MistakenStrings = fn(&SignedParts<'_>) -> Strings;
+
 /// The kinds of mistakes, the most likely first.
-const KINDS: [fn(&SignedParts<'_>) -> Strings; 13] = [
+pub(super) const LIKELY_KINDS: [MistakenStrings; 11] = [
     values_encoded,
     other_fields,
     around_the_string,
@@ -38,21 +41,24 @@ const KINDS: [fn(&SignedParts<'_>) -> Strings; 13] = [
     nulls,
     |parts| other_joins(&parts.sent, &parts.sorted),
     ampersands,
-    |parts| changed_strings(&parts.sorted),
-    encoded_twice,
 ];
+
+/// Kinds with many strings, each of which few people make.
+pub(super) const UNLIKELY_KINDS: [MistakenStrings; 2] =
+    [|parts| changed_strings(&parts.sorted), encoded_twice];
 
 /// Every string but the right one, each once.
 pub(super) fn mistaken_strings<'a>(
     form: &'a WalletForm,
     correct: &'a str,
+    kinds: &'static [MistakenStrings],
 ) -> impl Iterator<Item = (Mistake, String)> {
     let sent: Vec<_> = form.signed().filter(|(_, value)| !value.is_empty()).collect();
     let mut sorted = sent.clone();
     sorted.sort_unstable();
     let parts = SignedParts { form, correct, sent, sorted };
     let mut known = HashSet::from([correct.to_owned()]);
-    let strings = KINDS.into_iter().flat_map(move |kind| kind(&parts));
+    let strings = kinds.iter().flat_map(move |kind| kind(&parts));
     strings.filter(move |(_, string)| known.insert(string.clone()))
 }
 

@@ -10,7 +10,7 @@ use subtle::ConstantTimeEq as _;
 use super::{PayKey, Sign, of_base64};
 
 /// How many hashes and signatures a diagnosis computes at most.
-pub(super) const TRIES_MAX: usize = 600;
+pub(super) const TRIES_MAX: usize = 700;
 
 /// A signature as it came, and how often it may be compared yet.
 pub(super) struct SignTries<'a> {
@@ -26,11 +26,16 @@ impl<'a> SignTries<'a> {
         Self { sign, readings, left: Cell::new(TRIES_MAX) }
     }
 
+    /// Whether another try may be made.
+    pub(super) fn are_left(&self) -> bool {
+        self.left.get() > 0
+    }
+
     /// Takes one try. `false` when none is left.
     pub(super) fn takes_one(&self) -> bool {
-        let left = self.left.get();
-        self.left.set(left.saturating_sub(1));
-        left > 0
+        let is_left = self.are_left();
+        self.left.set(self.left.get().saturating_sub(1));
+        is_left
     }
 
     /// Whether this key signed this message.
