@@ -1,17 +1,24 @@
 //! The signature of a call: what is signed, how it is checked, and which well-known mistake
 //! explains one that does not match (contract 3.2 and 3.7).
 
+mod codings;
+mod diagnosis;
 mod mistake;
+mod mistaken_strings;
 mod miswritten;
 mod other_rules;
 mod product_info_texts;
+mod tries;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-pub use mistake::{DiagnosisKeys, Mistake, diagnose, first_difference};
+pub use diagnosis::{DiagnosisKeys, diagnose, first_difference};
+pub use mistake::Mistake;
+
+use crate::strays::without_strays;
 
 /// A key that signs exchanges or requests to the judge of pictures. Its text is never shown.
 #[derive(Clone)]
@@ -80,22 +87,23 @@ impl Sign {
         let is_hex = hex::decode_to_slice(decoded.as_ref(), &mut bytes).is_ok();
         Self { bytes: is_hex.then_some(bytes), text: decoded.into_owned() }
     }
-
-    fn is(&self, expected: &str) -> bool {
-        self.text.eq_ignore_ascii_case(expected)
-    }
-
-    /// The same signature, read as base64.
-    fn as_base64(&self) -> Option<Self> {
-        let bytes = of_base64(&self.text)?;
-        Some(Self { bytes: Some(bytes.try_into().ok()?), text: String::new() })
-    }
 }
 
-/// Base64 in either alphabet, with padding or without. A form decodes a plus sign to a space.
-fn of_base64(text: &str) -> Option<Vec<u8>> {
-    let text = text.trim_end_matches('=').replace([' ', '-'], "+").replace('_', "/");
-    STANDARD_NO_PAD.decode(text).ok()
+/// Base64 in either alphabet, with padding or without, in lines or not. A form decodes a plus sign to a space, so a
+/// space at an end is read both ways.
+fn of_base64(text: &str) -> impl Iterator<Item = Vec<u8>> {
+    let text = text.replace(['\r', '\n'], "");
+    let bare = bare(&text).to_owned();
+    [text, bare].into_iter().filter_map(|text| {
+        let text = text.trim_end_matches('=').replace([' ', '-'], "+").replace('_', "/");
+        STANDARD_NO_PAD.decode(text).ok()
+    })
+}
+
+/// A text without the stray and control characters around it.
+fn bare(text: &str) -> &str {
+    let shorter = without_strays(text.trim_matches(char::is_control));
+    if shorter.len() == text.len() { text } else { bare(shorter) }
 }
 
 #[cfg(test)]

@@ -1,23 +1,4 @@
-//! Well-known mistakes of signing: which one explains a signature that does not match (contract 3.7.2).
-
-use encoding_rs::GBK;
-use md5::{Digest as _, Md5};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-
-use super::miswritten::miswritten;
-use super::other_rules::{other_rule, other_strings};
-use super::product_info_texts::product_info_texts;
-use super::{PayKey, Sign};
-use crate::key_uses::LiveKey;
-use crate::secret::Secret;
-use crate::wallet::{WalletForm, canonical_string, join, string_to_sign};
-
-/// What a URL leaves as it is; everything else is percent-encoded.
-const URL_ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
-/// What people copy around a key.
-const AROUND_A_KEY: [(&str, &str); 5] = [("", "\n"), ("", " "), (" ", ""), ("", "\r\n"), ("", "\t")];
-/// How many fields outside the list are tried one by one.
-const UNLISTED_FIELDS_MAX: usize = 16;
+//! Well-known mistakes of signing, in words (contract 3.7.2).
 
 macro_rules! mistakes {
     ($($(#[doc = $summary:literal])+ $name:ident: $text:literal;)+) => {
@@ -83,15 +64,31 @@ mistakes! {
     /// Another hash was used.
     AnotherHash: "another hash was used; sign with HMAC-SHA256 and the pay key";
     /// The fields were joined in another way.
-    AnotherJoin: "the fields were joined without their names or separators; join name=value with &";
+    AnotherJoin: "the fields were joined in another way; join name=value with &";
     /// Characters were lost or changed before signing.
     CharactersLost: "characters were lost or changed before signing; sign each value as it is sent, in UTF-8";
     /// The signature is base64.
     Base64: "the signature is in base64; send it in hexadecimal";
     /// The string was encoded as GBK.
     GbkBytes: "the string was encoded in GBK; sign its bytes in UTF-8";
-    /// The key had a blank or a line end around it.
-    KeyWithBlank: "the key had a blank or a line end around it; use the key alone";
+    /// The string was encoded neither in UTF-8 nor in GBK.
+    OtherCoding: "the string was encoded in another coding than UTF-8; sign its bytes in UTF-8";
+    /// The string had characters around it that belong to no field.
+    StraysAroundString: "the string had a line end, a blank, quotes or a byte-order mark around it; sign the string alone";
+    /// The key had characters around it that belong to no key.
+    KeyWithStrays: "the key had a blank, a line end, quotes or an unseen character around it; use the key alone";
+    /// The body was encoded twice.
+    BodyEncodedTwice: "the body was encoded twice; encode each value once, and sign it as it is";
+    /// The body was encoded by a function that writes `%u5251`.
+    BodyEscaped: "the body was encoded as %u5251; encode it in UTF-8, as encodeURIComponent does";
+    /// A plus sign was sent as it is.
+    PlusNotEscaped: "a + in a value was sent as it is and became a blank; send it as %2B";
+    /// An ampersand was sent as it is.
+    AmpersandNotEscaped: "a & in a value was sent as it is and ended the value; send it as %26";
+    /// An empty field was signed as `null`.
+    NullSigned: "an empty field was signed as null; leave empty fields out of the string";
+    /// The names were written as Java writes them.
+    CamelCaseNames: "the field names were signed in camel case; sign them as they are sent, as open_id";
     /// Fields outside the list were signed.
     UnlistedFieldsSigned: "fields were signed that are not in the list of signed fields; leave them out";
     /// `product_info` was serialised again after signing, or before.
@@ -99,131 +96,104 @@ mistakes! {
         "product_info was signed in another form than it was sent in; make its text once, sign and send that";
     /// The key of another app was used.
     AnotherAppsKey: "the pay key of another app was used; sign with the key of this app_id";
+    /// `app_id` was not signed.
+    AppIdUnsigned: "app_id was not signed; sign every field that is not empty";
+    /// `app_id` came under another name.
+    AppIdRenamed: "a field came under another name; it is called app_id";
+    /// `open_id` was not signed.
+    OpenIdUnsigned: "open_id was not signed; sign every field that is not empty";
+    /// `open_id` came under another name.
+    OpenIdRenamed: "a field came under another name; it is called open_id";
+    /// `zone_id` was not signed.
+    ZoneIdUnsigned: "zone_id was not signed; sign every field that is not empty";
+    /// `zone_id` came under another name.
+    ZoneIdRenamed: "a field came under another name; it is called zone_id";
+    /// `os` was not signed.
+    OsUnsigned: "os was not signed; sign every field that is not empty";
+    /// `os` came under another name.
+    OsRenamed: "a field came under another name; it is called os";
+    /// `ts` was not signed.
+    TsUnsigned: "ts was not signed; sign every field that is not empty";
+    /// `ts` came under another name.
+    TsRenamed: "a field came under another name; it is called ts";
+    /// `user_ip` was not signed.
+    UserIpUnsigned: "user_ip was not signed; sign every field that is not empty";
+    /// `user_ip` came under another name.
+    UserIpRenamed: "a field came under another name; it is called user_ip";
+    /// `amount` was not signed.
+    AmountUnsigned: "amount was not signed; sign every field that is not empty";
+    /// `amount` came under another name.
+    AmountRenamed: "a field came under another name; it is called amount";
+    /// `pay_priority` was not signed.
+    PayPriorityUnsigned: "pay_priority was not signed; sign every field that is not empty";
+    /// `pay_priority` came under another name.
+    PayPriorityRenamed: "a field came under another name; it is called pay_priority";
+    /// `biz_no` was not signed.
+    BizNoUnsigned: "biz_no was not signed; sign every field that is not empty";
+    /// `biz_no` came under another name.
+    BizNoRenamed: "a field came under another name; it is called biz_no";
+    /// `product_name` was not signed.
+    ProductNameUnsigned: "product_name was not signed; sign every field that is not empty";
+    /// `product_name` came under another name.
+    ProductNameRenamed: "a field came under another name; it is called product_name";
+    /// `product_info` was not signed.
+    ProductInfoUnsigned: "product_info was not signed; sign every field that is not empty";
+    /// `product_info` came under another name.
+    ProductInfoRenamed: "a field came under another name; it is called product_info";
+    /// `product_desc` was not signed.
+    ProductDescUnsigned: "product_desc was not signed; sign every field that is not empty";
+    /// `product_desc` came under another name.
+    ProductDescRenamed: "a field came under another name; it is called product_desc";
+    /// `extension` was not signed.
+    ExtensionUnsigned: "extension was not signed; sign every field that is not empty";
+    /// `extension` came under another name.
+    ExtensionRenamed: "a field came under another name; it is called extension";
+    /// `pay_biz_no` was not signed.
+    PayBizNoUnsigned: "pay_biz_no was not signed; sign every field that is not empty";
+    /// `pay_biz_no` came under another name.
+    PayBizNoRenamed: "a field came under another name; it is called pay_biz_no";
+    /// `close` was not signed.
+    CloseUnsigned: "close was not signed; sign every field that is not empty";
+    /// `close` came under another name.
+    CloseRenamed: "a field came under another name; it is called close";
+    /// `product_id` was not signed.
+    ProductIdUnsigned: "product_id was not signed; sign every field that is not empty";
+    /// `product_id` came under another name.
+    ProductIdRenamed: "a field came under another name; it is called product_id";
 }
 
-/// The keys of an app that a diagnosis tries.
-#[derive(Debug)]
-pub struct DiagnosisKeys<'a> {
-    /// Keys that are valid now.
-    pub live: &'a [LiveKey<PayKey>],
-    /// Keys that rotations have retired.
-    pub retired: &'a [PayKey],
-    /// App secrets that are valid now.
-    pub app_secrets: &'a [LiveKey<Secret>],
-}
+/// What is said of a signed field: that it was not signed, and that it came under another name.
+const OF_FIELDS: [(&str, Mistake, Mistake); 16] = [
+    ("app_id", Mistake::AppIdUnsigned, Mistake::AppIdRenamed),
+    ("open_id", Mistake::OpenIdUnsigned, Mistake::OpenIdRenamed),
+    ("zone_id", Mistake::ZoneIdUnsigned, Mistake::ZoneIdRenamed),
+    ("os", Mistake::OsUnsigned, Mistake::OsRenamed),
+    ("ts", Mistake::TsUnsigned, Mistake::TsRenamed),
+    ("user_ip", Mistake::UserIpUnsigned, Mistake::UserIpRenamed),
+    ("amount", Mistake::AmountUnsigned, Mistake::AmountRenamed),
+    ("pay_priority", Mistake::PayPriorityUnsigned, Mistake::PayPriorityRenamed),
+    ("biz_no", Mistake::BizNoUnsigned, Mistake::BizNoRenamed),
+    ("product_name", Mistake::ProductNameUnsigned, Mistake::ProductNameRenamed),
+    ("product_info", Mistake::ProductInfoUnsigned, Mistake::ProductInfoRenamed),
+    ("product_desc", Mistake::ProductDescUnsigned, Mistake::ProductDescRenamed),
+    ("extension", Mistake::ExtensionUnsigned, Mistake::ExtensionRenamed),
+    ("pay_biz_no", Mistake::PayBizNoUnsigned, Mistake::PayBizNoRenamed),
+    ("close", Mistake::CloseUnsigned, Mistake::CloseRenamed),
+    ("product_id", Mistake::ProductIdUnsigned, Mistake::ProductIdRenamed),
+];
 
-/// Finds the one mistake that explains a signature which no live key verifies.
-#[must_use]
-pub fn diagnose(form: &WalletForm, keys: &DiagnosisKeys<'_>, sign: &Sign) -> Option<Mistake> {
-    let correct = string_to_sign(form);
-    wrong_key(&correct, keys, sign).or_else(|| {
-        let matches =
-            |(_, string): &(Mistake, String)| keys.live.iter().any(|key| key.verifies(string, sign));
-        mistaken_strings(form).into_iter().find(matches).map(|(mistake, _)| mistake)
-    })
-}
+impl Mistake {
+    /// This signed field was not signed.
+    pub(super) fn unsigned(field: &str) -> Option<Self> {
+        OF_FIELDS.iter().find(|(name, ..)| *name == field).map(|(_, unsigned, _)| *unsigned)
+    }
 
-/// The mistakes that leave the string as it should be.
-fn wrong_key(correct: &str, keys: &DiagnosisKeys<'_>, sign: &Sign) -> Option<Mistake> {
-    let by_live = |sign: &Sign, bytes: &[u8]| keys.live.iter().any(|key| key.verifies(bytes, sign));
-    let secrets = || keys.app_secrets.iter().map(|secret| secret.expose());
-    let miswritten_by = |key: &PayKey| miswritten(&sign.text, &key.sign(correct));
-    if let Some(mistake) = keys.live.iter().find_map(|key| miswritten_by(key)) {
-        return Some(mistake);
+    /// The signed field whose name differs from this one in case, or in what is no letter or digit, and what is said of it.
+    pub(super) fn renamed(other: &str) -> Option<(&'static str, Self)> {
+        let letters = |name: &str| {
+            name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "").to_ascii_lowercase()
+        };
+        let is_it = |(name, ..): &&(&str, Self, Self)| *name != other && letters(name) == letters(other);
+        OF_FIELDS.iter().find(is_it).map(|(name, _, renamed)| (*name, *renamed))
     }
-    if secrets().any(|secret| PayKey::new(secret.to_owned()).verifies(correct, sign)) {
-        return Some(Mistake::AppSecretAsKey);
-    }
-    if keys.retired.iter().any(|key| key.verifies(correct, sign)) {
-        return Some(Mistake::RetiredPayKey);
-    }
-    let message_as_key = PayKey::new(correct.to_owned());
-    if keys.live.iter().any(|key| message_as_key.verifies(&key.text, sign)) {
-        return Some(Mistake::KeyAndMessageSwapped);
-    }
-    if secrets().any(|secret| sign.is(&hex::encode(Md5::digest(format!("{correct}{secret}"))))) {
-        return Some(Mistake::Md5WithAppSecret);
-    }
-    if sign.as_base64().is_some_and(|sign| by_live(&sign, correct.as_bytes())) {
-        return Some(Mistake::Base64);
-    }
-    if by_live(sign, &GBK.encode(correct).0) {
-        return Some(Mistake::GbkBytes);
-    }
-    let texts = keys.live.iter().map(|key| key.text.as_str()).chain(secrets());
-    if let Some(mistake) = texts.into_iter().find_map(|key| other_rule(correct, key, sign)) {
-        return Some(mistake);
-    }
-    let with_blank = |key: &PayKey| {
-        AROUND_A_KEY.iter().any(|(before, after)| key.surrounded(before, after).verifies(correct, sign))
-    };
-    keys.live.iter().any(|key| with_blank(key)).then_some(Mistake::KeyWithBlank)
-}
-
-/// The strings that the well-known mistakes of building it lead to.
-fn mistaken_strings(form: &WalletForm) -> Vec<(Mistake, String)> {
-    let (fields, signed_fields) = (&form.fields, form.call.signed_fields());
-    let present = || form.signed().filter(|(_, value)| !value.is_empty());
-    let encoded_by = |encode: fn(&str) -> String| {
-        let encoded: Vec<(&str, String)> = present().map(|(name, value)| (name, encode(value))).collect();
-        canonical_string(encoded.iter().map(|(name, value)| (*name, value.as_str())))
-    };
-    let mut sorted: Vec<_> = form.signed().collect();
-    sorted.sort_unstable();
-    // Absent fields are empty too: some servers write them all.
-    let all = signed_fields.sorted.iter().map(|name| (*name, fields.text(name).unwrap_or_default()));
-    let table_order = signed_fields.names.iter().filter_map(|name| Some((*name, fields.text(name)?)));
-    let with_token = fields.texts().filter(|(name, _)| *name == "access_token" || form.call.signs(name));
-    let upper: Vec<(String, &str)> =
-        present().map(|(name, value)| (name.to_ascii_uppercase(), value)).collect();
-    let mut strings = vec![
-        (Mistake::ValuesEncoded, encoded_by(|value| utf8_percent_encode(value, URL_ENCODED).to_string())),
-        (Mistake::ValuesEncoded, encoded_by(form_encoded)),
-        (Mistake::EmptyFieldsKept, join(sorted.into_iter())),
-        (Mistake::EmptyFieldsKept, join(all)),
-        (Mistake::AccessTokenIncluded, canonical_string(with_token)),
-        (Mistake::NotSorted, join(present())),
-        (Mistake::NotSorted, join(table_order)),
-        (
-            Mistake::UpperCaseNames,
-            canonical_string(upper.iter().map(|(name, value)| (name.as_str(), *value))),
-        ),
-    ];
-    let in_order: Vec<(&str, &str)> = {
-        let mut pairs: Vec<_> = present().collect();
-        pairs.sort_unstable();
-        pairs
-    };
-    strings.extend(other_strings(&in_order));
-    strings.extend(with_unlisted_fields(form).map(|string| (Mistake::UnlistedFieldsSigned, string)));
-    for text in product_info_texts(fields.text("product_info").unwrap_or_default()) {
-        let replaced =
-            present().map(|(name, value)| (name, if name == "product_info" { &text } else { value }));
-        strings.push((Mistake::ProductInfoReserialised, canonical_string(replaced)));
-    }
-    strings
-}
-
-/// The string with all fields that are not in the list, and with each of them alone.
-fn with_unlisted_fields(form: &WalletForm) -> impl Iterator<Item = String> {
-    let fields = &form.fields;
-    let is_unlisted = |name: &str| !form.call.signs(name) && !["sign", "access_token"].contains(&name);
-    let unlisted: Vec<&str> = fields.texts().map(|(name, _)| name).filter(|name| is_unlisted(name)).collect();
-    let with = move |chosen: &dyn Fn(&str) -> bool| {
-        canonical_string(fields.texts().filter(|(name, _)| form.call.signs(name) || chosen(name)))
-    };
-    let all = [with(&|name| is_unlisted(name)), with(&|name| name != "sign")];
-    let each = unlisted.into_iter().take(UNLISTED_FIELDS_MAX);
-    all.into_iter().chain(each.map(move |unlisted| with(&|name| name == unlisted)))
-}
-
-fn form_encoded(value: &str) -> String {
-    form_urlencoded::byte_serialize(value.as_bytes()).collect()
-}
-
-/// Where two strings begin to differ: the index of the first byte. `None` for equal strings.
-#[must_use]
-pub fn first_difference(one: &str, other: &str) -> Option<usize> {
-    let common = one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count();
-    (common < one.len().max(other.len())).then_some(common)
 }

@@ -1,7 +1,6 @@
 //! A right signature that is written wrong (contract 3.7.2): the bytes are right, and the text is not 64 digits.
 
-use super::{Mistake, of_base64};
-use crate::strays::without_strays;
+use super::{Mistake, bare, of_base64};
 
 /// The longest text before the digits that is a prefix: `HMAC-SHA256 Signature=`.
 const PREFIX_BYTES_MAX: usize = 32;
@@ -12,15 +11,12 @@ const PART_DIGITS_MIN: usize = 16;
 pub(super) fn miswritten(text: &str, right: &str) -> Option<Mistake> {
     let bytes = hex::decode(right).ok()?;
     let short = || bytes.iter().map(|byte| format!("{byte:x}")).collect::<Vec<_>>().concat();
-    let bare = without_strays(text).to_ascii_lowercase();
+    let bare = bare(text).to_ascii_lowercase();
     if bare == right {
         return (bare.len() < text.len()).then_some(Mistake::StraysAroundSign);
     }
     let digits: String =
         bare.replace("0x", "").replace("\\x", "").chars().filter(char::is_ascii_hexdigit).collect();
-    if digits.is_empty() {
-        return None;
-    }
     if digits == right {
         let is_prefix = bare.strip_suffix(right).is_some();
         return Some(if is_prefix { Mistake::PrefixBeforeSign } else { Mistake::SeparatorsInSign });
@@ -38,13 +34,12 @@ pub(super) fn miswritten(text: &str, right: &str) -> Option<Mistake> {
     if digits.len() >= PART_DIGITS_MIN && right.contains(&digits) {
         return Some(Mistake::PartOfSign);
     }
-    let is_right = |text: Vec<u8>| text.eq_ignore_ascii_case(right.as_bytes());
-    if hex::decode(&digits).is_ok_and(is_right)
-        || of_base64(&text.replace(['\r', '\n'], "")).is_some_and(is_right)
-    {
-        return Some(Mistake::EncodedTwice);
+    if of_base64(text).any(|decoded| decoded == bytes) {
+        return Some(Mistake::Base64);
     }
-    None
+    let is_right = |text: Vec<u8>| text.eq_ignore_ascii_case(right.as_bytes());
+    (hex::decode(&digits).is_ok_and(is_right) || of_base64(text).any(is_right))
+        .then_some(Mistake::EncodedTwice)
 }
 
 /// Bytes as a language prints integers of 32 bits that have their sign, each with this many digits or more.
@@ -83,6 +78,7 @@ mod tests {
             (format!("{RIGHT}\n"), Mistake::StraysAroundSign),
             (format!(" {RIGHT}"), Mistake::StraysAroundSign),
             (format!("\"{RIGHT}\""), Mistake::StraysAroundSign),
+            (format!("{RIGHT}\u{1a}"), Mistake::StraysAroundSign),
             (RIGHT[..32].to_owned(), Mistake::PartOfSign),
             (RIGHT[32..].to_owned(), Mistake::PartOfSign),
             (RIGHT[16..32].to_uppercase(), Mistake::PartOfSign),

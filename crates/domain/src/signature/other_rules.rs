@@ -1,69 +1,106 @@
 //! Signatures by the rules of other platforms (contract 3.7.2): other hashes, the key in the text, other joins, and
 //! characters that were lost on the way.
 
-use hmac::{Hmac, KeyInit, Mac};
+use hmac::Hmac;
 use md5::Md5;
 use sha1::Sha1;
-use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
+use sha2::{Sha224, Sha256, Sha384, Sha512};
 
-use super::{Mistake, Sign};
-use crate::wallet::{canonical_string, join};
+use super::Mistake;
+use super::tries::SignTries;
+use crate::wallet::{WalletForm, canonical_string, join};
+
+/// Names of the key behind the string, as other platforms have them.
+const KEY_NAMES: [&str; 14] = [
+    "key",
+    "pay_key",
+    "secret",
+    "app_secret",
+    "app_key",
+    "secretKey",
+    "appSecret",
+    "secret_key",
+    "payKey",
+    "appKey",
+    "signKey",
+    "sign_key",
+    "paySecret",
+    "app_pay_key",
+];
 
 /// The mistake of a server that signs this text with this key by another rule.
-pub(super) fn other_rule(correct: &str, key: &str, sign: &Sign) -> Option<Mistake> {
-    let is_hash = |text: &str| hashes(text.as_bytes()).iter().any(|hash| sign.is(hash));
-    let signed = |text: &str| hmac_hex::<Hmac<Sha256>>(key, text);
-    if [format!("{correct}&"), format!("&{correct}"), format!("?{correct}")]
-        .iter()
-        .any(|text| sign.is(&signed(text)))
-    {
-        return Some(Mistake::SeparatorAtEnd);
+pub(super) fn other_rule(
+    form: &WalletForm,
+    correct: &str,
+    key: &str,
+    tries: &SignTries<'_>,
+) -> Option<Mistake> {
+    let is_plain_hash = |text: &str| {
+        tries.is_hash::<Md5>(text)
+            || tries.is_hash::<Sha1>(text)
+            || tries.is_hash::<Sha256>(text)
+            || tries.is_hash::<Sha512>(text)
+    };
+    let is_another = is_plain_hash(correct)
+        || tries.is_keyed_hash::<Hmac<Md5>>(key, correct)
+        || tries.is_keyed_hash::<Hmac<Sha1>>(key, correct)
+        || tries.is_keyed_hash::<Hmac<Sha224>>(key, correct)
+        || tries.is_keyed_hash::<Hmac<Sha384>>(key, correct)
+        || tries.is_keyed_hash::<Hmac<Sha512>>(key, correct);
+    if is_another {
+        return Some(Mistake::AnotherHash);
     }
-    let with_key = [
+    let around = [
         format!("{correct}{key}"),
         format!("{correct}&{key}"),
         format!("{key}{correct}"),
         format!("{key}&{correct}"),
         format!("{key}{correct}{key}"),
-        format!("{correct}&key={key}"),
-        format!("{correct}&pay_key={key}"),
-        format!("{correct}&secret={key}"),
-        format!("{correct}&app_secret={key}"),
-        format!("{correct}&app_key={key}"),
     ];
-    if with_key.iter().any(|text| is_hash(text) || sign.is(&signed(text))) {
-        return Some(Mistake::KeyInText);
-    }
-    let others = [
-        hmac_hex::<Hmac<Md5>>(key, correct),
-        hmac_hex::<Hmac<Sha1>>(key, correct),
-        hmac_hex::<Hmac<Sha224>>(key, correct),
-        hmac_hex::<Hmac<Sha384>>(key, correct),
-        hmac_hex::<Hmac<Sha512>>(key, correct),
-    ];
-    (others.iter().any(|hash| sign.is(hash)) || is_hash(correct)).then_some(Mistake::AnotherHash)
+    let named = KEY_NAMES.iter().map(|name| format!("{correct}&{name}={key}"));
+    let among = KEY_NAMES.iter().take(2).map(|name| {
+        let signed = form.signed().filter(|(_, value)| !value.is_empty());
+        canonical_string(signed.chain([(*name, key)]))
+    });
+    let mut texts = around.into_iter().chain(named).chain(among);
+    texts
+        .any(|text| is_plain_hash(&text) || tries.is_keyed_hash::<Hmac<Sha256>>(key, &text))
+        .then_some(Mistake::KeyInText)
 }
 
-/// The strings of servers that join or change the values otherwise.
-pub(super) fn other_strings(pairs: &[(&str, &str)]) -> Vec<(Mistake, String)> {
-    let values = |separator: &str| pairs.iter().map(|(_, value)| *value).collect::<Vec<_>>().join(separator);
-    let mut by_value: Vec<&str> = pairs.iter().map(|(_, value)| *value).collect();
+/// The strings of servers that join the fields otherwise.
+pub(super) fn other_joins(sent: &[(&str, &str)], sorted: &[(&str, &str)]) -> Vec<(Mistake, String)> {
+    let values =
+        |pairs: &[(&str, &str)]| pairs.iter().map(|(_, value)| (*value).to_owned()).collect::<Vec<_>>();
+    let named =
+        |equals: &str| sorted.iter().map(|(name, value)| [name, equals, value].concat()).collect::<Vec<_>>();
+    let mut by_value = values(sorted);
     by_value.sort_unstable();
-    let without_and: String = pairs.iter().flat_map(|(name, value)| [*name, "=", *value]).collect();
-    let without_both: String = pairs.iter().flat_map(|(name, value)| [*name, *value]).collect();
-    let mut strings: Vec<(Mistake, String)> = [
-        values("&"),
-        values(""),
-        values("|"),
-        values(","),
+    let (of_sorted, of_sent) = (values(sorted), values(sent));
+    let (equals, colons) = (named("="), named(":"));
+    let json: serde_json::Map<_, _> =
+        sorted.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
+    let mut strings = Vec::new();
+    for separator in ["&", "", "|", ",", "\n", ";"] {
+        strings.push(of_sorted.join(separator));
+        strings.push(equals.join(separator));
+        strings.push(colons.join(separator));
+    }
+    strings.extend([
         by_value.join("&"),
         by_value.concat(),
-        without_and,
-        without_both,
-    ]
-    .into_iter()
-    .map(|string| (Mistake::AnotherJoin, string))
-    .collect();
+        of_sent.concat(),
+        of_sent.join("&"),
+        named("").concat(),
+    ]);
+    strings.extend([", ", " & ", "&&", "\r\n"].map(|separator| equals.join(separator)));
+    strings.push(serde_json::Value::Object(json).to_string());
+    strings.into_iter().map(|string| (Mistake::AnotherJoin, string)).collect()
+}
+
+/// The strings of servers that change characters of the values.
+pub(super) fn changed_strings(pairs: &[(&str, &str)]) -> Vec<(Mistake, String)> {
+    let mut strings = Vec::new();
     for change in CHANGES {
         let changed: Vec<(&str, String)> = pairs.iter().map(|(name, value)| (*name, change(value))).collect();
         if changed.iter().zip(pairs).any(|((_, changed), (_, value))| changed != value) {
@@ -77,7 +114,7 @@ pub(super) fn other_strings(pairs: &[(&str, &str)]) -> Vec<(Mistake, String)> {
 }
 
 /// What servers do to a text on its way, unasked.
-const CHANGES: [fn(&str) -> String; 10] = [
+const CHANGES: [fn(&str) -> String; 21] = [
     // A text in Latin-1 or ASCII has no other characters, and UTF-16 counts some as two.
     |text| text.chars().map(|character| if character.is_ascii() { character } else { '?' }).collect(),
     |text| text.encode_utf16().map(|unit| u8::try_from(unit).map_or('?', char::from)).collect(),
@@ -90,23 +127,25 @@ const CHANGES: [fn(&str) -> String; 10] = [
     },
     // UTF-8 that was read as Latin-1.
     |text| text.bytes().map(char::from).collect(),
+    |text| encoding_rs::WINDOWS_1252.decode_without_bom_handling(text.as_bytes()).0.into_owned(),
+    |text| encoding_rs::GBK.decode_without_bom_handling(text.as_bytes()).0.into_owned(),
     // Decoded once more than it was encoded.
     |text| text.replace('+', " "),
+    |text| text.trim().to_owned(),
     |text| text.split_whitespace().collect::<Vec<_>>().join(" "),
-    |text| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;"),
+    // Line ends of another system.
+    |text| text.replace("\r\n", "\n"),
+    |text| text.replace("\r\n", "\n").replace('\n', "\r\n"),
+    |text| text.replace(['\r', '\n'], ""),
+    // Escapes for HTML, with the quotes of PHP, Python, Go and XML; and for SQL.
+    |text| html(text).replace('"', "&quot;"),
+    |text| html(text).replace('"', "&quot;").replace('\'', "&#039;"),
+    |text| html(text).replace('"', "&quot;").replace('\'', "&#x27;"),
+    |text| html(text).replace('"', "&#34;").replace('\'', "&#39;"),
+    |text| html(text).replace('"', "&quot;").replace('\'', "&#39;"),
+    |text| text.replace('\\', "\\\\").replace('"', "\\\"").replace('\'', "\\'"),
 ];
 
-/// The hashes of a text without a key, in hexadecimal.
-fn hashes(text: &[u8]) -> [String; 4] {
-    [
-        hex::encode(Md5::digest(text)),
-        hex::encode(Sha1::digest(text)),
-        hex::encode(Sha256::digest(text)),
-        hex::encode(Sha512::digest(text)),
-    ]
-}
-
-fn hmac_hex<M: Mac + KeyInit>(key: &str, text: &str) -> String {
-    let keyed = <M as KeyInit>::new_from_slice(key.as_bytes()).expect("HMAC accepts keys of every length");
-    hex::encode(keyed.chain_update(text).finalize().into_bytes())
+fn html(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -6,6 +6,79 @@ use std::fmt::Write as _;
 
 use serde_json::value::RawValue;
 
+/// Where a library puts blanks.
+#[derive(Clone, Copy)]
+enum JsonBlanks {
+    None,
+    /// One behind each comma and colon.
+    Spaced,
+    /// A line for each value, each level deeper by this text.
+    Indented(&'static str),
+}
+
+/// How a library writes JSON.
+#[derive(Clone, Copy)]
+struct JsonStyle {
+    blanks: JsonBlanks,
+    /// The characters that it writes as `\u` and four digits.
+    escaped: fn(char) -> bool,
+    /// Whether those digits are in upper case.
+    is_upper: bool,
+    /// Whether a slash has a backslash.
+    has_slashes: bool,
+    number: fn(&str) -> String,
+}
+
+impl JsonStyle {
+    const PLAIN: Self = Self {
+        blanks: JsonBlanks::None,
+        escaped: |_| false,
+        is_upper: false,
+        has_slashes: false,
+        number: |number| number.to_owned(),
+    };
+    const ASCII: Self = Self { escaped: |letter| !letter.is_ascii(), ..Self::PLAIN };
+    const PHP: Self = Self { has_slashes: true, ..Self::ASCII };
+    const SLASHES: Self = Self { has_slashes: true, ..Self::PLAIN };
+
+    const fn with(self, blanks: JsonBlanks) -> Self {
+        Self { blanks, ..self }
+    }
+
+    /// The most usual first.
+    const ALL: [Self; 19] = [
+        Self::PLAIN,
+        Self::PLAIN.with(JsonBlanks::Spaced),
+        Self::PHP,
+        Self::ASCII,
+        Self::ASCII.with(JsonBlanks::Spaced),
+        Self::SLASHES,
+        Self::SLASHES.with(JsonBlanks::Spaced),
+        Self::PHP.with(JsonBlanks::Spaced),
+        Self::PLAIN.with(JsonBlanks::Indented("  ")),
+        Self::PLAIN.with(JsonBlanks::Indented("    ")),
+        Self::PLAIN.with(JsonBlanks::Indented("\t")),
+        Self::ASCII.with(JsonBlanks::Indented("  ")),
+        Self::ASCII.with(JsonBlanks::Indented("    ")),
+        Self::PHP.with(JsonBlanks::Indented("    ")),
+        // Gson, Go's json.Marshal, .NET's System.Text.Json.
+        Self { escaped: |letter| "<>&='\u{2028}\u{2029}".contains(letter), ..Self::PLAIN },
+        Self { escaped: |letter| "<>&\u{2028}\u{2029}".contains(letter), ..Self::PLAIN },
+        Self {
+            escaped: |letter| !letter.is_ascii() || "<>&'+`\"".contains(letter),
+            is_upper: true,
+            ..Self::PLAIN
+        },
+        Self { number: |number| format!("\"{number}\""), ..Self::PLAIN },
+        Self {
+            number: |number| {
+                if number.contains(['.', 'e', 'E']) { number.to_owned() } else { format!("{number}.0") }
+            },
+            ..Self::PLAIN
+        },
+    ];
+}
+
 /// Every other text of this array of flat objects.
 pub(super) fn product_info_texts(text: &str) -> Vec<String> {
     let Ok(items) = serde_json::from_str::<Vec<BTreeMap<String, Box<RawValue>>>>(text) else {
@@ -14,28 +87,66 @@ pub(super) fn product_info_texts(text: &str) -> Vec<String> {
     let sorted = serde_json::to_string(&items).unwrap_or_default();
     let mut texts = Vec::new();
     for source in [text, &sorted] {
-        for bits in 0..8_u8 {
-            let written = written(source, bits & 1 != 0, bits & 2 != 0, bits & 4 != 0);
-            texts.extend(written.filter(|written| written != text && !texts.contains(written)));
+        let written = JsonStyle::ALL.iter().filter_map(|style| written(source, style));
+        for written in written.filter(|written| written != text) {
+            if !texts.contains(&written) {
+                texts.push(written);
+            }
         }
     }
+    // Written as a string of JSON, with its quotes and without.
+    let quoted = serde_json::to_string(text).unwrap_or_default();
+    let unquoted = quoted.trim_matches('"').to_owned();
+    texts.extend([quoted, unquoted]);
     texts
 }
 
-/// The tokens of a JSON text, written anew: with a blank after each comma and colon or without, with
-/// slashes escaped or not, and with characters outside ASCII escaped or not.
-fn written(source: &str, spaced: bool, slashes: bool, ascii: bool) -> Option<String> {
+/// The tokens of a JSON text, written anew.
+fn written(source: &str, style: &JsonStyle) -> Option<String> {
     let mut written = String::with_capacity(source.len());
     let mut rest = source;
+    let mut depth = 0_usize;
+    let line = |depth: usize| match style.blanks {
+        JsonBlanks::Indented(indent) => format!("\n{}", indent.repeat(depth)),
+        JsonBlanks::None | JsonBlanks::Spaced => String::new(),
+    };
     while let Some(first) = rest.chars().next() {
-        let length = if first == '"' { string_length(rest)? } else { first.len_utf8() };
+        let length = match first {
+            '"' => string_length(rest)?,
+            '-' | '0'..='9' => {
+                rest.find(|letter: char| !"+-.eE0123456789".contains(letter)).unwrap_or(rest.len())
+            }
+            other => other.len_utf8(),
+        };
         let (token, after) = rest.split_at(length);
         rest = after;
-        match first {
-            '"' => write_string(&mut written, &serde_json::from_str::<String>(token).ok()?, slashes, ascii),
-            ' ' | '\t' | '\r' | '\n' => {}
-            ',' | ':' if spaced => written.extend([first, ' ']),
-            other => written.push(other),
+        match (first, style.blanks) {
+            ('"', _) => write_string(&mut written, &serde_json::from_str::<String>(token).ok()?, style),
+            ('-' | '0'..='9', _) => written.push_str(&(style.number)(token)),
+            (' ' | '\t' | '\r' | '\n', _) => {}
+            ('[' | '{', _) => {
+                written.push(first);
+                rest = rest.trim_start();
+                if !rest.starts_with([']', '}']) {
+                    depth += 1;
+                    written.push_str(&line(depth));
+                }
+            }
+            (']' | '}', _) => {
+                if !written.ends_with(['[', '{']) {
+                    depth = depth.saturating_sub(1);
+                    written.push_str(&line(depth));
+                }
+                written.push(first);
+            }
+            (',', JsonBlanks::Indented(_)) => {
+                written.push(',');
+                written.push_str(&line(depth));
+            }
+            (',', JsonBlanks::Spaced) | (':', JsonBlanks::Spaced | JsonBlanks::Indented(_)) => {
+                written.extend([first, ' ']);
+            }
+            (other, _) => written.push(other),
         }
     }
     Some(written)
@@ -52,19 +163,26 @@ fn string_length(text: &str) -> Option<usize> {
     Some(end + 2)
 }
 
-fn write_string(written: &mut String, value: &str, slashes: bool, ascii: bool) {
-    let literal = serde_json::to_string(value).unwrap_or_default();
-    for character in literal.chars() {
-        match character {
-            '/' if slashes => written.push_str("\\/"),
-            _ if ascii && !character.is_ascii() => {
-                for unit in character.encode_utf16(&mut [0; 2]) {
-                    let _ = write!(written, "\\u{unit:04x}");
-                }
+fn write_string(written: &mut String, value: &str, style: &JsonStyle) {
+    written.push('"');
+    for character in value.chars() {
+        if (style.escaped)(character) {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                // Writing to a string cannot fail.
+                let _ = if style.is_upper {
+                    write!(written, "\\u{unit:04X}")
+                } else {
+                    write!(written, "\\u{unit:04x}")
+                };
             }
-            _ => written.push(character),
+        } else if character == '/' && style.has_slashes {
+            written.push_str("\\/");
+        } else {
+            let literal = serde_json::to_string(&character).unwrap_or_default();
+            written.push_str(literal.get(1..literal.len() - 1).unwrap_or_default());
         }
     }
+    written.push('"');
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The string to sign, its vectors, and the mistakes that are recognised.
 
+mod kinds;
+
 use std::collections::BTreeSet;
 
 use md5::{Digest as _, Md5};
@@ -155,7 +157,7 @@ fn each_mistake_is_named_and_anything_else_is_not() {
         assert_eq!(named(base64(&key.sign("something else"))), None);
         for (before, after) in [("", "\n"), ("", " "), (" ", ""), ("", "\r\n"), ("", "\t")] {
             let blank = key.surrounded(before, after).sign(&correct);
-            assert_eq!(named(blank), Some(Mistake::KeyWithBlank), "{before:?} {after:?}");
+            assert_eq!(named(blank), Some(Mistake::KeyWithStrays), "{before:?} {after:?}");
         }
         let unlisted = correct.replace("&open_id", "&else=1&open_id");
         for string in [unlisted.clone(), format!("access_token=t&{unlisted}")] {
