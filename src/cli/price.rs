@@ -34,7 +34,9 @@ pub(super) async fn run(context: &Context, store: &Store, command: PriceCommand)
             let prices = match read.0 {
                 Ok(prices) => prices,
                 Err(wrong) => {
-                    wrong.iter().for_each(|fault| complain(&format!("{}: {fault}", file.display())));
+                    for fault in &wrong {
+                        complain(&format!("{}: {fault}", file.display()));
+                    }
                     bail!("{}: nothing was changed", file.display());
                 }
             };

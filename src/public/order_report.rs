@@ -11,7 +11,6 @@ use domain::ids::{
 use domain::order::{
     GoodsKind, OrderCreateTime, OrderReport, OrderStatus, ReportConflict, SECONDS_MAX, parse_catalog_code,
 };
-use domain::strays::without_strays;
 use domain::text;
 use domain::text::Text;
 use schemars::JsonSchema;
@@ -189,14 +188,8 @@ fn read(body: &mut Input<'_>, now_millis: i64) -> Result<OrderReport, Refusal> {
     })
 }
 
-/// The refusal of an id that this app has no image with, whoever made it up or gave it out. An id in another form is told so.
+/// The refusal of an id that this app has no image with, whoever made it up or gave it out.
 fn unknown_image(got: &Text) -> Refusal {
-    let shown = got.english();
-    let bare = without_strays(&shown).to_ascii_lowercase();
-    if ImgId::parse(&bare).is_ok() && shown != format!("{bare:?}") {
-        let text = text!("product_cover_img_id: expected the imgId alone, in small letters, got {got}", got);
-        return Refusal::new(Code::ImageNotFound, text);
-    }
     let text = text!("product_cover_img_id: {got} is unknown here: upload the picture again", got);
     Refusal::new(Code::ImageNotFound, text)
 }

@@ -13,8 +13,6 @@ use crate::text::Text;
 
 /// Largest value that 10 digits hold: such a time was given in seconds.
 pub const SECONDS_MAX: i64 = 9_999_999_999;
-/// More digits are those of a smaller unit.
-const MILLIS_MAX: i64 = 999_999_999_999_999;
 
 /// An order status code of contract 4.3. Codes 7, 8 and 9 have no meaning there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, schemars::JsonSchema)]
@@ -89,11 +87,6 @@ impl OrderCreateTime {
         let skew = i64::try_from(Self::CLOCK_SKEW_MAX.as_millis()).unwrap_or(i64::MAX);
         if value <= SECONDS_MAX {
             return Err(Expected::new("milliseconds (seconds given, milliseconds expected)"));
-        }
-        if value > MILLIS_MAX {
-            return Err(Expected::new(
-                "milliseconds (microseconds or nanoseconds given, milliseconds expected)",
-            ));
         }
         if value > now_millis.saturating_add(skew) {
             let ahead = moment::distance(value, now_millis);

@@ -55,14 +55,13 @@ pub(crate) fn csv_fault(error: &csv::Error) -> Text {
 /// What a file is that begins so and is no CSV, in words that follow "it is". `None` for what may be CSV.
 #[must_use]
 pub(crate) fn not_csv(begins: &[u8]) -> Option<Text> {
-    let kinds: [(&[u8], &'static str); 8] = [
+    let kinds: [(&[u8], &'static str); 7] = [
         (b"PK\x03\x04", "a workbook of a spreadsheet"),
         (b"\xd0\xcf\x11\xe0", "a workbook of a spreadsheet"),
         (b"\xff\xfe", "text in UTF-16"),
         (b"\xfe\xff", "text in UTF-16"),
         (b"\x1f\x8b", "gzip data"),
         (b"%PDF-", "a PDF"),
-        (b"<", "a page or XML"),
         (b"--", "a multipart body"),
     ];
     let (_, kind) = kinds.into_iter().find(|(start, _)| begins.starts_with(start))?;
