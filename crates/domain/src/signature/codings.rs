@@ -1,4 +1,4 @@
-//! How servers encode a string before they sign it, or in the form: percent-encoding in the ways of other languages,
+//! Encodings of a string before it is signed, or in the form: percent-encoding in the ways of other languages,
 //! and codings of characters that are not UTF-8.
 
 use std::fmt::Write as _;
