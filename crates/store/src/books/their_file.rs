@@ -6,6 +6,7 @@ use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use csv::{ByteRecord, Reader, StringRecord};
+use domain::ids::BizNo;
 use domain::period::TimeZone;
 use domain::strays::without_strays;
 use domain::text;
@@ -277,8 +278,10 @@ impl TheirFile {
             return Err(refused(at, "expected a text without zero bytes".into()));
         }
         let number = bare_cell(record.get(*number).unwrap_or_default().trim());
-        // No character around a biz_no belongs to it: others keep it from being a number with one.
-        let number = if *by == ComparedBy::BizNo { without_strays(number) } else { number };
+        // What stands around a biz_no and keeps it from being a number does not belong to it.
+        let bare = without_strays(number);
+        let is_bare = *by == ComparedBy::BizNo && BizNo::parse(bare).is_ok();
+        let number = if is_bare { bare } else { number };
         if number.len() > NUMBER_BYTES_MAX {
             let max = NUMBER_BYTES_MAX;
             return Err(refused(at, text!("{name}: expected at most {max} bytes", name = by.column(), max)));
