@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow, bail};
 use clap::Subcommand;
 use domain::ids::AppId;
 use domain::operation::topup::SetPrices;
-use store::{PricesOfFile, Store};
+use store::{Store, prices_of_csv};
 
 use super::output::complain;
 use super::{Context, not_done};
@@ -30,12 +30,12 @@ pub(super) enum PriceCommand {
 pub(super) async fn run(context: &Context, store: &Store, command: PriceCommand) -> Result<()> {
     match command {
         PriceCommand::Set { app_id, file } => {
-            let read = PricesOfFile::read(&file).map_err(|error| anyhow!("{}: {error}", file.display()))?;
-            let prices = match read.0 {
+            let bytes = std::fs::read(&file).map_err(|error| anyhow!("{}: {error}", file.display()))?;
+            let prices = match prices_of_csv(&bytes) {
                 Ok(prices) => prices,
                 Err(wrong) => {
                     for fault in &wrong {
-                        complain(&format!("{}: {fault}", file.display()));
+                        complain(&format!("{}: {fault}", file.display(), fault = fault.english()));
                     }
                     bail!("{}: nothing was changed", file.display());
                 }

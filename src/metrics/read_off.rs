@@ -38,6 +38,8 @@ pub struct Gauges {
     pub instances: u32,
     /// How the receivers of events are.
     pub receivers: ReceiverCounts,
+    /// Payments for top-ups that fit nothing and wait for an operator.
+    pub unmatched_payments: u64,
     /// The last audits; none where there were none, or where the database did not tell.
     pub audits: Arc<[LastAudit]>,
 }
@@ -89,6 +91,11 @@ impl Gauges {
                 "minitill_receivers_failing",
                 "Receivers that did not take what was sent last.",
                 self.receivers.failing,
+            ),
+            (
+                "minitill_unmatched_payments",
+                "Payments for top-ups that fit nothing and wait for an operator.",
+                self.unmatched_payments,
             ),
             ("process_resident_memory_bytes", "Memory of the process, without its PostgreSQL.", resident),
             ("process_open_fds", "Open files of the process.", files),

@@ -21,6 +21,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use axum::{Router, middleware};
+use domain::rights::Apps;
 use domain::text::Language;
 use http_server::TlsIdentity;
 use serde_json::json;
@@ -128,18 +129,13 @@ async fn read_off(state: &AppState) -> Gauges {
             Ok(Ok(Readiness { reason, took })) => (reason.is_none(), took),
             Ok(Err(_)) | Err(_) => (false, asked.elapsed()),
         };
-    let audits = if database_up {
-        tokio::time::timeout(READY_TIMEOUT, state.store.last_audits()).await.ok().and_then(Result::ok)
-    } else {
-        None
-    };
-    let receivers = if database_up {
-        tokio::time::timeout(READY_TIMEOUT, state.store.count_receivers()).await.ok().and_then(Result::ok)
-    } else {
-        None
-    };
+    let store = &state.store;
+    let audits = while_up(database_up, store.last_audits()).await;
+    let receivers = while_up(database_up, store.count_receivers()).await;
+    let unmatched = while_up(database_up, store.unmatched_payments(&Apps::ALL)).await;
     Gauges {
         receivers: receivers.unwrap_or_default(),
+        unmatched_payments: unmatched.and_then(|count| u64::try_from(count).ok()).unwrap_or_default(),
         connections: state.connections.now(),
         connections_refused: state.connections.refused(),
         connections_closed: state.connections.closed_for_room(),
@@ -181,4 +177,12 @@ mod tests {
             assert_eq!(told.map(|value| value.to_str().unwrap()), expected);
         }
     }
+}
+
+/// What the database tells in time. `None` while it is away.
+async fn while_up<T>(database_up: bool, asked: impl Future<Output = store::Result<T>>) -> Option<T> {
+    if !database_up {
+        return None;
+    }
+    tokio::time::timeout(READY_TIMEOUT, asked).await.ok().and_then(Result::ok)
 }

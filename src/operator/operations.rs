@@ -63,7 +63,7 @@ const SCREEN: &str = "a way of showing what other rows have";
 const TEST_TOOL: &str = "it is a tool of a game's developer";
 const PAGE_OF_APP: &str = "the page of the app shows it";
 const PAGE_OF_PLAYER: &str = "the page of the player shows it";
-const NO_TOPUP_PAGE: &str = "the console has no pages of top-ups";
+const PROGRAMS_TELL: &str = "programs tell of payments; a person uses the command line for one that is missing";
 const PERSONAL: &str = "a request about personal data is answered by whoever has the server, or by a program";
 const EXPORT_IS_FILE: &str = "the export is a file of any size, which the command writes";
 
@@ -104,8 +104,9 @@ operations! {
     "receiver.rotate_secret": "receiver rotate-secret", "rotateReceiverSecret",
         "/console/apps/{app_id}/receivers/{receiver_id}/rotate-secret";
     "receiver.resend": "receiver resend", "resendEvents", "/console/apps/{app_id}/receivers/{receiver_id}/resend";
-    "price.set": "price set", "setPrices", [NO_TOPUP_PAGE];
-    "topup.settle": "topup settle", "settleTopup", [NO_TOPUP_PAGE];
+    "price.set": "price set", "setPrices", "/console/apps/{app_id}/prices";
+    "topup.settle": "topup settle", "settleTopup",
+        "/console/apps/{app_id}/topups/{provider}/{provider_order_id}/settlement";
     "period.close": "report close", "closePeriod", "/console/apps/{app_id}/closed-periods";
     "image.block": "image block", "blockImage", "/console/images/{img_id}/block";
     "image.unblock": "image unblock", "unblockImage", "/console/images/{img_id}/unblock";
@@ -146,10 +147,11 @@ operations! {
     "exchanges as a workbook": [SCREEN], [SCREEN], "/console/exchanges.xlsx";
     "an exchange": "exchange show", "getExchange", "/console/apps/{app_id}/exchanges/{biz_no}";
     "refusals": "refusal list", "listRefusals", [SCREEN];
-    "prices": "price list", "getPrices", [NO_TOPUP_PAGE];
-    "a payment that is told of": "topup pay", "takePayment", [NO_TOPUP_PAGE];
-    "payments": "topup list", "listTopups", [NO_TOPUP_PAGE];
-    "a payment": "topup show", "getTopup", [NO_TOPUP_PAGE];
+    "prices": "price list", "getPrices", "/console/apps/{app_id}/prices";
+    "a payment that is told of": "topup pay", "takePayment", [PROGRAMS_TELL];
+    "payments": "topup list", "listTopups", "/console/topups";
+    "a payment": "topup show", "getTopup",
+        "/console/apps/{app_id}/topups/{provider}/{provider_order_id}";
     "orders": "order list", "listOrders", "/console/orders";
     "an order": "order show", "getOrder", "/console/apps/{app_id}/orders/{out_biz_order_no}";
     "the order center of a player": [SCREEN], [SCREEN], "/console/orders/center";

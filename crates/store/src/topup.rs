@@ -16,7 +16,7 @@ use crate::store::Store;
 
 pub use list::{TopupCursor, TopupFilter, TopupRow, TopupsPage};
 pub use payment::PaymentReport;
-pub use prices::{ListedPrice, PriceList, PricesOfFile};
+pub use prices::{ListedPrice, PRICE_COLUMNS, PriceList, prices_of_csv};
 pub use settle::SettledPayment;
 
 /// An order of a top-up with what became of it.

@@ -19,7 +19,7 @@ use super::messages::{example, no_app, no_payment};
 use super::problem::Problem;
 use super::routes::routes;
 use super::wallets::{TEXT_BYTES_MAX, line};
-use crate::openapi::{Input, OPEN_ID};
+use crate::openapi::{APP_ID, Input, OPEN_ID};
 use crate::state::AppState;
 
 /// The provider of the examples.
@@ -207,8 +207,8 @@ async fn settle(state: &AppState, call: &Call) -> Result<SettledPayment, Problem
 
 fn row_example() -> Value {
     json!({
-        "provider": PROVIDER, "provider_order_id": PROVIDER_ORDER_ID, "state": "paid", "reason": null, "currency": "CNY",
-        "amount": 600, "fee": null, "paid_at": MOMENT, "biz_no": BIZ_NO, "open_id": OPEN_ID, "product_id": "gems60",
+        "app_id": APP_ID, "provider": PROVIDER, "provider_order_id": PROVIDER_ORDER_ID, "state": "paid", "reason": null,
+        "currency": "CNY", "amount": 600, "fee": null, "paid_at": MOMENT, "biz_no": BIZ_NO, "open_id": OPEN_ID, "product_id": "gems60",
         "os": null, "note": "", "charge": 60, "bonus": 6, "free_balance": 46, "charge_balance": 160, "seq": 2,
         "told_by": "api_key payments", "created_at": MOMENT, "credited_at": MOMENT,
     })

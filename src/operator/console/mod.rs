@@ -34,6 +34,7 @@ mod password;
 mod player;
 mod plots;
 mod presets;
+mod prices;
 mod receivers;
 mod refusal_link;
 mod refused;
@@ -47,6 +48,7 @@ mod shown_once;
 mod sign_in;
 mod signature_check;
 mod times;
+mod topups;
 mod upload;
 mod users;
 mod wallet_change;
@@ -69,7 +71,7 @@ use crate::operator::oidc::SignInProvider;
 use crate::state::AppState;
 
 /// The tables of all parts. A part that is not listed here has no pages.
-const PARTS: [&[ConsoleRoute]; 30] = [
+const PARTS: [&[ConsoleRoute]; 32] = [
     asset::ROUTES,
     sign_in::ROUTES,
     oidc::ROUTES,
@@ -87,6 +89,8 @@ const PARTS: [&[ConsoleRoute]; 30] = [
     reports::ROUTES,
     reports::STATEMENT_ROUTES,
     reports::RECONCILE_ROUTES,
+    topups::ROUTES,
+    prices::ROUTES,
     signature_check::ROUTES,
     apps::ROUTES,
     app_calls::ROUTES,

@@ -30,6 +30,7 @@ impl Section {
     pub(super) const APPS: Self = Self { path: "/console/apps", name: "Apps" };
     pub(super) const PLAYERS: Self = Self { path: "/console/players", name: "Players" };
     pub(super) const EXCHANGES: Self = Self { path: "/console/exchanges", name: "Exchanges" };
+    pub(super) const TOPUPS: Self = Self { path: "/console/topups", name: "Top-ups" };
     pub(super) const REPORTS: Self = Self { path: "/console/reports", name: "Reports" };
     pub(super) const ORDERS: Self = Self { path: "/console/orders", name: "Orders" };
     pub(super) const IMAGES: Self = Self { path: "/console/images", name: "Images" };
@@ -51,11 +52,12 @@ impl Section {
         }
     }
 
-    pub(super) const ALL: [Self; 12] = [
+    pub(super) const ALL: [Self; 13] = [
         Self::OVERVIEW,
         Self::APPS,
         Self::PLAYERS,
         Self::EXCHANGES,
+        Self::TOPUPS,
         Self::REPORTS,
         Self::ORDERS,
         Self::IMAGES,

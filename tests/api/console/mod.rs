@@ -26,6 +26,7 @@ mod search;
 mod second_factor;
 mod sign_in;
 mod signature_check;
+mod topups;
 mod users;
 mod wallet_changes;
 

@@ -50,6 +50,11 @@ POST /console/apps/{app_id}/gifts/{gift}/start Money OneApp
 GET /console/apps/{app_id}/orders/{out_biz_order_no} Read OneApp
 POST /console/apps/{app_id}/packages Develop OneApp
 GET /console/apps/{app_id}/players/{open_id} Read OneApp
+GET /console/apps/{app_id}/prices Read OneApp
+POST /console/apps/{app_id}/prices Develop OneApp
+GET /console/apps/{app_id}/topups/{provider}/{provider_order_id} Read OneApp
+POST /console/apps/{app_id}/topups/{provider}/{provider_order_id}/settlement Money OneApp
+GET /console/topups Read OwnApps
 GET /console/apps/{app_id}/players/{open_id}/credit Money OneApp
 POST /console/apps/{app_id}/players/{open_id}/credit Money OneApp
 POST /console/apps/{app_id}/players/{open_id}/credit/check Money OneApp

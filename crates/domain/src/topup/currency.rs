@@ -15,6 +15,11 @@ const CODES: &str = "AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BHD BIF BMD
     SEK SGD SHP SLE SOS SRD SSP STN SVC SYP SZL THB TJS TMT TND TOP TRY TTD TWD TZS UAH UGX USD UYU UZS VED VES VND VUV WST \
     XAF XCD XCG XOF XPF YER ZAR ZMW ZWG";
 
+/// Codes whose minor unit is the unit itself.
+const WITHOUT_MINOR: &str = "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF";
+/// Codes whose unit has a thousand minor units.
+const WITH_THOUSANDTHS: &str = "BHD IQD JOD KWD LYD OMR TND";
+
 /// A currency.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
@@ -29,6 +34,19 @@ impl Currency {
     pub fn parse(text: &str) -> Result<Self, Expected> {
         let code = text.as_bytes().try_into().ok().filter(|_| CODES.split(' ').any(|code| code == text));
         code.map(Self).ok_or(Expected::new("a code of ISO 4217 in capitals, such as CNY or USD"))
+    }
+
+    /// How many digits of an amount are behind the point.
+    #[must_use]
+    pub fn minor_digits(&self) -> u32 {
+        let is_in = |codes: &str| codes.split(' ').any(|code| code == self.as_str());
+        if is_in(WITHOUT_MINOR) {
+            0
+        } else if is_in(WITH_THOUSANDTHS) {
+            3
+        } else {
+            2
+        }
     }
 
     /// The code.

@@ -16,6 +16,8 @@ use crate::store::Store;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[schemars(rename = "TopupPayment")]
 pub struct TopupRow {
+    /// The app.
+    pub app_id: String,
     /// The payment provider.
     pub provider: String,
     /// The provider's id.
@@ -113,13 +115,14 @@ macro_rules! payments {
     ($rest:literal $(, $parameter:expr)*) => {
         sqlx::query_as!(
             TopupRow,
-            r#"SELECT p.provider, p.provider_order_id, p.state, p.reason, p.currency, p.amount, p.fee, p.paid_at,
+            r#"SELECT a.app_id, p.provider, p.provider_order_id, p.state, p.reason, p.currency, p.amount, p.fee, p.paid_at,
                    coalesce(p.paid_biz_no, p.biz_no) AS biz_no, coalesce(w.open_id, p.open_id) AS open_id,
                    coalesce(p.paid_product_id, p.product_id) AS product_id, p.os, p.note, p.charge, p.bonus, p.free_balance,
                    p.charge_balance, p.seq, p.told_by, p.created_at, p.credited_at
                FROM topup_payments p
+               JOIN apps a ON a.app_no = p.app_no
                LEFT JOIN wallets w ON w.app_no = p.app_no AND w.wallet_no = p.wallet_no
-               WHERE p.app_no = (SELECT app_no FROM apps WHERE app_id = $1) AND "# + $rest
+               WHERE "# + $rest
             $(, $parameter)*
         )
     };
@@ -129,7 +132,7 @@ impl Store {
     /// A payment. `None` for one that was never told of.
     pub async fn topup(&self, app_id: &AppId, key: &PaymentKey) -> Result<Option<TopupRow>> {
         let row = payments!(
-            "p.provider = $2 AND p.provider_order_id = $3",
+            "p.app_no = (SELECT app_no FROM apps WHERE app_id = $1) AND p.provider = $2 AND p.provider_order_id = $3",
             app_id.as_str(),
             key.provider.as_str(),
             key.provider_order_id.as_str()
@@ -147,7 +150,8 @@ impl Store {
     ) -> Result<TopupsPage> {
         let place = after.map(|after| after.key.0.as_str());
         let rows = payments!(
-            "($2::boolean = false OR p.state = 'unmatched')
+            "p.app_no = (SELECT app_no FROM apps WHERE app_id = $1)
+                 AND ($2::boolean = false OR p.state = 'unmatched')
                  AND ($3::text IS NULL OR p.open_id = $3 OR p.wallet_no = (
                      SELECT wallet_no FROM players WHERE app_id = $1 AND open_id = $3))
                  AND ($4::timestamptz IS NULL OR p.created_at >= $4) AND ($5::timestamptz IS NULL OR p.created_at < $5)
@@ -167,6 +171,16 @@ impl Store {
             at: last.created_at,
             key: PaymentPlace(format!("{}/{}", last.provider, last.provider_order_id)),
         }))
+    }
+
+    /// At most `limit` payments of these apps that fit nothing and wait for an operator, oldest first.
+    pub async fn waiting_payments(&self, apps: &Apps, limit: u32) -> Result<Vec<TopupRow>> {
+        let rows = payments!(
+            "p.state = 'unmatched' AND ($1::text[] IS NULL OR a.app_id = ANY ($1)) ORDER BY p.created_at LIMIT $2",
+            apps.ids(),
+            i64::from(limit)
+        );
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// How many payments of these apps fit nothing and wait for an operator.

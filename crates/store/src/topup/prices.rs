@@ -2,27 +2,32 @@
 
 use std::collections::HashSet;
 use std::io::Cursor;
-use std::path::Path;
 
 use csv::StringRecord;
 use domain::fields::{Expected, parse_integer};
 use domain::ids::AppId;
 use domain::operation::topup::{SetPrices, product_twice};
 use domain::operator::Operator;
+use domain::text;
+use domain::text::Text;
 use domain::topup::{Currency, Offer, PRICES_MAX, Price, PriceName, PricedProductId};
 use domain::wallet::AMOUNT_MAX;
 use serde::Serialize;
 use serde_json::json;
 use sqlx::PgConnection;
+use time::OffsetDateTime;
 
 use super::number_of;
 use crate::error::{OperationError, Result, StoreError};
 use crate::operator_log::{LogLine, OperatorAction};
 use crate::store::Store;
-use crate::wallet::{bare_cell, csv_line, not_csv};
+use crate::wallet::{bare_cell, csv_fault, csv_line, not_csv};
 
 /// The columns of a file, in any order.
-const COLUMNS: [&str; 7] = ["product_id", "currency", "amount", "charge", "bonus", "name", "active"];
+pub const PRICE_COLUMNS: [&str; 7] =
+    ["product_id", "currency", "amount", "charge", "bonus", "name", "active"];
+/// How many versions are listed.
+const VERSIONS_MAX: i64 = 100;
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 /// A product of the newest list.
@@ -66,6 +71,31 @@ impl Store {
         let mut connection = self.pool.acquire().await?;
         let app_no = number_of(&mut connection, app_id).await?;
         Ok(newest(&mut connection, app_no).await?)
+    }
+
+    /// A version of the list of prices, which may be an earlier one. Without products where there was none.
+    ///
+    /// # Errors
+    /// There is no such app, or the database is away.
+    pub async fn prices_of(&self, app_id: &AppId, version: i32) -> Result<PriceList, OperationError> {
+        let mut connection = self.pool.acquire().await?;
+        let app_no = number_of(&mut connection, app_id).await?;
+        Ok(list_of(&mut connection, app_no, version).await?)
+    }
+
+    /// The newest versions of the list of prices, newest first, each with its time.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn price_versions(&self, app_id: &AppId) -> Result<Vec<(i32, OffsetDateTime)>> {
+        let versions = sqlx::query!(
+            "SELECT version, created_at FROM topup_price_lists
+             WHERE app_no = (SELECT app_no FROM apps WHERE app_id = $1) ORDER BY version DESC LIMIT $2",
+            app_id.as_str(),
+            VERSIONS_MAX
+        );
+        let versions = versions.fetch_all(&self.pool).await?;
+        Ok(versions.into_iter().map(|row| (row.version, row.created_at)).collect())
     }
 
     /// What the app sells a product for now. `None` where it is not for sale. `ttl` is how long an order is shown as open.
@@ -160,6 +190,10 @@ async fn newest(connection: &mut PgConnection, app_no: i32) -> Result<PriceList>
         app_no
     );
     let version = version.fetch_one(&mut *connection).await?;
+    list_of(connection, app_no, version).await
+}
+
+async fn list_of(connection: &mut PgConnection, app_no: i32, version: i32) -> Result<PriceList> {
     let prices = sqlx::query_as!(
         ListedPrice,
         "SELECT product_id, currency, amount, charge, bonus, name, active FROM topup_prices
@@ -211,35 +245,26 @@ impl ListedPrice {
     }
 }
 
-/// The prices of a CSV file, or what is wrong with it, one text a line.
-#[derive(Debug)]
-pub struct PricesOfFile(pub Result<Vec<Price>, Vec<String>>);
-
-impl PricesOfFile {
-    /// Reads a file with the heading of contract 19.1.2.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub fn read(file: &Path) -> std::io::Result<Self> {
-        let bytes = std::fs::read(file)?;
-        Ok(Self(read(&bytes)))
-    }
-}
-
-fn read(bytes: &[u8]) -> Result<Vec<Price>, Vec<String>> {
+/// Reads the prices of a CSV file with the heading of contract 19.1.2.
+///
+/// # Errors
+/// All that is wrong with it, one text for each fault.
+pub fn prices_of_csv(bytes: &[u8]) -> Result<Vec<Price>, Vec<Text>> {
     if let Some(kind) = not_csv(bytes) {
-        return Err(vec![kind.english()]);
+        return Err(vec![kind]);
     }
     let mut reader =
         csv::ReaderBuilder::new().trim(csv::Trim::All).flexible(true).has_headers(false).from_reader(bytes);
     let mut heading = StringRecord::new();
-    reader.read_record(&mut heading).map_err(|error| vec![format!("line 1: {error}")])?;
+    let of_line = |line: u64, cause: Text| text!("line {line}: {cause}", line, cause);
+    reader.read_record(&mut heading).map_err(|error| vec![of_line(1, csv_fault(&error))])?;
     let names: Vec<&str> =
         heading.iter().map(|name| name.trim_start_matches(BYTE_ORDER_MARK).trim()).collect();
-    let places = COLUMNS.map(|column| names.iter().position(|name| *name == column));
-    if names.len() != COLUMNS.len() || places.contains(&None) {
+    let places = PRICE_COLUMNS.map(|column| names.iter().position(|name| *name == column));
+    if names.len() != PRICE_COLUMNS.len() || places.contains(&None) {
         let got = names.join(",");
-        return Err(vec![format!("line 1: expected the heading {}, got {got}", COLUMNS.join(","))]);
+        let fault = text!("expected the heading {heading}, got {got}", heading = PRICE_COLUMNS.join(","), got);
+        return Err(vec![of_line(1, fault)]);
     }
     let places = places.map(Option::unwrap_or_default);
     let (mut prices, mut wrong, mut products) = (Vec::new(), Vec::new(), HashSet::new());
@@ -249,7 +274,8 @@ fn read(bytes: &[u8]) -> Result<Vec<Price>, Vec<String>> {
             Ok(true) => {}
             Ok(false) => break,
             Err(error) => {
-                wrong.push(error.to_string());
+                let line = error.position().map_or(0, |position| csv_line(Cursor::new(bytes), position));
+                wrong.push(of_line(line, csv_fault(&error)));
                 break;
             }
         }
@@ -261,27 +287,34 @@ fn read(bytes: &[u8]) -> Result<Vec<Price>, Vec<String>> {
         let price = price(&record, places, &mut faults);
         if let Some(price) = price {
             if !products.insert(price.product_id.clone()) {
-                faults.push(format!("product_id: {} stands twice", price.product_id));
+                let twice = text!("{product_id} stands twice", product_id = &price.product_id);
+                faults.push(of_column("product_id", twice));
             }
             prices.push(price);
         }
-        wrong.extend(faults.into_iter().map(|fault| format!("line {line}: {fault}")));
+        wrong.extend(faults.into_iter().map(|fault| of_line(line, fault)));
     }
     if wrong.is_empty() && !(1..=PRICES_MAX).contains(&prices.len()) {
-        wrong.push(format!("expected 1 to {PRICES_MAX} products, got {}", prices.len()));
+        wrong.push(text!("expected 1 to {max} products, got {got}", max = PRICES_MAX, got = prices.len()));
     }
     if wrong.is_empty() { Ok(prices) } else { Err(wrong) }
 }
 
-fn price(record: &StringRecord, places: [usize; 7], faults: &mut Vec<String>) -> Option<Price> {
-    if record.len() != COLUMNS.len() {
-        faults.push(format!("expected {} columns, got {}", COLUMNS.len(), record.len()));
+fn of_column(column: &str, fault: Text) -> Text {
+    text!("{column}: {fault}", column, fault)
+}
+
+fn price(record: &StringRecord, places: [usize; 7], faults: &mut Vec<Text>) -> Option<Price> {
+    if record.len() != PRICE_COLUMNS.len() {
+        faults.push(text!("expected {expected} columns, got {got}", expected = PRICE_COLUMNS.len(), got = record.len()));
         return None;
     }
     let [product_id, currency, amount, charge, bonus, name, active] = places;
     let text = |place: usize| bare_cell(record.get(place).unwrap_or_default());
     let mut fault = |column: usize, expected: Expected, got: &str| {
-        faults.push(format!("{}: {expected}, got {got:?}", COLUMNS[column]));
+        let got = format!("{got:?}");
+        let fault = text!("expected {expected}, got {got}", expected = expected.0, got);
+        faults.push(of_column(PRICE_COLUMNS[column], fault));
     };
     let coins = |text: &str| parse_integer(text, 0, AMOUNT_MAX, "an integer from 0 to 1000000000000");
     let money = |text: &str| parse_integer(text, 1, AMOUNT_MAX, "an integer from 1 to 1000000000000");
@@ -306,7 +339,7 @@ fn price(record: &StringRecord, places: [usize; 7], faults: &mut Vec<String>) ->
     if let (Some(charge), Some(bonus)) = (charge, bonus)
         && let Err(expected) = Price::check_coins(charge, bonus)
     {
-        faults.push(format!("{expected}, got 0 and 0"));
+        faults.push(text!("expected {expected}, got {got}", expected = expected.0, got = "0, 0"));
         return None;
     }
     Some(Price {
@@ -329,7 +362,7 @@ mod tests {
     fn every_wrong_line_of_a_file_is_named() {
         let heading = "\u{feff}name,product_id,currency,amount,charge,bonus,active\n";
         let good = format!("{heading}Gems,gems60,CNY,600,60,6,true\n,,,,,,\n\"A, b\",g.2,JPY,1,0,1,false\n");
-        let prices = read(good.as_bytes()).unwrap();
+        let prices = prices_of_csv(good.as_bytes()).unwrap();
         let shown: Vec<_> =
             prices.iter().map(|price| (price.product_id.as_str(), price.name.as_str())).collect();
         assert_eq!(shown, [("gems60", "Gems"), ("g.2", "A, b")]);
@@ -337,8 +370,11 @@ mod tests {
             "{heading}x,a b,CNY,600,60,6,true\nx,g1,cny,0,-1,+6,yes\nx,g2,CNY,600,0,0,true\nx,g3,CNY\n\
              x,g4,CNY,1,1,0,true\nx,g4,CNY,1,1,0,true\n"
         );
+        let faults = |file: &[u8]| -> Vec<String> {
+            prices_of_csv(file).unwrap_err().iter().map(Text::english).collect()
+        };
         assert_eq!(
-            read(bad.as_bytes()).unwrap_err(),
+            faults(bad.as_bytes()),
             [
                 r#"line 2: product_id: expected 1 to 64 of 0-9A-Za-z._-, got "a b""#,
                 r#"line 3: currency: expected a code of ISO 4217 in capitals, such as CNY or USD, got "cny""#,
@@ -346,11 +382,11 @@ mod tests {
                 r#"line 3: charge: expected an integer from 0 to 1000000000000, got "-1""#,
                 r#"line 3: bonus: expected an integer from 0 to 1000000000000, got "+6""#,
                 r#"line 3: active: expected true or false, got "yes""#,
-                "line 4: expected 1 or more in charge or bonus, got 0 and 0",
+                "line 4: expected 1 or more in charge or bonus, got 0, 0",
                 "line 5: expected 7 columns, got 3",
                 "line 7: product_id: g4 stands twice",
             ]
         );
-        assert!(read(b"product_id,currency\n").unwrap_err()[0].starts_with("line 1: expected the heading"));
+        assert!(faults(b"product_id,currency\n")[0].starts_with("line 1: expected the heading"));
     }
 }

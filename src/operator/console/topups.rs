@@ -1,0 +1,237 @@
+//! Payments for top-ups: what waits for an operator, the list of an app, and the page of one payment with its settling
+//! (contract 19.3).
+
+use askama::Template;
+use axum::extract::Path;
+use axum::response::{IntoResponse as _, Redirect};
+use axum::routing::{get, post};
+use domain::fields::FieldError;
+use domain::ids::{AppId, BizNo, OpenId, Reason};
+use domain::operation::topup::{SettlePayment, Settlement, unknown_payment};
+use domain::rights::Need;
+use domain::text;
+use domain::topup::{Currency, PaymentKey, PaymentProvider, PricedProductId, ProviderOrderId, UnmatchedReason};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use store::{ListedPrice, TopupCursor, TopupFilter, TopupRow, TopupsPage};
+
+use super::error::ConsoleError;
+use super::i18n::{Moment as _, parse_moment};
+use super::page::{Page, Section, Shown as _, render, render_search};
+use super::player::player_path;
+use super::prices::prices_path;
+use super::request::{Answer, ConsoleRequest};
+use super::route::ConsoleRoute;
+
+pub(super) const ROUTES: &[ConsoleRoute] = &[
+    ConsoleRoute::page(Section::TOPUPS.path, || get(search)).of_own_apps(),
+    ConsoleRoute::page("/console/apps/{app_id}/topups/{provider}/{provider_order_id}", || get(payment)),
+    ConsoleRoute::proven(
+        Need::Money,
+        "/console/apps/{app_id}/topups/{provider}/{provider_order_id}/settlement",
+        || post(settle),
+    ),
+];
+
+/// Payments on a page, and payments that wait.
+const ROWS: u32 = 50;
+/// What the page of a payment tells after its settlement.
+const NOTICES: [(&str, &str); 2] = [
+    ("paid", "The payment is credited."),
+    ("paid_back", "The payment is marked as paid back. Nothing was credited."),
+];
+
+/// The path of the page of a payment.
+fn payment_path(row: &TopupRow) -> String {
+    let TopupRow { app_id, provider, provider_order_id, .. } = row;
+    let id = utf8_percent_encode(provider_order_id, NON_ALPHANUMERIC);
+    format!("/console/apps/{app_id}/topups/{provider}/{id}")
+}
+
+/// Money in the units that people count, such as `6.00 CNY`.
+pub(super) fn money(currency: &str, amount: i64) -> String {
+    let digits = Currency::parse(currency).map_or(0, |currency| currency.minor_digits());
+    let unit = 10_i64.pow(digits);
+    let whole = (amount / unit).shown();
+    if digits == 0 {
+        return format!("{whole} {currency}");
+    }
+    format!("{whole}.{:0width$} {currency}", amount % unit, width = digits as usize)
+}
+
+/// The name of a state.
+fn state_words(state: &str) -> &'static str {
+    match state {
+        "paid" => "Credited",
+        "paid_back" => "Paid back",
+        _ => "Unmatched",
+    }
+}
+
+/// The style class of a state.
+fn state_class(state: &str) -> &'static str {
+    match state {
+        "paid" => "good",
+        "paid_back" => "",
+        _ => "bad",
+    }
+}
+
+/// Why a payment fitted nothing, and what to do about it.
+fn reason_words(reason: &str) -> [&'static str; 2] {
+    let Ok(reason) = UnmatchedReason::parse(reason) else { return ["", ""] };
+    match reason {
+        UnmatchedReason::UnknownOrder => [
+            "No order has this number.",
+            "Ask the payment server which player and product it is for, and credit them.",
+        ],
+        UnmatchedReason::OrderPaid => [
+            "Another payment has paid the order.",
+            "The player paid twice. Pay the money back, or credit the product once more.",
+        ],
+        UnmatchedReason::OtherPlayer => {
+            ["The order is another player's.", "Find out who paid, and credit that player."]
+        }
+        UnmatchedReason::OtherProduct => {
+            ["The order is of another product.", "Compare the order with the price, and credit what was paid."]
+        }
+        UnmatchedReason::OtherCurrency => {
+            ["The order or the price has another currency.", "Credit the order if the money is right, or pay it back."]
+        }
+        UnmatchedReason::OtherAmount => {
+            ["The order or the price has another amount.", "Credit the order if the money is right, or pay it back."]
+        }
+        UnmatchedReason::UnknownPlayer => [
+            "The app does not know this player.",
+            "Check the spelling. A login makes a player known; then credit the payment.",
+        ],
+        UnmatchedReason::UnknownProduct => {
+            ["The app does not sell this product.", "Add it to the prices, or credit another product."]
+        }
+        UnmatchedReason::PurseFull => {
+            ["A purse would hold more than 64 bits.", "Debit the player first, or pay the money back."]
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "topups.html")]
+struct TopupSearchPage<'a> {
+    page: Page<'a>,
+    /// What waits for an operator in all apps of the user, oldest first.
+    waiting: &'a [TopupRow],
+    /// How many more there are.
+    more_waiting: i64,
+    /// The app of the list.
+    app_id: Option<&'a AppId>,
+    found: Option<&'a TopupsPage>,
+    next: Option<String>,
+}
+
+async fn search(request: ConsoleRequest) -> Answer {
+    let store = &request.state.store;
+    let mut filters = request.filters();
+    let asked = filters.read("app_id", AppId::parse);
+    let filter = TopupFilter {
+        unmatched: false,
+        open_id: filters.read("open_id", OpenId::parse),
+        since: filters.read("from", parse_moment),
+        until: filters.read("to", parse_moment),
+    };
+    let after = TopupCursor::parse(request.text("after")).ok();
+    let wrong = filters.wrong;
+    let page = request.search_page(Section::TOPUPS).await?.marking(&wrong);
+    // Whoever has one app chooses none.
+    let only = match page.apps.as_slice() {
+        [only] => Some(only.app_id.clone()),
+        _ => None,
+    };
+    let app_id = asked.or(only).filter(|app| request.apps().has(app.as_str()));
+    let found = match &app_id {
+        Some(app_id) if wrong.is_empty() => Some(store.topups(app_id, &filter, after.as_ref(), ROWS).await?),
+        _ => None,
+    };
+    let waiting = store.waiting_payments(request.apps(), ROWS).await?;
+    let count = if waiting.is_empty() { 0 } else { store.unmatched_payments(request.apps()).await? };
+    let shown = TopupSearchPage {
+        page,
+        more_waiting: count.saturating_sub(waiting.len() as i64),
+        waiting: &waiting,
+        app_id: app_id.as_ref(),
+        next: request.next(found.as_ref().and_then(|found| found.next.as_ref())),
+        found: found.as_ref(),
+    };
+    render_search(&shown, &wrong)
+}
+
+#[derive(Template)]
+#[template(path = "topup.html")]
+struct TopupPage<'a> {
+    page: Page<'a>,
+    payment: &'a TopupRow,
+    /// What the app sells: a settlement may credit one of them.
+    prices: &'a [ListedPrice],
+}
+
+type PaymentNames = Path<(String, String, String)>;
+
+async fn payment(Path(names): PaymentNames, request: ConsoleRequest) -> Answer {
+    let (app_id, payment) = find(&request, &names).await?;
+    let prices = if payment.state == "unmatched" {
+        request.state.store.prices(&app_id).await?.prices
+    } else {
+        Vec::new()
+    };
+    let title = text!("Payment {payment}", payment = &payment.provider_order_id);
+    let page = Page { notice: request.notice(NOTICES), ..request.page(Section::TOPUPS, title) };
+    render(&TopupPage { page, payment: &payment, prices: &prices })
+}
+
+/// The payment in an address.
+async fn find(
+    request: &ConsoleRequest,
+    (app_id, provider, id): &(String, String, String),
+) -> Result<(AppId, TopupRow), ConsoleError> {
+    let named = format!("{provider}/{id}");
+    let unknown = || unknown_payment(app_id, &named);
+    let app = AppId::parse(app_id).map_err(|_| unknown())?;
+    let key = PaymentKey {
+        provider: PaymentProvider::parse(provider).map_err(|_| unknown())?,
+        provider_order_id: ProviderOrderId::parse(id).map_err(|_| unknown())?,
+    };
+    let row = request.state.store.topup(&app, &key).await?;
+    Ok((app, row.ok_or_else(unknown)?))
+}
+
+async fn settle(Path(names): PaymentNames, request: ConsoleRequest) -> Answer {
+    let (app_id, payment) = find(&request, &names).await?;
+    let fields = &request.fields;
+    let settlement = match request.text("action") {
+        "order" => Settlement::CreditOrder(fields.required("biz_no", BizNo::parse)?),
+        "player" => Settlement::CreditPlayer(
+            fields.required("open_id", OpenId::parse)?,
+            fields.required("product_id", PricedProductId::parse)?,
+        ),
+        "paid_back" => Settlement::PaidBack,
+        other => return Err(FieldError::malformed("action", "what becomes of the payment", other).into()),
+    };
+    let command = SettlePayment { settlement, reason: fields.required("reason", Reason::parse)? };
+    let (_, provider, id) = names;
+    let key = PaymentKey::of_text(&format!("{provider}/{id}"));
+    let key = key.ok_or_else(|| unknown_payment(&app_id, &payment.provider_order_id))?;
+    let settled = request.state.store.settle_payment(&request.operator()?, &app_id, key, command).await?;
+    Ok(Redirect::to(&format!("{}?done={}", payment_path(&payment), settled.state)).into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn money_is_in_the_units_of_its_currency() {
+        for (currency, amount, expected) in
+            [("CNY", 600, "6.00 CNY"), ("CNY", 5, "0.05 CNY"), ("JPY", 120, "120 JPY"), ("KWD", 1_234, "1.234 KWD")]
+        {
+            assert_eq!(money(currency, amount), expected);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Pages of top-ups: payments that wait, the settling of one, and the prices of an app (contract 19.1 and 19.3).
+
+use domain::app::Scope;
+use domain::console_user::Role;
+
+use super::accessible::faults;
+use super::reading::{content, rows};
+use crate::support::console::{HOSTILE, ORIGIN};
+use crate::support::{AppKind, Request, TestApp, TestTill, form};
+use crate::topups::{keep_unmatched, sell};
+
+const HEADING: &str = "product_id,currency,amount,charge,bonus,name,active";
+
+async fn till_and_app() -> (TestTill, TestApp) {
+    let till = TestTill::start().await;
+    let app = till.app_like("a1", AppKind { scopes: &Scope::ALL, ..AppKind::default() }).await;
+    till.player(&app, "o1", 40, 100).await;
+    sell(&till, &app).await;
+    (till, app)
+}
+
+/// Rule 19.3.6: what waits comes first, with its reason; whoever may move money settles it once, with a reason.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payment_that_waits_is_found_and_settled_once() {
+    let (till, app) = till_and_app().await;
+    // An id of a provider may have a slash.
+    keep_unmatched(&till, &app, "stripe", "pi/1 2").await;
+    keep_unmatched(&till, &app, "stripe", "pi_2").await;
+    let admin = till.browser(Role::Admin).await;
+    let list = admin.get("/console/topups").await;
+    assert_eq!((list.status, faults(&list.body)), (200, Vec::new()));
+    let shown = &rows(&list.body)[0];
+    assert_eq!(shown[1..], ["pi/1 2 stripe", "a1", "Unmatched No order has this number.", "6.00 CNY", "", "", "nobodys"]);
+    let path = "/console/apps/a1/topups/stripe/pi%2F1%202";
+    assert!(list.body.contains(&format!("href=\"{path}\"")), "{}", list.body);
+
+    let page = admin.get(path).await;
+    assert_eq!((page.status, faults(&page.body)), (200, Vec::new()));
+    for words in [
+        "Money came, and nothing was credited. No order has this number.",
+        "Ask the payment server which player and product it is for, and credit them.",
+        "gems60: 6.00 CNY, 60 charged, 6 gifted",
+        "api_key payments",
+    ] {
+        assert!(content(&page).contains(words), "{words}: {}", content(&page));
+    }
+    // A viewer reads it, and has no form.
+    let viewer = till.browser(Role::Viewer).await.get(path).await;
+    assert_eq!((viewer.status, viewer.body.contains("<form class=\"card\"")), (200, false));
+
+    let settle = format!("{path}/settlement");
+    for (fields, expected) in [
+        (vec![("action", "player"), ("reason", "phone call")], "open_id is missing."),
+        (vec![("action", "player"), ("open_id", "o9"), ("product_id", "gems60"), ("reason", "x")], "There is no player o9 of an app a1."),
+        (vec![("action", "order"), ("biz_no", "b9"), ("reason", "x")], "There is no order b9 of a top-up of an app a1."),
+        (vec![("action", "paid_back")], "reason is missing."),
+        (vec![("reason", "x")], "expected what becomes of the payment"),
+    ] {
+        let refused = admin.post(&settle, &fields).await;
+        assert!((400..500).contains(&refused.status), "{expected}: {}", refused.status);
+        assert!(content(&refused).contains(expected), "{expected}: {}", content(&refused));
+    }
+    assert_eq!(till.purses(&app, "o1").await, (40, 100, 1));
+    let fields = [("action", "player"), ("open_id", "o1"), ("product_id", "gems60"), ("reason", "phone call")];
+    let settled = admin.post(&settle, &fields).await;
+    let done = format!("{path}?done=paid");
+    assert_eq!((settled.status, settled.header("location")), (303, Some(done.as_str())), "{}", settled.body);
+    assert_eq!(till.purses(&app, "o1").await, (46, 160, 2));
+    assert!(content(&admin.get(&done).await).contains("The payment is credited."));
+    let again = admin.post(&settle, &fields).await;
+    assert!(content(&again).contains("is paid, and only an unmatched one can be settled"), "{}", again.body);
+    assert_eq!(till.purses(&app, "o1").await, (46, 160, 2), "it is settled once");
+
+    let of_player = admin.get("/console/topups?app_id=a1&open_id=o1").await;
+    let listed = rows(&of_player.body);
+    assert_eq!(listed[1][1..], ["pi/1 2 stripe", "Credited", "6.00 CNY", "60 + 6", "o1", ""], "{listed:?}");
+    let back = [("action", "paid_back"), ("reason", "asked for it")];
+    let settled = admin.post("/console/apps/a1/topups/stripe/pi%5F2/settlement", &back).await;
+    assert_eq!(settled.status, 303, "{}", settled.body);
+    assert!(content(&admin.get("/console/topups").await).contains("No payment waits for an operator."));
+    till.assert_audit_clean().await;
+}
+
+/// Rule: the first page leads to payments that wait, and a metric counts them.
+#[tokio::test(flavor = "multi_thread")]
+async fn payments_that_wait_are_on_the_first_page() {
+    let (till, app) = till_and_app().await;
+    let admin = till.browser(Role::Admin).await;
+    assert!(!content(&admin.get("/console").await).contains("Payments that wait"));
+    keep_unmatched(&till, &app, "stripe", "pi_1").await;
+    assert!(content(&admin.get("/console").await).contains("Payments that wait: 1"));
+    let metrics = Request::get("/metrics").send(till.operator_address).await;
+    assert!(metrics.body.contains("\nminitill_unmatched_payments 1\n"), "{}", metrics.body);
+}
+
+/// Rule 19.1.2 and 19.1.4: the page shows each version, and takes a new list; a wrong one changes nothing, and each of its
+/// lines is named.
+#[tokio::test(flavor = "multi_thread")]
+async fn prices_are_shown_with_their_versions_and_set() {
+    let (till, _) = till_and_app().await;
+    let developer = till.browser(Role::Developer).await;
+    let page = developer.get("/console/apps/a1/prices").await;
+    assert_eq!((page.status, faults(&page.body)), (200, Vec::new()));
+    assert_eq!(rows(&page.body), [["gems60", "60 gems", "6.00 CNY", "60", "6", "yes"]]);
+    let list = format!("{HEADING}\ngems60,CNY,700,60,6,60 gems,true\ncoins,JPY,120,0,12,{HOSTILE},false\n");
+    let wrong = format!("{HEADING}\ngems60,cny,600,60,6,60 gems,true\ngems6,CNY,0,6,0,6 gems,true\n");
+    let refused = developer.post("/console/apps/a1/prices", &[("list", &wrong)]).await;
+    assert_eq!((refused.status, faults(&refused.body)), (400, Vec::new()));
+    for words in [
+        "line 2: currency: expected a code of ISO 4217 in capitals, such as CNY or USD, got &#34;cny&#34;",
+        "line 3: amount: expected an integer from 1 to 1000000000000, got &#34;0&#34;",
+    ] {
+        assert!(content(&refused).contains(words), "{words}: {}", content(&refused));
+    }
+    let csrf = developer.csrf_token().await;
+    let chinese = Request::post("/console/apps/a1/prices").header("origin", ORIGIN).header("accept-language", "zh");
+    let chinese = developer.send(chinese.body(form(&[("csrf", &csrf), ("list", &wrong)]))).await;
+    assert!(content(&chinese).contains("第 2 行"), "{}", content(&chinese));
+
+    let set = developer.post("/console/apps/a1/prices", &[("list", &list)]).await;
+    assert_eq!((set.status, set.header("location")), (303, Some("/console/apps/a1/prices?done=set")), "{}", set.body);
+    let page = developer.get("/console/apps/a1/prices").await;
+    assert_eq!(faults(&page.body), Vec::<String>::new());
+    assert_eq!(rows(&page.body)[0][2..4], ["120 JPY", "0"]);
+    assert_eq!(rows(&page.body)[1][2], "7.00 CNY");
+    let first = developer.get("/console/apps/a1/prices?version=1").await;
+    assert!(content(&first).contains("A newer version counts now."));
+    assert_eq!(rows(&first.body)[0][2], "6.00 CNY");
+    assert_eq!(developer.get("/console/apps/a1/prices?version=3").await.status, 404);
+    // What the form holds can be sent as it is.
+    let viewer = till.browser(Role::Viewer).await;
+    assert_eq!(viewer.post("/console/apps/a1/prices", &[("list", &list)]).await.status, 403);
+    assert!(!viewer.get("/console/apps/a1/prices").await.body.contains("<textarea"));
+    till.assert_audit_clean().await;
+}
