@@ -9,6 +9,8 @@ use prometheus::{Counter, Gauge, IntCounter, IntGauge, IntGaugeVec, Opts, Regist
 use store::{PoolState, ReceiverCounts};
 use telemetry::metrics::register;
 
+const DATABASE_UP: &str = "1 when the database answered this scrape and holds the schema, else 0.";
+
 /// What a scrape finds beside what was counted.
 #[derive(Debug, Clone)]
 pub struct Gauges {
@@ -54,7 +56,6 @@ impl Gauges {
         let (resident, files) = (resident_bytes().unwrap_or(0), open_files().unwrap_or(0));
         let files_max =
             rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
-        let up = "1 when the database answered this scrape and holds the schema, else 0.";
         for (name, help, value) in [
             ("minitill_connections_open", "Open connections of the public listener.", open),
             ("minitill_exchange_queue_length", "Exchanges that wait or are being written.", waiting),
@@ -68,7 +69,7 @@ impl Gauges {
                 "Connections that the pool may have.",
                 pool.size_max.into(),
             ),
-            ("minitill_database_up", up, self.database_up.into()),
+            ("minitill_database_up", DATABASE_UP, self.database_up.into()),
             ("minitill_fetches_under_way", "Places for fetches that are taken.", fetches),
             ("minitill_upload_memory_bytes", "Memory that uploads by file hold.", upload),
             (

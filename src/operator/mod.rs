@@ -165,6 +165,14 @@ pub async fn take_sample(state: &AppState) {
     state.metrics.keep(state.metrics.sample(state.clock.unix_millis(), reading));
 }
 
+/// What the database tells in time. `None` while it is away.
+async fn while_up<T>(database_up: bool, asked: impl Future<Output = store::Result<T>>) -> Option<T> {
+    if !database_up {
+        return None;
+    }
+    tokio::time::timeout(READY_TIMEOUT, asked).await.ok().and_then(Result::ok)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,12 +185,4 @@ mod tests {
             assert_eq!(told.map(|value| value.to_str().unwrap()), expected);
         }
     }
-}
-
-/// What the database tells in time. `None` while it is away.
-async fn while_up<T>(database_up: bool, asked: impl Future<Output = store::Result<T>>) -> Option<T> {
-    if !database_up {
-        return None;
-    }
-    tokio::time::timeout(READY_TIMEOUT, asked).await.ok().and_then(Result::ok)
 }

@@ -63,7 +63,8 @@ const SCREEN: &str = "a way of showing what other rows have";
 const TEST_TOOL: &str = "it is a tool of a game's developer";
 const PAGE_OF_APP: &str = "the page of the app shows it";
 const PAGE_OF_PLAYER: &str = "the page of the player shows it";
-const PROGRAMS_TELL: &str = "programs tell of payments; a person uses the command line for one that is missing";
+const PROGRAMS_TELL: &str =
+    "programs tell of payments; a person uses the command line for one that is missing";
 const PERSONAL: &str = "a request about personal data is answered by whoever has the server, or by a program";
 const EXPORT_IS_FILE: &str = "the export is a file of any size, which the command writes";
 

@@ -92,11 +92,15 @@ async fn show(
     };
     let versions = store.price_versions(&app).await?;
     if version.is_some_and(|version| version > versions.first().map_or(0, |newest| newest.0)) {
-        return Err(ConsoleError::not_found(text!("The app {app_id} has no such version of its prices.", app_id)));
+        return Err(ConsoleError::not_found(text!(
+            "The app {app_id} has no such version of its prices.",
+            app_id
+        )));
     }
     let wrong = Vec::from_iter(wrong);
     let page = request.page(Section::TOPUPS, text!("Prices of {app_id}", app_id)).marking(&wrong);
-    let notice = request.notice([("set", "The list is set. Orders keep the prices that they were made with.")]);
+    let notice =
+        request.notice([("set", "The list is set. Orders keep the prices that they were made with.")]);
     let shown = PricesPage {
         page: Page { notice, ..page },
         app_id: &app,

@@ -10,7 +10,9 @@ use domain::ids::{AppId, BizNo, OpenId, Reason};
 use domain::operation::topup::{SettlePayment, Settlement, unknown_payment};
 use domain::rights::Need;
 use domain::text;
-use domain::topup::{Currency, PaymentKey, PaymentProvider, PricedProductId, ProviderOrderId, UnmatchedReason};
+use domain::topup::{
+    Currency, PaymentKey, PaymentProvider, PricedProductId, ProviderOrderId, UnmatchedReason,
+};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use store::{ListedPrice, TopupCursor, TopupFilter, TopupRow, TopupsPage};
 
@@ -91,15 +93,18 @@ fn reason_words(reason: &str) -> [&'static str; 2] {
         UnmatchedReason::OtherPlayer => {
             ["The order is another player's.", "Find out who paid, and credit that player."]
         }
-        UnmatchedReason::OtherProduct => {
-            ["The order is of another product.", "Compare the order with the price, and credit what was paid."]
-        }
-        UnmatchedReason::OtherCurrency => {
-            ["The order or the price has another currency.", "Credit the order if the money is right, or pay it back."]
-        }
-        UnmatchedReason::OtherAmount => {
-            ["The order or the price has another amount.", "Credit the order if the money is right, or pay it back."]
-        }
+        UnmatchedReason::OtherProduct => [
+            "The order is of another product.",
+            "Compare the order with the price, and credit what was paid.",
+        ],
+        UnmatchedReason::OtherCurrency => [
+            "The order or the price has another currency.",
+            "Credit the order if the money is right, or pay it back.",
+        ],
+        UnmatchedReason::OtherAmount => [
+            "The order or the price has another amount.",
+            "Credit the order if the money is right, or pay it back.",
+        ],
         UnmatchedReason::UnknownPlayer => [
             "The app does not know this player.",
             "Check the spelling. A login makes a player known; then credit the payment.",
@@ -154,7 +159,7 @@ async fn search(request: ConsoleRequest) -> Answer {
     let count = if waiting.is_empty() { 0 } else { store.unmatched_payments(request.apps()).await? };
     let shown = TopupSearchPage {
         page,
-        more_waiting: count.saturating_sub(waiting.len() as i64),
+        more_waiting: count.saturating_sub(i64::try_from(waiting.len()).unwrap_or(i64::MAX)),
         waiting: &waiting,
         app_id: app_id.as_ref(),
         next: request.next(found.as_ref().and_then(|found| found.next.as_ref())),
@@ -228,9 +233,12 @@ mod tests {
 
     #[test]
     fn money_is_in_the_units_of_its_currency() {
-        for (currency, amount, expected) in
-            [("CNY", 600, "6.00 CNY"), ("CNY", 5, "0.05 CNY"), ("JPY", 120, "120 JPY"), ("KWD", 1_234, "1.234 KWD")]
-        {
+        for (currency, amount, expected) in [
+            ("CNY", 600, "6.00 CNY"),
+            ("CNY", 5, "0.05 CNY"),
+            ("JPY", 120, "120 JPY"),
+            ("KWD", 1_234, "1.234 KWD"),
+        ] {
             assert_eq!(money(currency, amount), expected);
         }
     }

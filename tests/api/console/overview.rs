@@ -27,6 +27,7 @@ async fn the_overview_tells_what_was_answered_and_how_things_stand() {
     );
     let reading = minitill::metrics::Gauges {
         waiting: Vec::new(),
+        unmatched_payments: 0,
         receivers: store::ReceiverCounts::default(),
         connections: 0,
         connections_refused: 0,

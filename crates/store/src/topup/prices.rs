@@ -263,7 +263,8 @@ pub fn prices_of_csv(bytes: &[u8]) -> Result<Vec<Price>, Vec<Text>> {
     let places = PRICE_COLUMNS.map(|column| names.iter().position(|name| *name == column));
     if names.len() != PRICE_COLUMNS.len() || places.contains(&None) {
         let got = names.join(",");
-        let fault = text!("expected the heading {heading}, got {got}", heading = PRICE_COLUMNS.join(","), got);
+        let fault =
+            text!("expected the heading {heading}, got {got}", heading = PRICE_COLUMNS.join(","), got);
         return Err(vec![of_line(1, fault)]);
     }
     let places = places.map(Option::unwrap_or_default);
@@ -288,7 +289,7 @@ pub fn prices_of_csv(bytes: &[u8]) -> Result<Vec<Price>, Vec<Text>> {
         if let Some(price) = price {
             if !products.insert(price.product_id.clone()) {
                 let twice = text!("{product_id} stands twice", product_id = &price.product_id);
-                faults.push(of_column("product_id", twice));
+                faults.push(of_column("product_id", &twice));
             }
             prices.push(price);
         }
@@ -300,13 +301,17 @@ pub fn prices_of_csv(bytes: &[u8]) -> Result<Vec<Price>, Vec<Text>> {
     if wrong.is_empty() { Ok(prices) } else { Err(wrong) }
 }
 
-fn of_column(column: &str, fault: Text) -> Text {
+fn of_column(column: &str, fault: &Text) -> Text {
     text!("{column}: {fault}", column, fault)
 }
 
 fn price(record: &StringRecord, places: [usize; 7], faults: &mut Vec<Text>) -> Option<Price> {
     if record.len() != PRICE_COLUMNS.len() {
-        faults.push(text!("expected {expected} columns, got {got}", expected = PRICE_COLUMNS.len(), got = record.len()));
+        faults.push(text!(
+            "expected {expected} columns, got {got}",
+            expected = PRICE_COLUMNS.len(),
+            got = record.len()
+        ));
         return None;
     }
     let [product_id, currency, amount, charge, bonus, name, active] = places;
@@ -314,7 +319,7 @@ fn price(record: &StringRecord, places: [usize; 7], faults: &mut Vec<Text>) -> O
     let mut fault = |column: usize, expected: Expected, got: &str| {
         let got = format!("{got:?}");
         let fault = text!("expected {expected}, got {got}", expected = expected.0, got);
-        faults.push(of_column(PRICE_COLUMNS[column], fault));
+        faults.push(of_column(PRICE_COLUMNS[column], &fault));
     };
     let coins = |text: &str| parse_integer(text, 0, AMOUNT_MAX, "an integer from 0 to 1000000000000");
     let money = |text: &str| parse_integer(text, 1, AMOUNT_MAX, "an integer from 1 to 1000000000000");
