@@ -3,6 +3,7 @@
 
 mod currency;
 mod payment;
+mod refund;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -14,6 +15,7 @@ pub use currency::Currency;
 pub use payment::{
     Coins, Counterpart, Payment, PaymentKey, PaymentTarget, PlacedOrder, UnmatchedReason, payment_reference,
 };
+pub use refund::{CoinPair, NewRefund, RefundAmount, RefundId, RefundKey, Refundable, Shortfall};
 
 /// Longest name of a product, in bytes.
 pub const PRICE_NAME_BYTES_MAX: usize = 512;

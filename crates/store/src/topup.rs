@@ -4,6 +4,7 @@
 mod list;
 mod payment;
 mod prices;
+mod refund;
 mod settle;
 
 use domain::ids::{AppId, BizNo, ItemId, OpenId};
@@ -17,6 +18,7 @@ use crate::store::Store;
 pub use list::{TopupCursor, TopupFilter, TopupRow, TopupsPage};
 pub use payment::PaymentReport;
 pub use prices::{ListedPrice, PriceList, PricesOfFile};
+pub use refund::RefundReport;
 pub use settle::SettledPayment;
 
 /// An order of a top-up with what became of it.

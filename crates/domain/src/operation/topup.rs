@@ -5,7 +5,8 @@ use std::fmt::Display;
 use super::{OperationRefusal, RefusalKind, Subject};
 use crate::ids::{BizNo, OpenId, Reason};
 use crate::text;
-use crate::topup::{Price, PricedProductId};
+use crate::topup::{CoinPair, Price, PricedProductId};
+use crate::wallet::Balances;
 
 /// A new list of prices of an app. It replaces the one before.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,4 +82,37 @@ pub fn unknown_product(app_id: impl Display, product_id: impl Display) -> Operat
 pub fn product_twice(product_id: impl Display) -> OperationRefusal {
     let text = text!("expected each product once, got {product_id} twice", product_id);
     OperationRefusal::new(RefusalKind::Invalid("prices"), text)
+}
+
+/// The refund was told of with another amount.
+#[must_use]
+pub fn refund_differs(refund: impl Display) -> OperationRefusal {
+    let text = text!("the refund {refund} was told of with another amount", refund);
+    OperationRefusal::new(RefusalKind::Conflict, text)
+}
+
+/// All refunds of a payment together never exceed it.
+#[must_use]
+pub fn refund_exceeds(payment: impl Display, left: i64) -> OperationRefusal {
+    let text = text!(
+        "the refunds of the payment {payment} would exceed it; {left} can still be refunded",
+        payment,
+        left
+    );
+    OperationRefusal::new(RefusalKind::Conflict, text)
+}
+
+/// The player has spent what a refund takes back.
+#[must_use]
+pub fn coins_are_spent(owed: CoinPair, held: Balances) -> OperationRefusal {
+    let (free, charge, free_held, charge_held) = (owed.free, owed.charge, held.free(), held.charge());
+    let text = text!(
+        "the refund takes back {charge} charged and {free} gifted coins, and the purses hold {charge_held} and {free_held}; \
+         with the shortfall `record` the rest becomes debt",
+        charge,
+        free,
+        charge_held,
+        free_held
+    );
+    OperationRefusal::new(RefusalKind::Conflict, text)
 }
