@@ -36,6 +36,10 @@ crate::word_enum! {
         TopupOrder = "topup_order",
         /// A payment was credited (contract 19.3).
         Topup = "topup",
+        /// A payment was refunded, or a part of it (contract 19.5).
+        Refund = "refund",
+        /// A top-up has settled debt of its wallet (contract 19.5).
+        Settlement = "settlement",
     }
 }
 

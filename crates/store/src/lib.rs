@@ -124,7 +124,7 @@ pub use status::DatabaseStatus;
 pub use store::{PoolState, Store};
 pub use token::TokenSummary;
 pub use topup::{
-    ListedPrice, PaymentReport, PriceList, PricesOfFile, RefundReport, SettledPayment, TopupCursor,
+    ListedPrice, PaymentReport, PriceList, PricesOfFile, RefundReport, RefundRow, RefundedPart, SettledPayment, TopupCursor,
     TopupFilter, TopupOrderState, TopupRow, TopupsPage,
 };
 pub use wallet::{

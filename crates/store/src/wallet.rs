@@ -67,6 +67,8 @@ pub struct WalletDetail {
     /// The wallet.
     #[serde(flatten)]
     pub wallet: Wallet,
+    /// What the wallet owes for refunds. `null` where it owes nothing.
+    pub debt: Option<CoinPair>,
     /// Refusals of the player in the last 30 days, the newest first, at most 100. Some may be missing.
     pub refusals: Vec<RefusalRecord>,
 }

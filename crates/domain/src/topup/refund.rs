@@ -1,5 +1,8 @@
 //! Refunds of payments: what a provider gives back, and what the player owes for it (contract 19.5).
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use super::PaymentKey;
 use crate::ids::{Reason, made_of, text_type};
 use crate::ledger::REFUND_MARK;
@@ -66,12 +69,21 @@ pub struct NewRefund {
 }
 
 /// Gifted and charged coins.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(inline)]
 pub struct CoinPair {
     /// Gifted coins.
     pub free: i64,
     /// Charged coins.
     pub charge: i64,
+}
+
+impl CoinPair {
+    /// The coins. `None` where there are none.
+    #[must_use]
+    pub fn any(self) -> Option<Self> {
+        (self != Self::default()).then_some(self)
+    }
 }
 
 /// A payment of `amount` that has brought these coins, as a refund finds it.

@@ -32,6 +32,7 @@ pub(super) async fn write(
         let Some(last) = rows.last() else { return Ok(()) };
         after = last.last_no;
         let (mut pieces, mut numbers, mut payments) = (Vec::new(), Vec::new(), Vec::new());
+        let mut refunds = Vec::new();
         for row in rows {
             let damaged = || StoreError::damaged("events");
             let kind = EventType::parse(&row.r#type).map_err(|_| damaged())?;
@@ -39,6 +40,7 @@ pub(super) async fn write(
             match &keys {
                 EventKeys::Orders(orders) => numbers.extend(orders.iter().map(|(number, _)| number.clone())),
                 EventKeys::Payments(told) => payments.extend(told.iter().cloned()),
+                EventKeys::Refunds(told) => refunds.extend(told.iter().cloned()),
                 _ => {}
             }
             let id = row.row_id.try_into().map_err(|_| damaged())?;
@@ -46,6 +48,8 @@ pub(super) async fn write(
         }
         let own = own_orders(connection, subject, &numbers).await?;
         let told = own_payments(connection, subject, &payments).await?;
+        let of_refunds: Vec<String> = refunds.iter().map(|refund| payment_of(refund).to_owned()).collect();
+        let refunded = own_payments(connection, subject, &of_refunds).await?;
         for (before, at, kind, row, keys) in pieces {
             let mut add = |place: usize, mut event: serde_json::Value| {
                 let place = u16::try_from(place).unwrap_or_default();
@@ -56,7 +60,7 @@ pub(super) async fn write(
                 file.add(&event.to_string())
             };
             match keys {
-                EventKeys::Entries(entries) => {
+                EventKeys::Entries(entries) | EventKeys::Debts(entries) => {
                     for (place, (wallet_no, seq)) in entries.into_iter().enumerate() {
                         if Some(wallet_no.0) == subject.wallet_no {
                             add(place, json!({ "entry_seq": seq }))?;
@@ -83,6 +87,12 @@ pub(super) async fn write(
                         add(place, json!({ "payment": payment }))?;
                     }
                 }
+                EventKeys::Refunds(refunds) => {
+                    let own = |refund: &&String| refunded.contains(payment_of(refund));
+                    for (place, refund) in refunds.iter().enumerate().filter(|(_, one)| own(one)) {
+                        add(place, json!({ "payment": payment_of(refund) }))?;
+                    }
+                }
                 EventKeys::Images(_) => {}
             }
         }
@@ -106,6 +116,11 @@ async fn own_orders(
         numbers
     );
     Ok(own.fetch_all(connection).await?.into_iter().collect())
+}
+
+/// The payment in the key of a refund.
+fn payment_of(refund: &str) -> &str {
+    refund.rsplit_once('/').map_or(refund, |(payment, _)| payment)
 }
 
 /// Those of these unmatched payments that name the player.

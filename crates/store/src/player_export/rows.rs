@@ -105,8 +105,8 @@ pub(super) fn of<'c>(
         // The balances of an archived entry are sums: archives take entries from the first on.
         ExportedRows::LedgerEntries => texts!(
             connection,
-            "SELECT e.seq, e.at, e.kind, CASE WHEN e.reference !~ '^[!$]' THEN e.reference END AS biz_no,
-                 CASE WHEN e.reference ~ '^[!$]' THEN substr(e.reference, 2) END AS ref, e.of_biz_no, e.free_change,
+            "SELECT e.seq, e.at, e.kind, CASE WHEN e.reference !~ '^[!$%&]' THEN e.reference END AS biz_no,
+                 CASE WHEN e.reference ~ '^[!$%&]' THEN substr(e.reference, 2) END AS ref, e.of_biz_no, e.free_change,
                  e.charge_change, e.free_balance, e.charge_balance, e.remaining, e.pay_priority, e.zone_id, e.ts, e.os,
                  e.user_ip, e.extension, e.remark, i.product_name, i.product_desc, i.product_info, e.is_archived
              FROM (
