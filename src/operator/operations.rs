@@ -105,6 +105,7 @@ operations! {
         "/console/apps/{app_id}/receivers/{receiver_id}/rotate-secret";
     "receiver.resend": "receiver resend", "resendEvents", "/console/apps/{app_id}/receivers/{receiver_id}/resend";
     "price.set": "price set", "setPrices", [NO_TOPUP_PAGE];
+    "topup.refund": "topup refund", "refundTopup", [NO_TOPUP_PAGE];
     "topup.settle": "topup settle", "settleTopup", [NO_TOPUP_PAGE];
     "period.close": "report close", "closePeriod", "/console/apps/{app_id}/closed-periods";
     "image.block": "image block", "blockImage", "/console/images/{img_id}/block";

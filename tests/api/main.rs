@@ -73,6 +73,7 @@ mod service_manager;
 mod signature_help;
 mod snippets;
 mod token;
+mod refunds;
 mod topups;
 mod traces;
 mod unused_images;

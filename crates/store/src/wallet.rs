@@ -13,6 +13,7 @@ mod search;
 mod submit;
 
 use domain::ids::{AppId, OpenId};
+use domain::topup::CoinPair;
 use futures_util::{Stream, TryStreamExt as _, stream};
 use serde::Serialize;
 use sqlx::PgConnection;

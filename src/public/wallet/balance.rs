@@ -76,7 +76,8 @@ pub(in crate::public) fn describe(config: &Config) -> Operation<Refusal> {
     let description = format!(
         "Shows both purses, and what ever came in and was spent, as of one moment after the request came. It changes nothing.\n\n{SIGNATURE}"
     );
-    let income = Income { free: 40, charge: 100, first_charge_at: Some(NOW_MILLIS), debt: CoinPair::default() };
+    let income =
+        Income { free: 40, charge: 100, first_charge_at: Some(NOW_MILLIS), debt: CoinPair::default() };
     let purses = Purses::new(Balances::new(40, 100).unwrap_or_default(), income, false);
     describe::call(WalletCall::Balance, config, "Show both purses", description).answers(Success::json(
         "balance",

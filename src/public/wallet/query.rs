@@ -252,7 +252,7 @@ pub(in crate::public) fn describe(config: &Config) -> Operation<Refusal> {
             zone_id: "zone1_role1".to_owned(),
         })),
         example_figures(),
-        None,
+        (None, RefundedPart::Nothing),
         NOW_MILLIS,
     );
     let (known, closed) = (NumberAnswer::from(number(Some(exchange))), NumberAnswer::from(number(None)));

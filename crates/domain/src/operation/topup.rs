@@ -5,8 +5,7 @@ use std::fmt::Display;
 use super::{OperationRefusal, RefusalKind, Subject};
 use crate::ids::{BizNo, OpenId, Reason};
 use crate::text;
-use crate::topup::{CoinPair, Price, PricedProductId};
-use crate::wallet::Balances;
+use crate::topup::{Price, PricedProductId};
 
 /// A new list of prices of an app. It replaces the one before.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,7 +92,7 @@ pub fn refund_differs(refund: impl Display) -> OperationRefusal {
 
 /// All refunds of a payment together never exceed it.
 #[must_use]
-pub fn refund_exceeds(payment: impl Display, left: i64) -> OperationRefusal {
+pub fn refund_exceeds(payment: impl Display, left: impl Display) -> OperationRefusal {
     let text = text!(
         "the refunds of the payment {payment} would exceed it; {left} can still be refunded",
         payment,
@@ -102,13 +101,17 @@ pub fn refund_exceeds(payment: impl Display, left: i64) -> OperationRefusal {
     OperationRefusal::new(RefusalKind::Conflict, text)
 }
 
-/// The player has spent what a refund takes back.
+/// The player has spent what a refund takes back: charged and gifted coins that are owed, and what the purses hold.
 #[must_use]
-pub fn coins_are_spent(owed: CoinPair, held: Balances) -> OperationRefusal {
-    let (free, charge, free_held, charge_held) = (owed.free, owed.charge, held.free(), held.charge());
+pub fn coins_are_spent(
+    charge: impl Display,
+    free: impl Display,
+    charge_held: impl Display,
+    free_held: impl Display,
+) -> OperationRefusal {
     let text = text!(
         "the refund takes back {charge} charged and {free} gifted coins, and the purses hold {charge_held} and {free_held}; \
-         with the shortfall `record` the rest becomes debt",
+         with the shortfall record the rest becomes debt",
         charge,
         free,
         charge_held,

@@ -237,7 +237,9 @@ impl Store {
 
     /// Payments with their refunds.
     async fn with_refunds(&self, app_id: &AppId, payments: Vec<PaymentColumns>) -> Result<Vec<TopupRow>> {
-        let column = |of: fn(&PaymentColumns) -> &String| payments.iter().map(|row| of(row).clone()).collect::<Vec<_>>();
+        let column = |of: fn(&PaymentColumns) -> &String| {
+            payments.iter().map(|row| of(row).clone()).collect::<Vec<_>>()
+        };
         let rows = sqlx::query!(
             "SELECT r.provider, r.provider_order_id, r.refund_id, r.state, r.amount, r.reason, r.free_taken, r.charge_taken,
                  r.free_debt, r.charge_debt, r.free_owed, r.charge_owed, r.seq, r.told_by, r.created_at, r.refunded_at

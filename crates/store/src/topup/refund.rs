@@ -167,7 +167,10 @@ async fn write_refund(
             let taken = take(connection, engine, (app_id, app_no), payment, asked).await?;
             let (owed, taken) = match taken {
                 Ok(taken) => (taken.owed, taken),
-                Err((owed, held)) => return Err(coins_are_spent(owed, held).into()),
+                Err((owed, held)) => {
+                    let spent = coins_are_spent(owed.charge, owed.free, held.charge(), held.free());
+                    return Err(spent.into());
+                }
             };
             write(connection, app_no, &row("refunded"), Some((payment.wallet_no, &taken))).await?;
             Some((owed, taken))
