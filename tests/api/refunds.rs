@@ -29,9 +29,9 @@ async fn debt(till: &TestTill, app: &TestApp) -> Value {
     Game::balance(app, "o1").send(till).await.json()["data"]["debt"].clone()
 }
 
-async fn events(till: &TestTill, of: &str) -> Vec<Value> {
+async fn events(till: &TestTill, admin: &Caller<'_>, of: &str) -> Vec<Value> {
     till.store.number_events(None).await.unwrap();
-    let events = Caller::admin(till).await.get(&format!("/events?type={of}")).await.json();
+    let events = admin.get(&format!("/events?type={of}")).await.json();
     events["items"].as_array().unwrap().iter().map(|event| event["data"].clone()).collect()
 }
 
@@ -62,22 +62,27 @@ async fn a_refund_takes_back_its_share_once() {
     let why = "the refunds of the payment stripe/pi_1 would exceed it; 401 can still be refunded";
     assert_problem(&more, 409, "conflict", why);
     let rest = refund(&admin, "pi_1", &asked("re_2", 401, "refuse")).await;
-    assert_eq!((rest.json()["free_taken"].as_i64(), rest.json()["charge_taken"].as_i64()), (Some(5), Some(41)));
+    assert_eq!(
+        (rest.json()["free_taken"].as_i64(), rest.json()["charge_taken"].as_i64()),
+        (Some(5), Some(41))
+    );
     assert_eq!((till.purses(&app, "o1").await, status().await), ((40, 100, 4), "refunded".into()));
     let shown = admin.get("/apps/a1/topups/stripe/pi_1").await.json();
     let refunds = shown["refunds"].as_array().unwrap();
-    let told = |refund: &Value| (refund["refund_id"].clone(), refund["amount"].clone(), refund["charge_owed"].clone());
-    assert_eq!(refunds.iter().map(told).collect::<Vec<_>>(), [
-        ("re_1".into(), 199.into(), 0.into()),
-        ("re_2".into(), 401.into(), 0.into()),
-    ]);
+    let told = |refund: &Value| {
+        (refund["refund_id"].clone(), refund["amount"].clone(), refund["charge_owed"].clone())
+    };
+    assert_eq!(
+        refunds.iter().map(told).collect::<Vec<_>>(),
+        [("re_1".into(), 199.into(), 0.into()), ("re_2".into(), 401.into(), 0.into()),]
+    );
     let expected = json!({
         "open_id": "o1", "seq": 3, "provider": "stripe", "provider_order_id": "pi_1", "refund_id": "re_1", "biz_no": "t1",
         "product_id": "gems60", "currency": "CNY", "amount": 199, "free_change": -1, "charge_change": -19,
         "free_balance": 45, "charge_balance": 141, "free_debt": 0, "charge_debt": 0,
     });
-    assert_eq!(events(&till, "topup.refunded").await[0], expected);
-    assert!(events(&till, "wallet.debt_changed").await.is_empty());
+    assert_eq!(events(&till, &admin, "topup.refunded").await[0], expected);
+    assert!(events(&till, &admin, "wallet.debt_changed").await.is_empty());
     // Whoever may only tell of payments refunds none.
     assert_eq!(refund(&teller, "pi_1", &asked("re_3", 1, "record")).await.status, 403);
     for wrong in [
@@ -123,12 +128,13 @@ async fn spent_coins_are_refused_or_become_debt_that_the_next_top_up_settles() {
     assert_eq!(debt(&till, &app).await, json!({"free": 1, "charge": 54}));
     till.assert_audit_clean().await;
     let mut large = small.clone();
-    (large["provider_order_id"], large["product_id"], large["amount"]) = ("pi_3".into(), "gems60".into(), 600.into());
+    (large["provider_order_id"], large["product_id"], large["amount"]) =
+        ("pi_3".into(), "gems60".into(), 600.into());
     let paid = tell(&teller, &large).await.json();
     assert_eq!((paid["free_balance"].as_i64(), paid["charge_balance"].as_i64()), (Some(5), Some(6)));
     assert_eq!(debt(&till, &app).await, Value::Null);
     assert_eq!(tell(&teller, &large).await.json()["charge_balance"], 6);
-    let told: Vec<_> = events(&till, "wallet.debt_changed").await;
+    let told: Vec<_> = events(&till, &admin, "wallet.debt_changed").await;
     let expected = json!({
         "open_id": "o1", "seq": 8, "free_change": -1, "charge_change": -54, "free_balance": 5, "charge_balance": 6,
         "free_debt": 0, "charge_debt": 0,
@@ -137,6 +143,9 @@ async fn spent_coins_are_refused_or_become_debt_that_the_next_top_up_settles() {
     let kinds = admin.get("/apps/a1/wallets/o1/entries").await.json();
     let kinds: Vec<&str> =
         kinds["items"].as_array().unwrap().iter().map(|entry| entry["kind"].as_str().unwrap()).collect();
-    assert_eq!(kinds, ["settlement", "topup", "settlement", "topup", "refund", "exchange", "topup", "credit"]);
+    assert_eq!(
+        kinds,
+        ["settlement", "topup", "settlement", "topup", "refund", "exchange", "topup", "credit"]
+    );
     till.assert_audit_clean().await;
 }
