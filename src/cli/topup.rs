@@ -45,6 +45,15 @@ pub(super) enum TopupCommand {
         /// The provider's id of the payment
         provider_order_id: ProviderOrderId,
     },
+    /// Show what was used of the charged coins of a top-up
+    Consumption {
+        /// App of the payment
+        app_id: AppId,
+        /// Payment provider
+        provider: PaymentProvider,
+        /// The provider's id of the payment
+        provider_order_id: ProviderOrderId,
+    },
     /// Refund a payment or a part of it, once: the player's coins are taken back
     Refund(RefundArguments),
     /// Settle a payment that fits nothing, once: credit it, or mark it as paid back
@@ -174,6 +183,10 @@ pub(super) async fn run(context: &Context, store: &Store, command: TopupCommand)
             let key = PaymentKey { provider, provider_order_id };
             let row = store.topup(&app_id, &key).await?;
             context.output.show(&row.ok_or_else(|| refused(unknown_payment(&app_id, key.as_text())))?)
+        }
+        TopupCommand::Consumption { app_id, provider, provider_order_id } => {
+            let key = PaymentKey { provider, provider_order_id };
+            context.output.show(&store.consumption(&app_id, &key).await.map_err(not_done)?)
         }
         TopupCommand::Refund(arguments) => refund(context, store, arguments).await,
         TopupCommand::Settle(arguments) => settle(context, store, arguments).await,

@@ -151,6 +151,7 @@ operations! {
     "a payment that is told of": "topup pay", "takePayment", [NO_TOPUP_PAGE];
     "payments": "topup list", "listTopups", [NO_TOPUP_PAGE];
     "a payment": "topup show", "getTopup", [NO_TOPUP_PAGE];
+    "what was used of a top-up": "topup consumption", "getConsumption", [NO_TOPUP_PAGE];
     "orders": "order list", "listOrders", "/console/orders";
     "an order": "order show", "getOrder", "/console/apps/{app_id}/orders/{out_biz_order_no}";
     "the order center of a player": [SCREEN], [SCREEN], "/console/orders/center";

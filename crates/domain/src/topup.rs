@@ -2,6 +2,7 @@
 //! decided here.
 
 mod currency;
+mod lots;
 mod payment;
 mod refund;
 
@@ -12,6 +13,7 @@ use crate::fields::Expected;
 use crate::ids::{ItemId, made_of, text_type};
 
 pub use currency::Currency;
+pub use lots::{LOT_EXCHANGES_MAX, Lot, LotExchange, LotUse};
 pub use payment::{
     Coins, Counterpart, Payment, PaymentKey, PaymentTarget, PlacedOrder, UnmatchedReason, payment_reference,
 };

@@ -124,8 +124,8 @@ pub use status::DatabaseStatus;
 pub use store::{PoolState, Store};
 pub use token::TokenSummary;
 pub use topup::{
-    ListedPrice, PaymentReport, PriceList, PricesOfFile, RefundReport, RefundRow, RefundedPart,
-    SettledPayment, TopupCursor, TopupFilter, TopupOrderState, TopupRow, TopupsPage,
+    ConsumptionReport, ListedPrice, PaymentReport, PriceList, PricesOfFile, RefundReport, RefundRow,
+    RefundedPart, SettledPayment, TopupCursor, TopupFilter, TopupOrderState, TopupRow, TopupsPage,
 };
 pub use wallet::{
     ArchivedPart, CREDITS_AT_ONCE, CREDITS_MAX, ChangeRecord, CreditForecast, CreditList, CreditOfList,

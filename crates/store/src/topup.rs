@@ -1,6 +1,7 @@
 //! Top-ups (contract 19): prices, orders, and payments that providers tell of. An order is a number of the ledger, which
 //! the exchange writers take (`crate::wallet_writer`). A payment is credited in a transaction with its ledger entry.
 
+mod consumption;
 mod debt;
 mod list;
 mod payment;
@@ -16,6 +17,7 @@ use sqlx::PgConnection;
 use crate::error::{OperationError, Result, StoreError};
 use crate::store::Store;
 
+pub use consumption::ConsumptionReport;
 pub use list::{RefundRow, TopupCursor, TopupFilter, TopupRow, TopupsPage};
 pub use payment::PaymentReport;
 pub use prices::{ListedPrice, PriceList, PricesOfFile};

@@ -50,6 +50,8 @@ refusals! { Problem:
     payment_not_open(payment = PAYMENT, state = "paid") => topup::payment_not_open(payment, state).into();
     /// Another payment has paid the order.
     order_is_paid(biz_no = BIZ_NO) => topup::order_is_paid(biz_no).into();
+    /// Nothing was credited for the payment.
+    payment_not_credited(payment = PAYMENT, state = "unmatched") => topup::payment_not_credited(payment, state).into();
     /// The refund was told of with another amount.
     refund_differs(refund = REFUND) => topup::refund_differs(refund).into();
     /// The refunds would exceed the payment. The text tells what is left of it.

@@ -10,7 +10,9 @@ use domain::topup::{
 };
 use domain::wallet::AMOUNT_MAX;
 use serde_json::{Value, json};
-use store::{PaymentReport, RefundReport, SettledPayment, TopupCursor, TopupFilter, TopupRow};
+use store::{
+    ConsumptionReport, PaymentReport, RefundReport, SettledPayment, TopupCursor, TopupFilter, TopupRow,
+};
 use time::OffsetDateTime;
 
 use super::call::Call;
@@ -64,6 +66,15 @@ routes! { "Top-ups":
     /// A payment as its provider told of it, what was credited, and its refunds.
     GET "/apps/{app_id}/topups/{provider}/{provider_order_id}", "getTopup", Read(Read): get -> TopupRow =>
         answers("shown", "The payment.", row_example());
+    /// Show what was used of a top-up
+    ///
+    /// For a store that asks before it refunds. Charged coins are used in the order in which they came, and what a cancel gives
+    /// back comes off the end. So `used` may fall again. It is derived from the ledger for each call.
+    GET "/apps/{app_id}/topups/{provider}/{provider_order_id}/consumption", "getConsumption", Read(Read): consumption -> ConsumptionReport =>
+        answers("shown", "What was used.", json!({
+            "charge": 60, "used": 0, "unused": 60, "used_milli": 0, "exchanges": [],
+        }))
+        .refuses([example::payment_not_credited()]);
     /// Refund a payment
     ///
     /// Once for its `refund_id`, for ever, so this call needs no idempotency key. After refunds of r of a payment of a, the
@@ -183,6 +194,11 @@ fn topups_and_place(query: &mut Input<'_>) -> Result<(TopupFilter, Option<TopupC
         until: moment_of(query.field("until", "Told of before this moment."))?,
     };
     Ok((filter, after(query, TopupCursor::parse)?))
+}
+
+async fn consumption(state: &AppState, call: &Call) -> Result<ConsumptionReport, Problem> {
+    call.fields.only(&[])?;
+    Ok(state.store.consumption(&call.app_id()?, &key_of(call)?).await?)
 }
 
 /// The fields of a refund beside its payment.

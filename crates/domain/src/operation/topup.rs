@@ -83,6 +83,13 @@ pub fn product_twice(product_id: impl Display) -> OperationRefusal {
     OperationRefusal::new(RefusalKind::Invalid("prices"), text)
 }
 
+/// Nothing was credited for the payment.
+#[must_use]
+pub fn payment_not_credited(payment: impl Display, state: impl Display) -> OperationRefusal {
+    let text = text!("the payment {payment} is {state}, so it has brought no coins", payment, state);
+    OperationRefusal::new(RefusalKind::Conflict, text)
+}
+
 /// The refund was told of with another amount.
 #[must_use]
 pub fn refund_differs(refund: impl Display) -> OperationRefusal {
