@@ -62,6 +62,9 @@ pub const REFUND_MARK: char = '%';
 /// The start of the reference of a settlement of debt: that of the payment of its top-up follows without the mark.
 pub const SETTLEMENT_MARK: char = '&';
 
+/// The marks of refunds and settlements, whose references have their own rows beside the payments.
+pub const REFUND_MARKS: [char; 2] = [REFUND_MARK, SETTLEMENT_MARK];
+
 /// What people and programs are told of a reference: a `biz_no`, or an operator's ref, or the payment of a top-up or
 /// the refund.
 #[must_use]
