@@ -137,6 +137,10 @@ async fn erase(
         &orders
     );
     payments.execute(&mut *connection).await?;
+    let refunds = scrub_refunds(connection, app_no, names).await?;
+    if refunds > 0 {
+        rows.insert("topup_refunds", refunds);
+    }
     rows.insert("topup_payments", scrub_payments(connection, app_no, names).await?);
     let requests = sqlx::query!(
         "UPDATE console_requests SET open_id = $3, reason = '' WHERE app_id = $1 AND open_id = $2",
@@ -152,6 +156,19 @@ async fn erase(
     replace_in_refusals(connection, names).await?;
     replace_in_deliveries(connection, names).await?;
     Ok((rows, archive_files))
+}
+
+/// Takes the reasons out of the refunds of a player's payments. It is done before the payments lose the player.
+async fn scrub_refunds(connection: &mut PgConnection, app_no: i32, names: &Names<'_>) -> Result<u64> {
+    let refunds = sqlx::query!(
+        "UPDATE topup_refunds r SET reason = '' FROM topup_payments p
+         WHERE r.app_no = $1 AND p.app_no = $1 AND p.provider = r.provider AND p.provider_order_id = r.provider_order_id
+             AND (p.open_id = $2 OR p.wallet_no = (SELECT wallet_no FROM wallets WHERE app_no = $1 AND open_id = $3))",
+        app_no,
+        names.open_id,
+        names.pseudonym
+    );
+    Ok(refunds.execute(connection).await?.rows_affected())
 }
 
 /// Takes what is personal out of the payments of a player, whose wallet has its pseudonym already.
