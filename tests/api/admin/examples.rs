@@ -313,7 +313,8 @@ impl Scenario {
             return;
         }
         let order = Game::topup(app, "player-1", ORDER, "gems60");
-        let is_paid = ["getTopup", "listTopups"].contains(&id);
+        let is_paid = ["getTopup", "listTopups", "refundTopup", "getConsumption"].contains(&id)
+            && self.example != "payment_not_credited";
         let order = order.send(&self.till).await;
         assert_eq!(order.code(), 1, "{}", order.body);
         if is_paid {
@@ -424,6 +425,21 @@ impl Scenario {
                     .execute("UPDATE topup_payments SET state = 'paid', wallet_no = 1, seq = 9, charge = 1, bonus = 0,
                          free_balance = 0, charge_balance = 0, credited_at = now(), paid_product_id = 'gems60'")
                     .await;
+            }
+            "payment_not_credited" => {
+                crate::topups::keep_unmatched(&self.till, &self.demo(), "stripe", "pi_3OrtQ2").await;
+            }
+            "refund_differs" | "refund_exceeds" => {
+                let (refund_id, amount) =
+                    if example == "refund_differs" { ("re_3OrtQ2", 301) } else { ("re_1", 600) };
+                let body = json!({"refund_id": refund_id, "amount": amount, "reason": "r"});
+                let refunded =
+                    caller.send("POST", "/apps/demo/topups/stripe/pi_3OrtQ2/refunds", None, &body).await;
+                assert_eq!(refunded.status, 200, "{}", refunded.body);
+            }
+            "coins_are_spent" => {
+                let spent = Game::new(&self.demo(), "player-1", "b9", 206).send(&self.till).await;
+                assert_eq!(spent.code(), 1, "{}", spent.body);
             }
             "order_is_paid" => {
                 let body = json!({"provider": "stripe", "provider_order_id": "pi_1", "currency": "CNY", "amount": 600,
