@@ -368,7 +368,14 @@ impl Scenario {
             | "balance_too_large" | "needs_second" | "needs_two_people" | "nothing_recorded" | "no_user"
             | "no_key" | "removed" | "erased" | "prices" | "replaced" | "paid" | "settled" | "no_payment"
             | "body_too_slow" | "no_longer_sandbox" => {}
-            "payment_differs" | "payment_not_open" | "order_is_paid" => self.arrange_payment().await,
+            "refunded" => {}
+            "payment_differs"
+            | "payment_not_open"
+            | "payment_not_credited"
+            | "order_is_paid"
+            | "refund_differs"
+            | "refund_exceeds"
+            | "coins_are_spent" => self.arrange_payment().await,
             "key_missing" => self.key = None,
             "key_unknown" => self.key = Some(API_KEY.to_owned()),
             "key_revoked" => revoke(&self.till, "dashboard").await,
@@ -431,10 +438,11 @@ impl Scenario {
             }
             "refund_differs" | "refund_exceeds" => {
                 let (refund_id, amount) =
-                    if example == "refund_differs" { ("re_3OrtQ2", 301) } else { ("re_1", 600) };
+                    if self.example == "refund_differs" { ("re_3OrtQ2", 301) } else { ("re_1", 600) };
                 let body = json!({"refund_id": refund_id, "amount": amount, "reason": "r"});
-                let refunded =
-                    caller.send("POST", "/apps/demo/topups/stripe/pi_3OrtQ2/refunds", None, &body).await;
+                let admin = Caller::of(&self.till, "refunder", Role::Admin.into()).await;
+                let path = "/apps/demo/topups/stripe/pi_3OrtQ2/refunds";
+                let refunded = admin.send("POST", path, None, &body).await;
                 assert_eq!(refunded.status, 200, "{}", refunded.body);
             }
             "coins_are_spent" => {
