@@ -313,11 +313,10 @@ fn fits_kind(entry: &LedgerEntry<'_>, (free_before, charge_before): (i64, i64)) 
         Ok(ReferenceKind::Present) => adds && moves && charge == 0 && has_columns(false, false),
         Ok(ReferenceKind::Cancel) => adds && moves && has_columns(false, true),
         Ok(ReferenceKind::Credit) => adds && has_columns(false, false),
-        Ok(ReferenceKind::Debit) => takes && moves && has_columns(false, false),
+        Ok(ReferenceKind::Debit | ReferenceKind::Settlement) => takes && moves && has_columns(false, false),
         Ok(ReferenceKind::Topup) => adds && moves && has_columns(false, false),
         // All that a refund owes may be spent.
         Ok(ReferenceKind::Refund) => takes && has_columns(false, false),
-        Ok(ReferenceKind::Settlement) => takes && moves && has_columns(false, false),
         Ok(ReferenceKind::Closed | ReferenceKind::TopupOrder) | Err(_) => false,
     }
 }

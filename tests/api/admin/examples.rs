@@ -486,7 +486,7 @@ impl Scenario {
             "issueLoginCode" => self.replace("open_id", Some(json!("o.1"))),
             "addUsers" => self.replace("open_ids", Some(json!(["o.1"]))),
             "creditWallet" | "debitWallet" => self.replace("free", Some(json!(-5))),
-            "cancelExchange" | "takePayment" => self.replace("amount", Some(json!(0))),
+            "cancelExchange" | "takePayment" | "refundTopup" => self.replace("amount", Some(json!(0))),
             "blockImage" | "freezeWallet" => self.replace("reason", None),
             "checkSignature" => self.replace("form", None),
             "setPrices" => {

@@ -20,7 +20,7 @@ pub(super) async fn read(
 }
 
 /// Compares refunds and settlements with their payments and each other.
-pub(super) async fn check(connection: &mut PgConnection, findings: &mut Findings) -> Result<(), AuditError> {
+async fn check(connection: &mut PgConnection, findings: &mut Findings) -> Result<(), AuditError> {
     check_refunds(connection, findings).await?;
     check_balances(connection, findings).await?;
     check_owed(connection, findings).await?;
@@ -230,12 +230,13 @@ pub(super) async fn name(connection: &mut PgConnection, findings: &mut Findings)
     Ok(())
 }
 
-/// Names rows whose entries are not there, and new entries without their rows.
+/// Checks as [`check`] does. Names rows whose entries are not there, and new entries without their rows.
 pub(super) async fn check_since(
     connection: &mut PgConnection,
     entries: Vec<(i32, String)>,
     findings: &mut Findings,
 ) -> Result<(), AuditError> {
+    check(connection, findings).await?;
     let (app_nos, references): (Vec<i32>, Vec<String>) = entries.into_iter().unzip();
     let mut rows = sqlx::query!(
         r#"WITH told AS (

@@ -100,7 +100,6 @@ pub(super) async fn audit(
     progress.check_cancels(second).await?;
     let new_topups = std::mem::take(&mut progress.topups);
     topups::check_since(second, before.at, new_topups, &mut progress.findings).await?;
-    refunds::check(second, &mut progress.findings).await?;
     let new_refunds = std::mem::take(&mut progress.refunds);
     refunds::check_since(second, new_refunds, &mut progress.findings).await?;
     let log = log::read(second, before.log_head, empty, meter).await?;

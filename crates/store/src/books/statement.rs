@@ -207,19 +207,7 @@ impl StatementSums {
         );
         for row in kinds.fetch_all(&mut *connection).await? {
             for (purse, sum) in [(&mut sums.free, &row.free), (&mut sums.charge, &row.charge)] {
-                let sum = number(sum)?;
-                match (row.is_before, row.kind.as_str()) {
-                    (true, _) => purse.opening += sum,
-                    (false, "credit") => purse.credits += sum,
-                    (false, "topup") => purse.topups += sum,
-                    (false, "present") => purse.presents += sum,
-                    (false, "exchange") => purse.exchanges -= sum,
-                    (false, "cancel") => purse.cancels += sum,
-                    (false, "debit") => purse.debits -= sum,
-                    (false, "refund") => purse.refunds -= sum,
-                    (false, "settlement") => purse.settlements -= sum,
-                    (false, _) => return Err(StoreError::damaged("ledger_entries")),
-                }
+                purse.add(row.is_before, &row.kind, number(sum)?)?;
             }
         }
         // A line names its ref whenever it was written. So nothing depends on the clock that gave the line its time.
@@ -299,6 +287,23 @@ impl StatementSums {
 }
 
 impl Purse {
+    /// Adds the changes of a kind, before the period or in it.
+    fn add(&mut self, is_before: bool, kind: &str, sum: i128) -> Result<(), StoreError> {
+        match (is_before, kind) {
+            (true, _) => self.opening += sum,
+            (false, "credit") => self.credits += sum,
+            (false, "topup") => self.topups += sum,
+            (false, "present") => self.presents += sum,
+            (false, "exchange") => self.exchanges -= sum,
+            (false, "cancel") => self.cancels += sum,
+            (false, "debit") => self.debits -= sum,
+            (false, "refund") => self.refunds -= sum,
+            (false, "settlement") => self.settlements -= sum,
+            (false, _) => return Err(StoreError::damaged("ledger_entries")),
+        }
+        Ok(())
+    }
+
     fn flows(&self) -> Option<Flows> {
         let figure = |figure: i128| i64::try_from(figure).ok();
         let closing = self.opening + self.credits + self.topups + self.presents - self.exchanges

@@ -246,17 +246,27 @@ struct OfTopup {
     refund: Option<RefundRow>,
 }
 
+impl OfTopup {
+    fn data(self, entry: (String, i64), changes: [i64; 2], balances: [i64; 2]) -> Option<EventData> {
+        let (changes, balances) = (changes.into(), balances.into());
+        match (self.payment, self.refund) {
+            (Some(payment), _) => Some(EventData::Topup(payment.data(entry, changes, balances))),
+            (None, Some(refund)) => Some(EventData::Refund(refund.data(entry, changes, balances))),
+            (None, None) => None,
+        }
+    }
+}
+
 impl EntryRow {
     fn data(self, item: Option<&ItemRow>, of_topup: OfTopup) -> Option<EventData> {
         let Self { open_id, seq, free_change, charge_change, free_balance, charge_balance, .. } = self;
-        let zone_id = self.zone_id.unwrap_or_default();
-        let (extension, remark) = (self.extension.unwrap_or_default(), self.remark.unwrap_or_default());
+        let [zone_id, extension, remark] =
+            [self.zone_id, self.extension, self.remark].map(Option::unwrap_or_default);
         let (biz_no, of_operator) = told_reference(&self.reference);
         let reference = biz_no.or(of_operator).unwrap_or_default().to_owned();
         // A credit may be larger, and has none.
         let amount = free_change.saturating_add(charge_change).saturating_abs();
-        let kind = ReferenceKind::parse(&self.kind).ok()?;
-        Some(match EventType::of_entry(kind)? {
+        Some(match ReferenceKind::parse(&self.kind).ok().and_then(EventType::of_entry)? {
             EventType::ExchangeSucceeded => EventData::Exchange(ExchangeData {
                 open_id,
                 zone_id,
@@ -309,27 +319,14 @@ impl EntryRow {
                 free_balance,
                 charge_balance,
             }),
-            EventType::TopupPaid => {
-                let changes = (free_change, charge_change);
-                EventData::Topup(of_topup.payment?.data(
-                    (open_id, seq),
-                    changes,
-                    (free_balance, charge_balance),
-                ))
-            }
-            EventType::TopupRefunded => {
-                let changes = (free_change, charge_change);
-                EventData::Refund(of_topup.refund?.data(
-                    (open_id, seq),
-                    changes,
-                    (free_balance, charge_balance),
-                ))
+            EventType::TopupPaid | EventType::TopupRefunded => {
+                of_topup.data((open_id, seq), [free_change, charge_change], [free_balance, charge_balance])?
             }
             EventType::WalletFrozen
             | EventType::WalletThawed
+            | EventType::WalletDebtChanged
             | EventType::TopupUnmatched
             | EventType::TopupRefundRefused
-            | EventType::WalletDebtChanged
             | EventType::OrderChanged
             | EventType::ImageBlocked => return None,
         })

@@ -32,24 +32,16 @@ pub(super) async fn write(
         let Some(last) = rows.last() else { return Ok(()) };
         after = last.last_no;
         let (mut pieces, mut numbers, mut payments) = (Vec::new(), Vec::new(), Vec::new());
-        let mut refunds = Vec::new();
         for row in rows {
             let damaged = || StoreError::damaged("events");
             let kind = EventType::parse(&row.r#type).map_err(|_| damaged())?;
             let keys = EventKeys::decode(kind, &row.keys).ok_or_else(damaged)?;
-            match &keys {
-                EventKeys::Orders(orders) => numbers.extend(orders.iter().map(|(number, _)| number.clone())),
-                EventKeys::Payments(told) => payments.extend(told.iter().cloned()),
-                EventKeys::Refunds(told) => refunds.extend(told.iter().cloned()),
-                _ => {}
-            }
+            collect(kind, &keys, &mut numbers, &mut payments);
             let id = row.row_id.try_into().map_err(|_| damaged())?;
             pieces.push((row.last_no - i64::from(row.count), row.at, kind, id, keys));
         }
         let own = own_orders(connection, subject, &numbers).await?;
         let told = own_payments(connection, subject, &payments).await?;
-        let of_refunds: Vec<String> = refunds.iter().map(|refund| payment_of(refund).to_owned()).collect();
-        let refunded = own_payments(connection, subject, &of_refunds).await?;
         for (before, at, kind, row, keys) in pieces {
             let mut add = |place: usize, mut event: serde_json::Value| {
                 let place = u16::try_from(place).unwrap_or_default();
@@ -81,16 +73,12 @@ pub(super) async fn write(
                         }
                     }
                 }
-                EventKeys::Payments(payments) => {
-                    for (place, payment) in payments.iter().enumerate().filter(|(_, one)| told.contains(*one))
-                    {
-                        add(place, json!({ "payment": payment }))?;
-                    }
-                }
-                EventKeys::Refunds(refunds) => {
-                    let own = |refund: &&String| refunded.contains(payment_of(refund));
-                    for (place, refund) in refunds.iter().enumerate().filter(|(_, one)| own(one)) {
-                        add(place, json!({ "payment": payment_of(refund) }))?;
+                EventKeys::Payments(texts) | EventKeys::Refunds(texts) => {
+                    for (place, text) in texts.iter().enumerate() {
+                        let payment = payment_of(kind, text);
+                        if told.contains(payment) {
+                            add(place, json!({ "payment": payment }))?;
+                        }
                     }
                 }
                 EventKeys::Images(_) => {}
@@ -118,9 +106,23 @@ async fn own_orders(
     Ok(own.fetch_all(connection).await?.into_iter().collect())
 }
 
-/// The payment in the key of a refund.
-fn payment_of(refund: &str) -> &str {
-    refund.rsplit_once('/').map_or(refund, |(payment, _)| payment)
+/// Adds the numbers of orders and the payments of a row's keys.
+fn collect(of: EventType, keys: &EventKeys, numbers: &mut Vec<String>, payments: &mut Vec<String>) {
+    match keys {
+        EventKeys::Orders(orders) => numbers.extend(orders.iter().map(|(number, _)| number.clone())),
+        EventKeys::Payments(told) | EventKeys::Refunds(told) => {
+            payments.extend(told.iter().map(|text| payment_of(of, text).to_owned()));
+        }
+        EventKeys::Entries(_) | EventKeys::Images(_) | EventKeys::Freezes(_) | EventKeys::Debts(_) => {}
+    }
+}
+
+/// The payment in the key of an event: all of it, or of a refund what stands before the last slash.
+fn payment_of(of: EventType, text: &str) -> &str {
+    match text.rsplit_once('/') {
+        Some((payment, _)) if of == EventType::TopupRefundRefused => payment,
+        Some(_) | None => text,
+    }
 }
 
 /// Those of these unmatched payments that name the player.

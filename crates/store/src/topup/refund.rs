@@ -165,15 +165,11 @@ async fn write_refund(
         Found::Credited(payment) => {
             let asked = (key, amount, before, *shortfall);
             let taken = take(connection, engine, (app_id, app_no), payment, asked).await?;
-            let (owed, taken) = match taken {
-                Ok(taken) => (taken.owed, taken),
-                Err((owed, held)) => {
-                    let spent = coins_are_spent(owed.charge, owed.free, held.charge(), held.free());
-                    return Err(spent.into());
-                }
-            };
+            let taken = taken.map_err(|(owed, held)| {
+                coins_are_spent(owed.charge, owed.free, held.charge(), held.free())
+            })?;
             write(connection, app_no, &row("refunded"), Some((payment.wallet_no, &taken))).await?;
-            Some((owed, taken))
+            Some(taken)
         }
         Found::NotCredited { is_paid_back: true, .. } => {
             write(connection, app_no, &row("refunded"), None).await?;
@@ -189,26 +185,31 @@ async fn write_refund(
     }
     let done = report(connection, app_no, key, false).await?;
     let done = done.ok_or_else(|| StoreError::Internal("a refund without its row".to_owned()))?;
-    let text = key.as_text();
-    let mut after = json!({ "state": done.state, "amount": amount, "ref": text, "open_id": done.open_id });
-    let line = LogLine::new(teller, OperatorAction::TopupRefund, &text).of_app(app_id);
-    let line = match &taken {
-        None => line,
-        Some((owed, taken)) => {
-            // The limit of one person counts what becomes debt, too.
-            after["free"] = owed.free.into();
-            after["charge"] = owed.charge.into();
-            after["free_balance"] = taken.after.free().into();
-            after["charge_balance"] = taken.after.charge().into();
-            after["free_debt"] = json!(done.free_debt);
-            after["charge_debt"] = json!(done.charge_debt);
-            let before = &taken.before;
-            line.before(json!({ "free_balance": before.free(), "charge_balance": before.charge() }))
-        }
-    };
-    line.after(after).note(reason.as_str()).answer(&done).record(&mut *connection).await?;
+    log(connection, (teller, app_id), refund, &done, taken.as_ref()).await?;
     require_within(connection, teller).await?;
     Ok(done)
+}
+
+/// Records a refund in the operator's log.
+async fn log(
+    connection: &mut PgConnection,
+    (teller, app_id): (&Operator, &AppId),
+    refund: &NewRefund,
+    done: &RefundReport,
+    taken: Option<&Taken>,
+) -> Result<()> {
+    let text = refund.key.as_text();
+    let mut after =
+        json!({ "state": done.state, "amount": done.amount, "ref": text, "open_id": done.open_id });
+    let mut line = LogLine::new(teller, OperatorAction::TopupRefund, &text).of_app(app_id);
+    if let Some(Taken { owed, before, after: purses, .. }) = taken {
+        // The limit of one person counts what becomes debt, too.
+        (after["free"], after["charge"]) = (owed.free.into(), owed.charge.into());
+        (after["free_balance"], after["charge_balance"]) = (purses.free().into(), purses.charge().into());
+        (after["free_debt"], after["charge_debt"]) = (json!(done.free_debt), json!(done.charge_debt));
+        line = line.before(json!({ "free_balance": before.free(), "charge_balance": before.charge() }));
+    }
+    line.after(after).note(refund.reason.as_str()).answer(done).record(connection).await
 }
 
 /// Carries out the refunds that came before their payment, in the order in which they came. Those that would exceed it are
