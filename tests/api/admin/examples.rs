@@ -367,8 +367,7 @@ impl Scenario {
             | "no_exchange" | "no_order" | "no_block" | "not_for_role" | "all_apps_only" | "above_limit"
             | "balance_too_large" | "needs_second" | "needs_two_people" | "nothing_recorded" | "no_user"
             | "no_key" | "removed" | "erased" | "prices" | "replaced" | "paid" | "settled" | "no_payment"
-            | "body_too_slow" | "no_longer_sandbox" => {}
-            "refunded" => {}
+            | "body_too_slow" | "no_longer_sandbox" | "refunded" => {}
             "payment_differs"
             | "payment_not_open"
             | "payment_not_credited"
@@ -424,7 +423,7 @@ impl Scenario {
     /// What became of the payment or the order before.
     async fn arrange_payment(&self) {
         match self.example {
-            "payment_differs" => {
+            "payment_differs" | "payment_not_credited" => {
                 crate::topups::keep_unmatched(&self.till, &self.demo(), "stripe", "pi_3OrtQ2").await;
             }
             "payment_not_open" => {
@@ -432,9 +431,6 @@ impl Scenario {
                     .execute("UPDATE topup_payments SET state = 'paid', wallet_no = 1, seq = 9, charge = 1, bonus = 0,
                          free_balance = 0, charge_balance = 0, credited_at = now(), paid_product_id = 'gems60'")
                     .await;
-            }
-            "payment_not_credited" => {
-                crate::topups::keep_unmatched(&self.till, &self.demo(), "stripe", "pi_3OrtQ2").await;
             }
             "refund_differs" | "refund_exceeds" => {
                 let (refund_id, amount) =

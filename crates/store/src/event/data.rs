@@ -12,7 +12,7 @@ use sqlx::PgConnection;
 use sqlx::types::Json;
 
 use super::reader::{EventKey, EventSubject};
-use super::refunds::{self, RefundRow};
+use super::refunds::{self, RefundEventRow};
 use crate::error::{Result, StoreError};
 
 /// The data of events by their numbers.
@@ -243,7 +243,7 @@ async fn read_entries(
 /// The row beside a ledger entry of a top-up or a refund.
 struct OfTopup {
     payment: Option<PaymentRow>,
-    refund: Option<RefundRow>,
+    refund: Option<RefundEventRow>,
 }
 
 impl OfTopup {

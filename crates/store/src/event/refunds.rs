@@ -8,7 +8,7 @@ use sqlx::PgConnection;
 use crate::error::Result;
 
 /// A refund that was carried out, with its payment.
-pub(super) struct RefundRow {
+pub(super) struct RefundEventRow {
     no: i64,
     provider: String,
     provider_order_id: String,
@@ -21,7 +21,7 @@ pub(super) struct RefundRow {
     charge_debt: i64,
 }
 
-impl RefundRow {
+impl RefundEventRow {
     pub(super) fn data(
         self,
         (open_id, seq): (String, i64),
@@ -53,13 +53,13 @@ pub(super) async fn read_refunds(
     connection: &mut PgConnection,
     app_no: i32,
     entries: &[(i64, i64, i64)],
-) -> Result<HashMap<i64, RefundRow>> {
+) -> Result<HashMap<i64, RefundEventRow>> {
     if entries.is_empty() {
         return Ok(HashMap::new());
     }
     let column = |of: fn(&(i64, i64, i64)) -> i64| entries.iter().map(of).collect::<Vec<_>>();
     let rows = sqlx::query_as!(
-        RefundRow,
+        RefundEventRow,
         r#"SELECT k.no AS "no!", r.provider, r.provider_order_id, r.refund_id, p.paid_biz_no,
                p.paid_product_id AS "paid_product_id!", p.currency, r.amount, r.free_debt AS "free_debt!",
                r.charge_debt AS "charge_debt!"

@@ -1,4 +1,4 @@
-//! What was used of a top-up, derived from the ledger whenever somebody asks (contract 19.6). Nothing of it is stored.
+//! Use of the coins of a top-up, derived from the ledger whenever somebody asks (contract 19.6). Nothing of it is stored.
 
 use domain::ids::AppId;
 use domain::operation::topup::{payment_not_credited, unknown_payment};

@@ -73,7 +73,7 @@ impl CreditedTopup {
 }
 
 /// What a refund finds.
-enum Found {
+enum FoundPayment {
     /// The payment was credited. Its wallet is locked.
     Credited(CreditedTopup),
     /// Nothing was credited. The row of the payment is locked.
@@ -94,7 +94,7 @@ struct Taken {
 }
 
 /// A refund as a row has it.
-struct NewRow<'a> {
+struct RefundToWrite<'a> {
     key: &'a RefundKey,
     amount: i64,
     state: &'static str,
@@ -150,11 +150,11 @@ async fn write_refund(
         RefundAmount::SumOf(sum) => sum - before,
     };
     let told_by = teller_name(teller);
-    let row = |state| NewRow { key, amount, state, reason: reason.as_str(), told_by: &told_by };
+    let row = |state| RefundToWrite { key, amount, state, reason: reason.as_str(), told_by: &told_by };
     let limit = match &found {
-        Found::Credited(payment) => Some(payment.refundable.amount),
-        Found::NotCredited { amount, .. } => Some(*amount),
-        Found::Nothing => None,
+        FoundPayment::Credited(payment) => Some(payment.refundable.amount),
+        FoundPayment::NotCredited { amount, .. } => Some(*amount),
+        FoundPayment::Nothing => None,
     };
     if let Some(limit) = limit
         && amount > limit.saturating_sub(before)
@@ -162,7 +162,7 @@ async fn write_refund(
         return Err(refund_exceeds(key.payment.as_text(), limit.saturating_sub(before)).into());
     }
     let taken = match &found {
-        Found::Credited(payment) => {
+        FoundPayment::Credited(payment) => {
             let asked = (key, amount, before, *shortfall);
             let taken = take(connection, engine, (app_id, app_no), payment, asked).await?;
             let taken = taken.map_err(|(owed, held)| {
@@ -171,16 +171,16 @@ async fn write_refund(
             write(connection, app_no, &row("refunded"), Some((payment.wallet_no, &taken))).await?;
             Some(taken)
         }
-        Found::NotCredited { is_paid_back: true, .. } => {
+        FoundPayment::NotCredited { is_paid_back: true, .. } => {
             write(connection, app_no, &row("refunded"), None).await?;
             None
         }
-        Found::NotCredited { is_paid_back: false, .. } | Found::Nothing => {
+        FoundPayment::NotCredited { is_paid_back: false, .. } | FoundPayment::Nothing => {
             write(connection, app_no, &row("waiting"), None).await?;
             None
         }
     };
-    if matches!(found, Found::Nothing) {
+    if matches!(found, FoundPayment::Nothing) {
         release(connection, app_no, &key.payment).await?;
     }
     let done = report(connection, app_no, key, false).await?;
@@ -223,7 +223,7 @@ pub(super) async fn carry_out_waiting(
 ) -> Result<()> {
     let mut before = 0_i64;
     for (key, amount, reason, told_by) in waiting(connection, app_no, key).await? {
-        let row = |state| NewRow { key: &key, amount, state, reason: &reason, told_by: &told_by };
+        let row = |state| RefundToWrite { key: &key, amount, state, reason: &reason, told_by: &told_by };
         if amount > payment.refundable.amount.saturating_sub(before) {
             write(connection, app_no, &row("refused"), None).await?;
             tell_of_refused_refund(connection, app_id.as_str(), key.as_text()).await?;
@@ -241,7 +241,7 @@ pub(super) async fn carry_out_waiting(
 /// Marks the waiting refunds of a payment whose money an operator has paid back: nothing was credited, so nothing is taken.
 pub(super) async fn end_waiting(connection: &mut PgConnection, app_no: i32, key: &PaymentKey) -> Result<()> {
     for (key, amount, reason, told_by) in waiting(connection, app_no, key).await? {
-        let row = NewRow { key: &key, amount, state: "refunded", reason: &reason, told_by: &told_by };
+        let row = RefundToWrite { key: &key, amount, state: "refunded", reason: &reason, told_by: &told_by };
         write(connection, app_no, &row, None).await?;
     }
     Ok(())
@@ -271,7 +271,7 @@ async fn waiting(
 ///
 /// # Errors
 /// `Again` when another transaction changes the payment meanwhile.
-async fn find_and_lock(connection: &mut PgConnection, app_no: i32, key: &PaymentKey) -> Result<Found> {
+async fn find_and_lock(connection: &mut PgConnection, app_no: i32, key: &PaymentKey) -> Result<FoundPayment> {
     let (provider, id) = (key.provider.as_str(), key.provider_order_id.as_str());
     let payment = sqlx::query!(
         "SELECT wallet_no, amount, charge, bonus FROM topup_payments
@@ -293,7 +293,7 @@ async fn find_and_lock(connection: &mut PgConnection, app_no: i32, key: &Payment
         let open_id = open_id.fetch_one(connection).await?;
         let open_id = OpenId::parse(&open_id).map_err(|_| StoreError::damaged("wallets"))?;
         let refundable = Refundable { amount: payment.amount, coins: CoinPair { free, charge } };
-        return Ok(Found::Credited(CreditedTopup { wallet_no, open_id, refundable }));
+        return Ok(FoundPayment::Credited(CreditedTopup { wallet_no, open_id, refundable }));
     }
     let state = sqlx::query_scalar!(
         "SELECT state FROM topup_payments WHERE app_no = $1 AND provider = $2 AND provider_order_id = $3 FOR UPDATE",
@@ -306,11 +306,11 @@ async fn find_and_lock(connection: &mut PgConnection, app_no: i32, key: &Payment
     if state == "paid" {
         return Err(StoreError::Again);
     }
-    Ok(Found::NotCredited { amount: payment.amount, is_paid_back: state == "paid_back" })
+    Ok(FoundPayment::NotCredited { amount: payment.amount, is_paid_back: state == "paid_back" })
 }
 
 /// Writes a payment that nobody has told of, until the end of the transaction: so a payment or a refund of this key waits.
-async fn hold_key(connection: &mut PgConnection, app_no: i32, key: &PaymentKey) -> Result<Found> {
+async fn hold_key(connection: &mut PgConnection, app_no: i32, key: &PaymentKey) -> Result<FoundPayment> {
     let held = sqlx::query!(
         "INSERT INTO topup_payments (app_no, provider, provider_order_id, currency, amount, biz_no, paid_at, created_at,
              state, reason, note, told_by)
@@ -324,7 +324,7 @@ async fn hold_key(connection: &mut PgConnection, app_no: i32, key: &PaymentKey) 
     if held.execute(connection).await?.rows_affected() == 0 {
         Err(StoreError::Again)
     } else {
-        Ok(Found::Nothing)
+        Ok(FoundPayment::Nothing)
     }
 }
 
@@ -394,7 +394,7 @@ async fn take(
 async fn write(
     connection: &mut PgConnection,
     app_no: i32,
-    NewRow { key, amount, state, reason, told_by }: &NewRow<'_>,
+    RefundToWrite { key, amount, state, reason, told_by }: &RefundToWrite<'_>,
     taken: Option<(i64, &Taken)>,
 ) -> Result<()> {
     let wallet_no = taken.map(|(wallet_no, _)| wallet_no);
