@@ -3,7 +3,7 @@
 use clap::Command;
 
 /// The words of a command, and its examples. After two blanks and `#` stands a comment.
-const EXAMPLES: [(&str, &[&str]); 102] = [
+const EXAMPLES: [(&str, &[&str]); 104] = [
     ("serve", &["minitill serve", "minitill serve --config /etc/minitill.toml"]),
     ("status", &["minitill status", "minitill status --json"]),
     ("health", &["minitill health", "minitill health --ready"]),
@@ -58,6 +58,14 @@ const EXAMPLES: [(&str, &[&str]); 102] = [
     ),
     ("topup list", &["minitill topup list mygame", "minitill topup list mygame --unmatched"]),
     ("topup show", &["minitill topup show mygame stripe pi_3OrtQ2"]),
+    ("topup consumption", &["minitill topup consumption mygame stripe pi_3OrtQ2"]),
+    (
+        "topup refund",
+        &[
+            "minitill topup refund mygame stripe pi_3OrtQ2 --refund-id re_3OrtQ2 --amount 300 --reason case-4713",
+            "minitill topup refund mygame stripe pi_3OrtQ2 --refund-id re_3OrtQ3 --amount 300 --reason chargeback --shortfall record",
+        ],
+    ),
     (
         "topup settle",
         &[

@@ -6,7 +6,8 @@ use domain::ids::{AppId, BizNo, OpenId, Os, Reason};
 use domain::moment;
 use domain::operation::topup::{SettlePayment, Settlement, unknown_payment};
 use domain::topup::{
-    Currency, Payment, PaymentKey, PaymentProvider, PaymentTarget, PricedProductId, ProviderOrderId,
+    Currency, NewRefund, Payment, PaymentKey, PaymentProvider, PaymentTarget, PricedProductId,
+    ProviderOrderId, RefundAmount, RefundId, RefundKey, Shortfall,
 };
 use domain::wallet::AMOUNT_MAX;
 use store::{Store, TopupFilter};
@@ -35,7 +36,7 @@ pub(super) enum TopupCommand {
         #[arg(long, value_name = "N", default_value_t = 100)]
         limit: u32,
     },
-    /// Show a payment
+    /// Show a payment with its refunds
     Show {
         /// App of the payment
         app_id: AppId,
@@ -44,6 +45,17 @@ pub(super) enum TopupCommand {
         /// The provider's id of the payment
         provider_order_id: ProviderOrderId,
     },
+    /// Show what was used of the charged coins of a top-up
+    Consumption {
+        /// App of the payment
+        app_id: AppId,
+        /// Payment provider
+        provider: PaymentProvider,
+        /// The provider's id of the payment
+        provider_order_id: ProviderOrderId,
+    },
+    /// Refund a payment or a part of it, once: the player's coins are taken back
+    Refund(RefundArguments),
     /// Settle a payment that fits nothing, once: credit it, or mark it as paid back
     Settle(SettleArguments),
 }
@@ -83,6 +95,28 @@ pub(super) struct PayArguments {
     /// Note for people
     #[arg(long, default_value = "", hide_default_value = true)]
     note: String,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RefundArguments {
+    /// App of the payment
+    app_id: AppId,
+    /// Payment provider
+    provider: PaymentProvider,
+    /// The provider's id of the payment
+    provider_order_id: ProviderOrderId,
+    /// The provider's id of the refund; the same one again changes nothing
+    #[arg(long)]
+    refund_id: RefundId,
+    /// The money that went back, in minor units
+    #[arg(long, value_parser = clap::value_parser!(i64).range(1..=AMOUNT_MAX))]
+    amount: i64,
+    /// Reason, for the operator's log
+    #[arg(long)]
+    reason: Reason,
+    /// What becomes of coins that are spent: refuse the refund, or record them as debt
+    #[arg(long, default_value = "refuse")]
+    shortfall: Shortfall,
 }
 
 #[derive(Debug, Args)]
@@ -150,6 +184,11 @@ pub(super) async fn run(context: &Context, store: &Store, command: TopupCommand)
             let row = store.topup(&app_id, &key).await?;
             context.output.show(&row.ok_or_else(|| refused(unknown_payment(&app_id, key.as_text())))?)
         }
+        TopupCommand::Consumption { app_id, provider, provider_order_id } => {
+            let key = PaymentKey { provider, provider_order_id };
+            context.output.show(&store.consumption(&app_id, &key).await.map_err(not_done)?)
+        }
+        TopupCommand::Refund(arguments) => refund(context, store, arguments).await,
         TopupCommand::Settle(arguments) => settle(context, store, arguments).await,
     }
 }
@@ -169,6 +208,15 @@ async fn pay(context: &Context, store: &Store, arguments: PayArguments) -> Resul
         note: arguments.note,
     };
     let report = store.take_payment(&context.operator, &app_id, payment).await.map_err(not_done)?;
+    context.output.show(&report)
+}
+
+async fn refund(context: &Context, store: &Store, arguments: RefundArguments) -> Result<()> {
+    let RefundArguments { app_id, provider, provider_order_id, refund_id, amount, reason, shortfall } =
+        arguments;
+    let key = RefundKey { payment: PaymentKey { provider, provider_order_id }, refund_id };
+    let refund = NewRefund { key, amount: RefundAmount::Of(amount), reason, shortfall };
+    let report = store.refund_payment(&context.operator, &app_id, refund).await.map_err(not_done)?;
     context.output.show(&report)
 }
 

@@ -383,7 +383,7 @@ fn every_setting_that_a_document_names_exists() {
     use domain::event::EventType;
 
     /// Names that look like settings: attributes of traces, and types of events.
-    const OTHERS: [&str; 8] = [
+    const OTHERS: [&str; 11] = [
         "http.request",
         "http.response",
         "http.route",
@@ -392,6 +392,9 @@ fn every_setting_that_a_document_names_exists() {
         EventType::ImageBlocked.as_str(),
         EventType::TopupPaid.as_str(),
         EventType::TopupUnmatched.as_str(),
+        EventType::TopupRefunded.as_str(),
+        EventType::TopupRefundRefused.as_str(),
+        EventType::WalletDebtChanged.as_str(),
     ];
     let settings = settings_in(DEFAULTS);
     let (mut named, mut unknown) = (0, Vec::new());

@@ -63,6 +63,8 @@ const SCREEN: &str = "a way of showing what other rows have";
 const TEST_TOOL: &str = "it is a tool of a game's developer";
 const PAGE_OF_APP: &str = "the page of the app shows it";
 const PAGE_OF_PLAYER: &str = "the page of the player shows it";
+const PAGE_OF_PAYMENT: &str = "the page of the payment shows it";
+const SERVER_REFUNDS: &str = "the payment server tells of refunds; a person uses the command line";
 const PROGRAMS_TELL: &str =
     "programs tell of payments; a person uses the command line for one that is missing";
 const PERSONAL: &str = "a request about personal data is answered by whoever has the server, or by a program";
@@ -106,6 +108,7 @@ operations! {
         "/console/apps/{app_id}/receivers/{receiver_id}/rotate-secret";
     "receiver.resend": "receiver resend", "resendEvents", "/console/apps/{app_id}/receivers/{receiver_id}/resend";
     "price.set": "price set", "setPrices", "/console/apps/{app_id}/prices";
+    "topup.refund": "topup refund", "refundTopup", [SERVER_REFUNDS];
     "topup.settle": "topup settle", "settleTopup",
         "/console/apps/{app_id}/topups/{provider}/{provider_order_id}/settlement";
     "period.close": "report close", "closePeriod", "/console/apps/{app_id}/closed-periods";
@@ -153,6 +156,7 @@ operations! {
     "payments": "topup list", "listTopups", "/console/topups";
     "a payment": "topup show", "getTopup",
         "/console/apps/{app_id}/topups/{provider}/{provider_order_id}";
+    "what was used of a top-up": "topup consumption", "getConsumption", [PAGE_OF_PAYMENT];
     "orders": "order list", "listOrders", "/console/orders";
     "an order": "order show", "getOrder", "/console/apps/{app_id}/orders/{out_biz_order_no}";
     "the order center of a player": [SCREEN], [SCREEN], "/console/orders/center";

@@ -125,7 +125,7 @@ fn figures_of(sums: &RevenueSums) -> [SheetCell<'static>; 6] {
 
 /// The figures of a statement by purse: a name, gifted, charged. What goes out is below zero.
 #[must_use]
-pub(crate) fn statement_rows(statement: &Statement) -> [(Text, i64, i64); 11] {
+pub(crate) fn statement_rows(statement: &Statement) -> [(Text, i64, i64); 13] {
     let (free, charge) = (&statement.free, &statement.charge);
     [
         (text!("Opening balance"), free.opening, charge.opening),
@@ -138,6 +138,8 @@ pub(crate) fn statement_rows(statement: &Statement) -> [(Text, i64, i64); 11] {
         (text!("Exchanges"), -free.exchanges, -charge.exchanges),
         (text!("Cancels"), free.cancels, charge.cancels),
         (text!("Debits"), -free.debits, -charge.debits),
+        (text!("Refunds"), -free.refunds, -charge.refunds),
+        (text!("Settlements of debt"), -free.settlements, -charge.settlements),
         (text!("Closing balance"), free.closing, charge.closing),
     ]
 }

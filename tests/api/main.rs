@@ -59,6 +59,7 @@ mod private_postgres;
 mod quotas;
 mod rate_limit;
 mod readers;
+mod refunds;
 mod refusal_language;
 mod refusals;
 mod release_data;

@@ -16,7 +16,7 @@ use crate::support::program::Program;
 use crate::support::{TestTill, operator};
 
 /// The kinds of rows, each with the number of them that the player of the test has.
-const ROWS: [(&str, u64); 14] = [
+const ROWS: [(&str, u64); 15] = [
     ("wallet", 1),
     ("ledger_entries", 6),
     ("refusals", 1),
@@ -27,6 +27,7 @@ const ROWS: [(&str, u64); 14] = [
     ("order_payments", 2),
     ("login_codes", 1),
     ("topup_payments", 0),
+    ("topup_refunds", 0),
     ("events", 3),
     ("change_requests", 1),
     ("gift_lines", 1),

@@ -404,7 +404,9 @@ async fn walk_the_admin_api(role: Role) {
             (true, _) => {
                 assert!([200, 404, 409, 415, 422].contains(&answer.status), "{of}: {}", answer.body);
                 if line.method == "GET" && line.need == "Read" {
-                    assert_eq!(answer.status, 200, "{of}: {}", answer.body);
+                    // The payment of the scene is unmatched, so none of it can be used.
+                    let status = if line.path.ends_with("/consumption") { 409 } else { 200 };
+                    assert_eq!(answer.status, status, "{of}: {}", answer.body);
                 }
             }
         }

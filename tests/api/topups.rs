@@ -64,7 +64,7 @@ pub(crate) async fn keep_unmatched(till: &TestTill, app: &TestApp, provider: &st
 }
 
 /// An app with prices and two players, one of whom has coins.
-async fn app(till: &TestTill) -> TestApp {
+pub(crate) async fn app(till: &TestTill) -> TestApp {
     let app = till.app_like("a1", AppKind { scopes: &Scope::ALL, ..AppKind::default() }).await;
     till.player(&app, "o1", 40, 100).await;
     let players = vec![OpenId::parse("o2").unwrap()];
@@ -74,18 +74,18 @@ async fn app(till: &TestTill) -> TestApp {
     app
 }
 
-fn payment(id: &str, biz_no: &str) -> Value {
+pub(crate) fn payment(id: &str, biz_no: &str) -> Value {
     json!({
         "provider": "stripe", "provider_order_id": id, "currency": "CNY", "amount": 600,
         "paid_at": "2026-11-21T08:00:00Z", "biz_no": biz_no,
     })
 }
 
-async fn tell(teller: &Caller<'_>, payment: &Value) -> Answer {
+pub(crate) async fn tell(teller: &Caller<'_>, payment: &Value) -> Answer {
     teller.send("POST", PATH, None, payment).await
 }
 
-async fn order(till: &TestTill, app: &TestApp, biz_no: &str) {
+pub(crate) async fn order(till: &TestTill, app: &TestApp, biz_no: &str) {
     let ordered = Game::topup(app, "o1", biz_no, "gems60").send(till).await;
     assert_eq!(ordered.code(), 1, "{}", ordered.body);
 }

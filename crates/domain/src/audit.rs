@@ -10,7 +10,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::ledger::{CHAIN_START, ChainHash, LedgerEntry, REF_MARK, ReferenceKind, TOPUP_MARK};
+use super::ledger::{
+    CHAIN_START, ChainHash, LedgerEntry, REF_MARK, REFUND_MARK, ReferenceKind, SETTLEMENT_MARK, TOPUP_MARK,
+};
 
 pub use cancels::{Cancel, CancelsCheck};
 pub use findings::{Check, Finding, Findings};
@@ -267,8 +269,8 @@ impl WalletCheck {
     }
 }
 
-/// True when a kind can make this change of a wallet with these purses, and has its columns. A credit may be zero, no
-/// other change may. The first purse of an exchange pays as much as it can.
+/// True when a kind can make this change of a wallet with these purses, and has its columns. A credit or a refund
+/// may be zero, no other change may. The first purse of an exchange pays as much as it can.
 fn fits_kind(entry: &LedgerEntry<'_>, (free_before, charge_before): (i64, i64)) -> bool {
     let (free, charge) = (entry.free_change, entry.charge_change);
     let is_emptied_first =
@@ -282,9 +284,22 @@ fn fits_kind(entry: &LedgerEntry<'_>, (free_before, charge_before): (i64, i64)) 
             && of_cancel == (is_cancel, is_cancel)
     };
     let by_operator = entry.reference.starts_with(REF_MARK);
-    let of_payment = entry.reference.starts_with(TOPUP_MARK);
+    let own_mark = |kind: ReferenceKind| match kind {
+        ReferenceKind::Topup => Some(TOPUP_MARK),
+        ReferenceKind::Refund => Some(REFUND_MARK),
+        ReferenceKind::Settlement => Some(SETTLEMENT_MARK),
+        ReferenceKind::Exchange
+        | ReferenceKind::Present
+        | ReferenceKind::Cancel
+        | ReferenceKind::Closed
+        | ReferenceKind::Credit
+        | ReferenceKind::Debit
+        | ReferenceKind::TopupOrder => None,
+    };
+    let of_payment = [TOPUP_MARK, REFUND_MARK, SETTLEMENT_MARK];
+    let of_payment = of_payment.into_iter().find(|mark| entry.reference.starts_with(*mark));
     match ReferenceKind::parse(entry.kind) {
-        Ok(kind) if of_payment != (kind == ReferenceKind::Topup) => false,
+        Ok(kind) if of_payment != own_mark(kind) => false,
         Ok(ReferenceKind::Exchange | ReferenceKind::Present) if by_operator => false,
         Ok(ReferenceKind::Credit | ReferenceKind::Debit) if !by_operator => false,
         Ok(ReferenceKind::Exchange) => {
@@ -298,8 +313,10 @@ fn fits_kind(entry: &LedgerEntry<'_>, (free_before, charge_before): (i64, i64)) 
         Ok(ReferenceKind::Present) => adds && moves && charge == 0 && has_columns(false, false),
         Ok(ReferenceKind::Cancel) => adds && moves && has_columns(false, true),
         Ok(ReferenceKind::Credit) => adds && has_columns(false, false),
-        Ok(ReferenceKind::Debit) => takes && moves && has_columns(false, false),
+        Ok(ReferenceKind::Debit | ReferenceKind::Settlement) => takes && moves && has_columns(false, false),
         Ok(ReferenceKind::Topup) => adds && moves && has_columns(false, false),
+        // All that a refund owes may be spent.
+        Ok(ReferenceKind::Refund) => takes && has_columns(false, false),
         Ok(ReferenceKind::Closed | ReferenceKind::TopupOrder) | Err(_) => false,
     }
 }

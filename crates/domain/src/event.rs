@@ -12,8 +12,8 @@ use super::ids::WalletNo;
 use super::ledger::ReferenceKind;
 
 pub use data::{
-    CancelData, EventData, ExchangeData, FreezeData, ImageData, OperatorData, OrderData, PresentData,
-    TopupData, UnmatchedData,
+    CancelData, DebtData, EventData, ExchangeData, FreezeData, ImageData, OperatorData, OrderData,
+    PresentData, RefundData, RefusedRefundData, TopupData, UnmatchedData,
 };
 
 crate::word_enum! {
@@ -37,6 +37,12 @@ crate::word_enum! {
         TopupPaid = "topup.paid",
         /// A payment fits no order and no price, and nothing was credited.
         TopupUnmatched = "topup.unmatched",
+        /// A payment was refunded, or a part of it.
+        TopupRefunded = "topup.refunded",
+        /// A refund came before its payment, and does not fit it.
+        TopupRefundRefused = "topup.refund_refused",
+        /// The debt of a wallet has grown by a refund, or a top-up has settled some of it.
+        WalletDebtChanged = "wallet.debt_changed",
         /// A report made or changed an order.
         OrderChanged = "order.changed",
         /// An image was blocked.
@@ -45,7 +51,7 @@ crate::word_enum! {
 }
 
 impl EventType {
-    /// The type of a ledger entry's event. `None` for a closed number, which is no entry.
+    /// The type of a ledger entry's event. `None` for a closed number, which is no entry, and for a settlement.
     #[must_use]
     pub const fn of_entry(kind: ReferenceKind) -> Option<Self> {
         match kind {
@@ -55,7 +61,9 @@ impl EventType {
             ReferenceKind::Credit => Some(Self::WalletCredited),
             ReferenceKind::Debit => Some(Self::WalletDebited),
             ReferenceKind::Topup => Some(Self::TopupPaid),
-            ReferenceKind::Closed | ReferenceKind::TopupOrder => None,
+            ReferenceKind::Refund => Some(Self::TopupRefunded),
+            // A settlement is told as a change of debt.
+            ReferenceKind::Settlement | ReferenceKind::Closed | ReferenceKind::TopupOrder => None,
         }
     }
 }
@@ -132,6 +140,10 @@ pub enum EventKeys {
     Images(Vec<String>),
     /// Payments that fit nothing: the provider and its order id, with a slash between them.
     Payments(Vec<String>),
+    /// Refunds that do not fit their payment: the payment as there, a slash and the refund's id.
+    Refunds(Vec<String>),
+    /// Changes of debt: wallet and sequence number of the refund or the settlement.
+    Debts(Vec<(WalletNo, i64)>),
     /// Freezes: wallet, and the number of the freeze's end ([`freeze_end`]).
     Freezes(Vec<(WalletNo, i64)>),
 }
@@ -154,7 +166,7 @@ impl EventKeys {
     pub fn encoded(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         match self {
-            Self::Entries(pairs) | Self::Freezes(pairs) => {
+            Self::Entries(pairs) | Self::Freezes(pairs) | Self::Debts(pairs) => {
                 for (wallet_no, number) in pairs {
                     add_entry(&mut bytes, *wallet_no, *number);
                 }
@@ -165,7 +177,7 @@ impl EventKeys {
                     add_text(&mut bytes, number);
                 }
             }
-            Self::Images(texts) | Self::Payments(texts) => {
+            Self::Images(texts) | Self::Payments(texts) | Self::Refunds(texts) => {
                 for text in texts {
                     add_text(&mut bytes, text);
                 }
@@ -199,7 +211,9 @@ impl EventKeys {
                     let seq = take_number(bytes)?;
                     orders.push((take_text(bytes)?, seq));
                 }
-                EventType::ImageBlocked | EventType::TopupUnmatched => texts.push(take_text(bytes)?),
+                EventType::ImageBlocked | EventType::TopupUnmatched | EventType::TopupRefundRefused => {
+                    texts.push(take_text(bytes)?);
+                }
                 EventType::ExchangeSucceeded
                 | EventType::PresentSucceeded
                 | EventType::CancelSucceeded
@@ -207,7 +221,9 @@ impl EventKeys {
                 | EventType::WalletDebited
                 | EventType::WalletFrozen
                 | EventType::WalletThawed
-                | EventType::TopupPaid => {
+                | EventType::WalletDebtChanged
+                | EventType::TopupPaid
+                | EventType::TopupRefunded => {
                     entries.push((WalletNo(take_number(bytes)?), take_number(bytes)?));
                 }
             }
@@ -216,6 +232,8 @@ impl EventKeys {
             EventType::OrderChanged => Self::Orders(orders),
             EventType::ImageBlocked => Self::Images(texts),
             EventType::TopupUnmatched => Self::Payments(texts),
+            EventType::TopupRefundRefused => Self::Refunds(texts),
+            EventType::WalletDebtChanged => Self::Debts(entries),
             EventType::WalletFrozen | EventType::WalletThawed => Self::Freezes(entries),
             _ => Self::Entries(entries),
         })

@@ -36,6 +36,10 @@ crate::word_enum! {
         TopupOrder = "topup_order",
         /// A payment was credited (contract 19.3).
         Topup = "topup",
+        /// A payment was refunded, or a part of it (contract 19.5).
+        Refund = "refund",
+        /// A top-up has settled debt of its wallet (contract 19.5).
+        Settlement = "settlement",
     }
 }
 
@@ -52,10 +56,20 @@ pub const REF_MARK: char = '!';
 /// no reference of an operator begins so.
 pub const TOPUP_MARK: char = '$';
 
-/// What people and programs are told of a reference: a `biz_no`, or an operator's ref or the payment of a top-up.
+/// The start of the reference of a refund: that of its payment follows without the mark, a slash, and the refund's id.
+pub const REFUND_MARK: char = '%';
+
+/// The start of the reference of a settlement of debt: that of the payment of its top-up follows without the mark.
+pub const SETTLEMENT_MARK: char = '&';
+
+/// The marks of refunds and settlements, whose references have their own rows beside the payments.
+pub const REFUND_MARKS: [char; 2] = [REFUND_MARK, SETTLEMENT_MARK];
+
+/// What people and programs are told of a reference: a `biz_no`, or an operator's ref, or the payment of a top-up or
+/// the refund.
 #[must_use]
 pub fn told_reference(reference: &str) -> (Option<&str>, Option<&str>) {
-    match reference.strip_prefix([REF_MARK, TOPUP_MARK]) {
+    match reference.strip_prefix([REF_MARK, TOPUP_MARK, REFUND_MARK, SETTLEMENT_MARK]) {
         Some(of_operator) => (None, Some(of_operator)),
         None => (Some(reference), None),
     }

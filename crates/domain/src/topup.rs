@@ -2,7 +2,9 @@
 //! decided here.
 
 mod currency;
+mod lots;
 mod payment;
+mod refund;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -11,9 +13,11 @@ use crate::fields::Expected;
 use crate::ids::{ItemId, made_of, text_type};
 
 pub use currency::Currency;
+pub use lots::{LOT_EXCHANGES_MAX, Lot, LotExchange, LotUse};
 pub use payment::{
     Coins, Counterpart, Payment, PaymentKey, PaymentTarget, PlacedOrder, UnmatchedReason, payment_reference,
 };
+pub use refund::{CoinPair, NewRefund, RefundAmount, RefundId, RefundKey, Refundable, Shortfall};
 
 /// Longest name of a product, in bytes.
 pub const PRICE_NAME_BYTES_MAX: usize = 512;

@@ -48,12 +48,12 @@ async fn moved(executor: impl PgExecutor<'_>, operator: &Operator) -> Result<i64
                UNION SELECT 'api_key', key FROM keys JOIN person ON maker = name
            )
            SELECT least(coalesce(sum(
-               CASE WHEN l.action IN ('wallet.credits', 'gift.start') THEN (l.after ->> 'free')::numeric + (l.after ->> 'charge')::numeric
+               CASE WHEN l.action IN ('wallet.credits', 'gift.start', 'topup.refund') THEN (l.after ->> 'free')::numeric + (l.after ->> 'charge')::numeric
                    ELSE abs((l.after ->> 'free_balance')::numeric - (l.before ->> 'free_balance')::numeric)
                        + abs((l.after ->> 'charge_balance')::numeric - (l.before ->> 'charge_balance')::numeric) END
                ), 0), 9223372036854775807)::bigint AS "moved!"
            FROM operator_log l JOIN faces f ON l.operator_kind = f.kind AND l.operator = f.name
-            WHERE l.action IN ('wallet.credit', 'wallet.credits', 'wallet.debit', 'wallet.cancel', 'topup.settle', 'gift.start')
+            WHERE l.action IN ('wallet.credit', 'wallet.credits', 'wallet.debit', 'wallet.cancel', 'topup.settle', 'gift.start', 'topup.refund')
                 -- The start of a gift counts all of it.
                 AND NOT (l.action = 'wallet.credits' AND l.after ? 'gift')
                AND l.at > clock_timestamp() - interval '24 hours'

@@ -25,7 +25,7 @@ pub enum Engine {
 pub(crate) struct PresentEngine(Arc<AtomicBool>);
 
 /// Tables that are distributed by `app_no`. The rows of an app lie together.
-const DISTRIBUTED: [&str; 9] = [
+const DISTRIBUTED: [&str; 11] = [
     "wallets",
     "ledger_entries",
     "items",
@@ -35,6 +35,8 @@ const DISTRIBUTED: [&str; 9] = [
     "topup_price_lists",
     "topup_prices",
     "topup_payments",
+    "topup_refunds",
+    "topup_settlements",
 ];
 /// The table that statements join with them. Every node has a copy.
 const COPIED: &str = "apps";

@@ -38,6 +38,10 @@ domain::word_enum! {
         Debit = "debit",
         /// A payment that was credited.
         Topup = "topup",
+        /// What a refund of a payment took.
+        Refund = "refund",
+        /// What a top-up has settled of the wallet's debt.
+        Settlement = "settlement",
         /// A refused exchange, present or cancel.
         Refusal = "refusal",
         /// An order.
@@ -58,6 +62,8 @@ impl HistoryKind {
             Self::Credit => Some(EntryKind::Credit),
             Self::Debit => Some(EntryKind::Debit),
             Self::Topup => Some(EntryKind::Topup),
+            Self::Refund => Some(EntryKind::Refund),
+            Self::Settlement => Some(EntryKind::Settlement),
             Self::Refusal | Self::Order | Self::Change => None,
         }
     }

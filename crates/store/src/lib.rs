@@ -124,8 +124,9 @@ pub use status::DatabaseStatus;
 pub use store::{PoolState, Store};
 pub use token::TokenSummary;
 pub use topup::{
-    ListedPrice, PRICE_COLUMNS, PaymentReport, PriceList, SettledPayment, TopupCursor, TopupFilter,
-    TopupOrderState, TopupRow, TopupsPage, prices_of_csv,
+    ConsumptionReport, ListedPrice, PRICE_COLUMNS, PaymentReport, PriceList, RefundReport, RefundRow,
+    RefundedPart, SettledPayment, TopupCursor, TopupFilter, TopupOrderState, TopupRow, TopupsPage,
+    prices_of_csv,
 };
 pub use wallet::{
     ArchivedPart, CREDITS_AT_ONCE, CREDITS_MAX, ChangeRecord, CreditForecast, CreditList, CreditOfList,

@@ -71,6 +71,8 @@ domain::word_enum! {
         PriceSet = "price.set",
         /// A payment that fitted nothing was credited or paid back.
         TopupSettle = "topup.settle",
+        /// A payment was refunded, or a part of it.
+        TopupRefund = "topup.refund",
         /// The books of a month were closed.
         PeriodClose = "period.close",
         ImageBlock = "image.block",

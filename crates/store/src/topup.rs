@@ -1,9 +1,12 @@
 //! Top-ups (contract 19): prices, orders, and payments that providers tell of. An order is a number of the ledger, which
 //! the exchange writers take (`crate::wallet_writer`). A payment is credited in a transaction with its ledger entry.
 
+mod consumption;
+mod debt;
 mod list;
 mod payment;
 mod prices;
+mod refund;
 mod settle;
 
 use domain::ids::{AppId, BizNo, ItemId, OpenId};
@@ -14,9 +17,11 @@ use sqlx::PgConnection;
 use crate::error::{OperationError, Result, StoreError};
 use crate::store::Store;
 
-pub use list::{TopupCursor, TopupFilter, TopupRow, TopupsPage};
+pub use consumption::ConsumptionReport;
+pub use list::{RefundRow, TopupCursor, TopupFilter, TopupRow, TopupsPage};
 pub use payment::PaymentReport;
 pub use prices::{ListedPrice, PRICE_COLUMNS, PriceList, prices_of_csv};
+pub use refund::RefundReport;
 pub use settle::SettledPayment;
 
 /// An order of a top-up with what became of it.
@@ -28,6 +33,19 @@ pub struct TopupOrderState {
     pub offer: Offer,
     /// When it was paid, in Unix milliseconds. `None` while it is not.
     pub paid_at: Option<i64>,
+    /// How much of the money went back.
+    pub refunded: RefundedPart,
+}
+
+/// How much of the money of a payment went back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RefundedPart {
+    /// Nothing.
+    Nothing,
+    /// A part.
+    Part,
+    /// All of it.
+    Whole,
 }
 
 impl Store {
@@ -40,7 +58,10 @@ impl Store {
     ) -> Result<TopupOrderState> {
         let row = sqlx::query!(
             r#"SELECT i.product_name, i.product_info,
-                   floor(extract(epoch FROM p.credited_at) * 1000)::bigint AS paid_at
+                   floor(extract(epoch FROM p.credited_at) * 1000)::bigint AS paid_at, p.amount AS "amount?",
+                   (SELECT coalesce(sum(r.amount), 0)::bigint FROM topup_refunds r
+                    WHERE r.app_no = a.app_no AND r.provider = p.provider AND r.provider_order_id = p.provider_order_id
+                        AND r.state = 'refunded') AS "refunded!"
                FROM apps a JOIN items i ON i.app_no = a.app_no AND i.item_id = $2
                LEFT JOIN topup_payments p ON p.app_no = a.app_no AND p.paid_biz_no = $3
                WHERE a.app_id = $1"#,
@@ -50,7 +71,12 @@ impl Store {
         );
         let row = row.fetch_one(&self.pool).await?;
         let offer = Offer::of_figures(&row.product_info).ok_or_else(|| StoreError::damaged("items"))?;
-        Ok(TopupOrderState { product_id: row.product_name, offer, paid_at: row.paid_at })
+        let refunded = match (row.refunded, row.amount) {
+            (0, _) | (_, None) => RefundedPart::Nothing,
+            (refunded, Some(amount)) if refunded >= amount => RefundedPart::Whole,
+            (_, Some(_)) => RefundedPart::Part,
+        };
+        Ok(TopupOrderState { product_id: row.product_name, offer, paid_at: row.paid_at, refunded })
     }
 }
 

@@ -13,6 +13,7 @@ mod search;
 mod submit;
 
 use domain::ids::{AppId, OpenId};
+use domain::topup::CoinPair;
 use futures_util::{Stream, TryStreamExt as _, stream};
 use serde::Serialize;
 use sqlx::PgConnection;
@@ -67,6 +68,8 @@ pub struct WalletDetail {
     /// The wallet.
     #[serde(flatten)]
     pub wallet: Wallet,
+    /// What the wallet owes for refunds. `null` where it owes nothing.
+    pub debt: Option<CoinPair>,
     /// Refusals of the player in the last 30 days, the newest first, at most 100. Some may be missing.
     pub refusals: Vec<RefusalRecord>,
 }

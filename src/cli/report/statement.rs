@@ -56,6 +56,8 @@ fn csv(statement: &Statement) -> Result<Vec<u8>> {
         ("exchanges", free.exchanges, charge.exchanges),
         ("cancels", free.cancels, charge.cancels),
         ("debits", free.debits, charge.debits),
+        ("refunds", free.refunds, charge.refunds),
+        ("settlements", free.settlements, charge.settlements),
         ("closing", free.closing, charge.closing),
     ] {
         csv.serialize(figure)?;

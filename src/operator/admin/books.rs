@@ -81,7 +81,7 @@ routes! { "Reports":
 fn flows(credited: i64) -> serde_json::Value {
     json!({
         "opening": 0, "credits": { "command": credited, "import": 0, "api": 0, "console": 0 }, "topups": 0, "presents": 0,
-        "exchanges": 0, "cancels": 0, "debits": 0, "closing": credited,
+        "exchanges": 0, "cancels": 0, "debits": 0, "refunds": 0, "settlements": 0, "closing": credited,
     })
 }
 

@@ -13,7 +13,7 @@ use super::operators::{KEY, USER};
 use super::orders::ORDER_NO;
 use super::problem::{Problem, ProblemKind};
 use super::receivers::{EVENT_ID, RECEIVER_ID};
-use super::topups::PAYMENT;
+use super::topups::{PAYMENT, REFUND};
 use crate::openapi::{APP_ID, IMG_ID, OPEN_ID, refusals};
 
 refusals! { Problem:
@@ -50,6 +50,15 @@ refusals! { Problem:
     payment_not_open(payment = PAYMENT, state = "paid") => topup::payment_not_open(payment, state).into();
     /// Another payment has paid the order.
     order_is_paid(biz_no = BIZ_NO) => topup::order_is_paid(biz_no).into();
+    /// Nothing was credited for the payment.
+    payment_not_credited(payment = PAYMENT, state = "unmatched") => topup::payment_not_credited(payment, state).into();
+    /// The refund was told of with another amount.
+    refund_differs(refund = REFUND) => topup::refund_differs(refund).into();
+    /// The refunds would exceed the payment. The text tells what is left of it.
+    refund_exceeds(payment = PAYMENT, left = 0) => topup::refund_exceeds(payment, left).into();
+    /// The player has spent the coins. The text tells what is owed and what is there.
+    coins_are_spent(charge = 60, free = 6, charge_held = 20, free_held = 6) =>
+        topup::coins_are_spent(charge, free, charge_held, free_held).into();
     /// There is no such image.
     no_image(img_id = IMG_ID) => image::unknown_image(img_id).into();
     /// The image is not blocked.

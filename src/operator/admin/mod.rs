@@ -166,6 +166,8 @@ async fn guarded<T>(serving: impl Future<Output = Result<T, Problem>>) -> Result
 const FEED: &str = "listEvents";
 /// The call whose answer tells that an operator must look at it.
 const TAKE_PAYMENT: &str = "takePayment";
+/// The call whose answer tells that it waits for its payment.
+const REFUND_TOPUP: &str = "refundTopup";
 /// The call that makes something which has an address.
 const CREATE_APP: &str = "createApp";
 
@@ -178,8 +180,9 @@ fn success(route: &AdminRoute, uri: &axum::http::Uri, answered: IdempotentAnswer
         AdminAnswer::Json(body) => body,
         AdminAnswer::File(file) => return file,
     };
-    // It was taken, and an operator must look at it.
-    let waits = route.id == TAKE_PAYMENT && body["state"] == "unmatched";
+    // It was taken, and an operator must look at it, or its payment must come.
+    let waits = route.id == TAKE_PAYMENT && body["state"] == "unmatched"
+        || route.id == REFUND_TOPUP && body["state"] == "waiting";
     let mut response = json_response(if waits { StatusCode::ACCEPTED } else { status_of(route) }, &body);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

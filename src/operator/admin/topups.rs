@@ -5,11 +5,14 @@ use domain::ids::{BizNo, OpenId, Os, Reason};
 use domain::moment;
 use domain::operation::topup::{SettlePayment, Settlement};
 use domain::topup::{
-    Currency, Payment, PaymentKey, PaymentProvider, PaymentTarget, PricedProductId, ProviderOrderId,
+    Currency, NewRefund, Payment, PaymentKey, PaymentProvider, PaymentTarget, PricedProductId,
+    ProviderOrderId, RefundAmount, RefundId, RefundKey, Shortfall,
 };
 use domain::wallet::AMOUNT_MAX;
 use serde_json::{Value, json};
-use store::{PaymentReport, SettledPayment, TopupCursor, TopupFilter, TopupRow};
+use store::{
+    ConsumptionReport, PaymentReport, RefundReport, SettledPayment, TopupCursor, TopupFilter, TopupRow,
+};
 use time::OffsetDateTime;
 
 use super::call::Call;
@@ -28,6 +31,8 @@ pub(super) const PROVIDER: &str = "stripe";
 pub(super) const PROVIDER_ORDER_ID: &str = "pi_3OrtQ2";
 /// Both as one text.
 pub(super) const PAYMENT: &str = "stripe/pi_3OrtQ2";
+/// The refund of the examples, with its payment.
+pub(super) const REFUND: &str = "stripe/pi_3OrtQ2/re_3OrtQ2";
 
 routes! { "Top-ups":
     /// List payments
@@ -58,9 +63,37 @@ routes! { "Top-ups":
         .refuses([example::payment_differs()]);
     /// Show a payment
     ///
-    /// A payment as its provider told of it, and what was credited.
+    /// A payment as its provider told of it, what was credited, and its refunds.
     GET "/apps/{app_id}/topups/{provider}/{provider_order_id}", "getTopup", Read(Read): get -> TopupRow =>
         answers("shown", "The payment.", row_example());
+    /// Show what was used of a top-up
+    ///
+    /// For a store that asks before it refunds. Charged coins are used in the order in which they came, and what a cancel gives
+    /// back comes off the end. So `used` may fall again. It is derived from the ledger for each call.
+    GET "/apps/{app_id}/topups/{provider}/{provider_order_id}/consumption", "getConsumption", Read(Read): consumption -> ConsumptionReport =>
+        answers("shown", "What was used.", json!({
+            "charge": 60, "used": 0, "unused": 60, "used_milli": 0, "exchanges": [],
+        }))
+        .refuses([example::payment_not_credited()]);
+    /// Refund a payment
+    ///
+    /// Once for its `refund_id`, for ever, so this call needs no idempotency key. After refunds of r of a payment of a, the
+    /// player owes back `floor(coins * r / a)` charged and gifted coins in all. What the purses hold of it is taken. What they
+    /// do not hold: with the `shortfall` `refuse` nothing is refunded, and the answer is 409; with `record` it becomes debt,
+    /// which the next top-up settles.
+    ///
+    /// A refund that comes before its payment, or while that is unmatched, is answered 202 and `waiting`. It is carried out
+    /// together with the credit, as with `record`. A repeat is told what became of it, with `replayed`; another `amount` is 409.
+    POST "/apps/{app_id}/topups/{provider}/{provider_order_id}/refunds", "refundTopup", Replace(Money): refund -> RefundReport =>
+        answers("refunded", "It was carried out.", json!({
+            "state": "refunded", "amount": 300, "open_id": OPEN_ID, "free_taken": 3, "charge_taken": 30, "free_debt": 0,
+            "charge_debt": 0, "free_balance": 43, "charge_balance": 130, "replayed": false,
+        }))
+        .read(refund_fields)
+        .wrong("amount", "expected an integer from 1 to 1000000000000, got 0")
+        .refuses([
+            example::refund_differs(), example::refund_exceeds(), example::coins_are_spent(), example::needs_second(),
+        ]);
     /// Settle an unmatched payment
     ///
     /// Once: `credit` it to an order (`biz_no`), or to a player and a product (`open_id`, `product_id`), whatever money came;
@@ -163,6 +196,39 @@ fn topups_and_place(query: &mut Input<'_>) -> Result<(TopupFilter, Option<TopupC
     Ok((filter, after(query, TopupCursor::parse)?))
 }
 
+async fn consumption(state: &AppState, call: &Call) -> Result<ConsumptionReport, Problem> {
+    call.fields.only(&[])?;
+    Ok(state.store.consumption(&call.app_id()?, &key_of(call)?).await?)
+}
+
+/// The fields of a refund beside its payment.
+struct RefundFields {
+    refund_id: RefundId,
+    amount: i64,
+    reason: Reason,
+    shortfall: Shortfall,
+}
+
+fn refund_fields(body: &mut Input<'_>) -> Result<RefundFields, FieldError> {
+    let words = "The provider's id of the refund.";
+    let refund_id = body.field("refund_id", words).required("re_3OrtQ2", RefundId::parse)?;
+    let words = "The money that went back, in minor units.";
+    let amount = body.field("amount", words).required_integer(300, 1, AMOUNT_MAX)?;
+    let reason =
+        body.field("reason", "Why, for the operator's log.").required("Bought by mistake", Reason::parse)?;
+    let words = "What becomes of coins that are spent: `refuse` without it, or `record`.";
+    let shortfall = body.field("shortfall", words).optional(Shortfall::parse)?.unwrap_or(Shortfall::Refuse);
+    Ok(RefundFields { refund_id, amount, reason, shortfall })
+}
+
+async fn refund(state: &AppState, call: &Call) -> Result<RefundReport, Problem> {
+    let (app_id, payment) = (call.app_id()?, key_of(call)?);
+    let RefundFields { refund_id, amount, reason, shortfall } = call.read(refund_fields)?;
+    let key = RefundKey { payment, refund_id };
+    let refund = NewRefund { key, amount: RefundAmount::Of(amount), reason, shortfall };
+    Ok(state.store.refund_payment(&call.operator(), &app_id, refund).await?)
+}
+
 /// The fields of a settlement, before they are a whole.
 struct SettlementFields {
     credits: bool,
@@ -210,6 +276,6 @@ fn row_example() -> Value {
         "app_id": APP_ID, "provider": PROVIDER, "provider_order_id": PROVIDER_ORDER_ID, "state": "paid", "reason": null,
         "currency": "CNY", "amount": 600, "fee": null, "paid_at": MOMENT, "biz_no": BIZ_NO, "open_id": OPEN_ID, "product_id": "gems60",
         "os": null, "note": "", "charge": 60, "bonus": 6, "free_balance": 46, "charge_balance": 160, "seq": 2,
-        "told_by": "api_key payments", "created_at": MOMENT, "credited_at": MOMENT,
+        "told_by": "api_key payments", "created_at": MOMENT, "credited_at": MOMENT, "refunds": [],
     })
 }

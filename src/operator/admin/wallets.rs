@@ -54,10 +54,10 @@ routes! { "Players":
     /// Show a wallet
     ///
     /// Both purses of a player as they are: gifted (`free_balance`) and charged currency, and the number of
-    /// ledger entries. `refusals` are the properly signed exchanges, presents and cancels of the player that were refused
+    /// ledger entries. `debt` is what the wallet owes for refunds. `refusals` are the properly signed exchanges, presents and cancels of the player that were refused
     /// in the last 30 days, once for each number and code.
     GET "/apps/{app_id}/wallets/{open_id}", "getWallet", Read(Read): get -> WalletDetail =>
-        answers("shown", "The wallet.", json!(WalletDetail { wallet: wallet_example(), refusals: Vec::new() }));
+        answers("shown", "The wallet.", json!(WalletDetail { wallet: wallet_example(), debt: None, refusals: Vec::new() }));
     /// List ledger entries
     ///
     /// What went into a wallet and out of it, newest first, each with both balances after it. `text` is
@@ -69,7 +69,7 @@ routes! { "Players":
             "free_balance": 40, "charge_balance": 100, "at": MOMENT, "text": "", "pay_biz_no": null,
         }))
         .query(entries_and_place)
-        .wrong("kind", "expected credit, debit, exchange, present, cancel or topup, got \"gift\"");
+        .wrong("kind", "expected credit, debit, exchange, present, cancel, topup, refund or settlement, got \"gift\"");
     /// Credit a wallet
     ///
     /// Adds to both purses of a known player; with `create` it makes the player known. The same `ref` again with the same
@@ -175,7 +175,8 @@ async fn get(state: &AppState, call: &Call) -> Result<WalletDetail, Problem> {
     let wallet = state.store.wallet(&app_id, &open_id).await?;
     let wallet = wallet.ok_or_else(|| no_player(&app_id, &open_id))?;
     let refusals = state.store.refusals_of_player(&app_id, &open_id).await?;
-    Ok(WalletDetail { wallet, refusals })
+    let debt = state.store.debt_of_player(&app_id, &open_id).await?.any();
+    Ok(WalletDetail { wallet, debt, refusals })
 }
 
 async fn credit(state: &AppState, call: &Call) -> Result<ChangedPurses, Problem> {

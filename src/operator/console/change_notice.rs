@@ -38,7 +38,9 @@ pub(super) async fn change_notice(
             | ReferenceKind::Present
             | ReferenceKind::Closed
             | ReferenceKind::TopupOrder
-            | ReferenceKind::Topup,
+            | ReferenceKind::Topup
+            | ReferenceKind::Refund
+            | ReferenceKind::Settlement,
         )
         | Err(_) => return Ok(None),
     };

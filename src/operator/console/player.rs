@@ -9,6 +9,7 @@ use axum::response::IntoResponse as _;
 use axum::routing::get;
 use domain::ids::{AppId, OpenId};
 use domain::text;
+use domain::topup::CoinPair;
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _, future, stream};
 use store::{
     ArchivedPart, ChangeRecord, EntryKind, HistoryCursor, HistoryFilter, HistoryKind, HistoryLine,
@@ -85,6 +86,8 @@ struct PlayerTemplate<'a> {
     /// Who has frozen the wallet, when and why.
     freeze: Option<OperatorLogLine>,
     totals: Option<WalletTotals>,
+    /// What the wallet owes for refunds.
+    debt: Option<CoinPair>,
     /// The entries that are no longer in the ledger.
     archived: Option<ArchivedPart>,
     is_filtered: bool,
@@ -141,6 +144,7 @@ async fn player(Path(names): Path<(String, String)>, request: ConsoleRequest) ->
         freeze: if wallet.frozen { store.freeze_of(&app_id, &open_id).await? } else { None },
         archived: store.archived_part(&app_id, &open_id).await?,
         totals: if is_known { store.wallet_totals(&wallet).await? } else { None },
+        debt: store.debt_of_player(&app_id, &open_id).await?.any(),
         wallet: &wallet,
         is_filtered: ["kind", "from", "to", "number"].iter().any(|name| !request.text(name).is_empty()),
         older: history.next.as_ref().map(older),

@@ -14,7 +14,7 @@ use domain::topup::{
     Currency, PaymentKey, PaymentProvider, PricedProductId, ProviderOrderId, UnmatchedReason,
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use store::{ListedPrice, TopupCursor, TopupFilter, TopupRow, TopupsPage};
+use store::{ConsumptionReport, ListedPrice, TopupCursor, TopupFilter, TopupRow, TopupsPage};
 
 use super::error::ConsoleError;
 use super::i18n::{Moment as _, parse_moment};
@@ -60,11 +60,14 @@ pub(super) fn money(currency: &str, amount: i64) -> String {
     format!("{whole}.{:0width$} {currency}", amount % unit, width = digits as usize)
 }
 
-/// The name of a state.
+/// The name of a state of a payment or a refund.
 fn state_words(state: &str) -> &'static str {
     match state {
         "paid" => "Credited",
         "paid_back" => "Paid back",
+        "refunded" => "Refunded",
+        "waiting" => "Waits",
+        "refused" => "Refused",
         _ => "Unmatched",
     }
 }
@@ -73,7 +76,7 @@ fn state_words(state: &str) -> &'static str {
 fn state_class(state: &str) -> &'static str {
     match state {
         "paid" => "good",
-        "paid_back" => "",
+        "paid_back" | "refunded" => "",
         _ => "bad",
     }
 }
@@ -173,6 +176,8 @@ async fn search(request: ConsoleRequest) -> Answer {
 struct TopupPage<'a> {
     page: Page<'a>,
     payment: &'a TopupRow,
+    /// What was used of it. `None` where nothing was credited.
+    used: Option<&'a ConsumptionReport>,
     /// What the app sells: a settlement may credit one of them.
     prices: &'a [ListedPrice],
 }
@@ -180,7 +185,12 @@ struct TopupPage<'a> {
 type PaymentNames = Path<(String, String, String)>;
 
 async fn payment(Path(names): PaymentNames, request: ConsoleRequest) -> Answer {
-    let (app_id, payment) = find(&request, &names).await?;
+    let (app_id, key, payment) = find(&request, &names).await?;
+    let used = if payment.state == "paid" {
+        Some(request.state.store.consumption(&app_id, &key).await?)
+    } else {
+        None
+    };
     let prices = if payment.state == "unmatched" {
         request.state.store.prices(&app_id).await?.prices
     } else {
@@ -188,14 +198,14 @@ async fn payment(Path(names): PaymentNames, request: ConsoleRequest) -> Answer {
     };
     let title = text!("Payment {payment}", payment = &payment.provider_order_id);
     let page = Page { notice: request.notice(NOTICES), ..request.page(Section::TOPUPS, title) };
-    render(&TopupPage { page, payment: &payment, prices: &prices })
+    render(&TopupPage { page, payment: &payment, used: used.as_ref(), prices: &prices })
 }
 
 /// The payment in an address.
 async fn find(
     request: &ConsoleRequest,
     (app_id, provider, id): &(String, String, String),
-) -> Result<(AppId, TopupRow), ConsoleError> {
+) -> Result<(AppId, PaymentKey, TopupRow), ConsoleError> {
     let named = format!("{provider}/{id}");
     let unknown = || unknown_payment(app_id, &named);
     let app = AppId::parse(app_id).map_err(|_| unknown())?;
@@ -204,11 +214,11 @@ async fn find(
         provider_order_id: ProviderOrderId::parse(id).map_err(|_| unknown())?,
     };
     let row = request.state.store.topup(&app, &key).await?;
-    Ok((app, row.ok_or_else(unknown)?))
+    Ok((app, key, row.ok_or_else(unknown)?))
 }
 
 async fn settle(Path(names): PaymentNames, request: ConsoleRequest) -> Answer {
-    let (app_id, payment) = find(&request, &names).await?;
+    let (app_id, key, payment) = find(&request, &names).await?;
     let fields = &request.fields;
     let settlement = match request.text("action") {
         "order" => Settlement::CreditOrder(fields.required("biz_no", BizNo::parse)?),
@@ -220,9 +230,6 @@ async fn settle(Path(names): PaymentNames, request: ConsoleRequest) -> Answer {
         other => return Err(FieldError::malformed("action", "what becomes of the payment", other).into()),
     };
     let command = SettlePayment { settlement, reason: fields.required("reason", Reason::parse)? };
-    let (_, provider, id) = names;
-    let key = PaymentKey::of_text(&format!("{provider}/{id}"));
-    let key = key.ok_or_else(|| unknown_payment(&app_id, &payment.provider_order_id))?;
     let settled = request.state.store.settle_payment(&request.operator()?, &app_id, key, command).await?;
     Ok(Redirect::to(&format!("{}?done={}", payment_path(&payment), settled.state)).into_response())
 }

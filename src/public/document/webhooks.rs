@@ -1,8 +1,8 @@
 //! The notifications in the OpenAPI document (contract 12.3): one webhook for each type of events.
 
 use domain::event::{
-    CancelData, EventData, EventType, ExchangeData, FreezeData, ImageData, OperatorData, OrderData,
-    PresentData, TopupData, UnmatchedData,
+    CancelData, DebtData, EventData, EventType, ExchangeData, FreezeData, ImageData, OperatorData, OrderData,
+    PresentData, RefundData, RefusedRefundData, TopupData, UnmatchedData,
 };
 use serde_json::{Value, json};
 
@@ -31,6 +31,13 @@ fn webhook(of: EventType) -> Webhook {
         EventType::TopupPaid => ("A payment for a top-up was credited", schema::<TopupData>()),
         EventType::TopupUnmatched => {
             ("A payment for a top-up fits nothing, and nobody was credited", schema::<UnmatchedData>())
+        }
+        EventType::TopupRefunded => ("A payment was refunded, or a part of it", schema::<RefundData>()),
+        EventType::TopupRefundRefused => {
+            ("A refund came before its payment, and exceeds it", schema::<RefusedRefundData>())
+        }
+        EventType::WalletDebtChanged => {
+            ("The debt of a wallet has grown by a refund, or a top-up has settled some", schema::<DebtData>())
         }
         EventType::ImageBlocked => ("An image was blocked", schema::<ImageData>()),
     };

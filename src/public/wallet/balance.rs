@@ -2,6 +2,7 @@
 
 use axum::extract::{Request, State};
 use axum::response::Response;
+use domain::topup::CoinPair;
 use domain::wallet::{Balances, WalletCall};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -42,6 +43,10 @@ struct Purses {
     /// When charged currency first came in, in Unix milliseconds of the server. Absent before.
     #[serde(skip_serializing_if = "Option::is_none")]
     first_charge_time: Option<i64>,
+    /// What the wallet owes for refunds of payments, where it owes something. The next top-up settles it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "CoinPair")]
+    debt: Option<CoinPair>,
     /// `true` while an operator has frozen the wallet; else it is absent.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     frozen: bool,
@@ -56,6 +61,7 @@ impl Purses {
             charge_total: income.charge,
             spent_total: income.spent(balances),
             first_charge_time: income.first_charge_at,
+            debt: income.debt.any(),
             frozen,
         }
     }
@@ -70,7 +76,8 @@ pub(in crate::public) fn describe(config: &Config) -> Operation<Refusal> {
     let description = format!(
         "Shows both purses, and what ever came in and was spent, as of one moment after the request came. It changes nothing.\n\n{SIGNATURE}"
     );
-    let income = Income { free: 40, charge: 100, first_charge_at: Some(NOW_MILLIS) };
+    let income =
+        Income { free: 40, charge: 100, first_charge_at: Some(NOW_MILLIS), debt: CoinPair::default() };
     let purses = Purses::new(Balances::new(40, 100).unwrap_or_default(), income, false);
     describe::call(WalletCall::Balance, config, "Show both purses", description).answers(Success::json(
         "balance",

@@ -170,7 +170,13 @@ impl Told {
         let amount = match &request.action {
             Action::Change(Change::Exchange(purchase)) => purchase.amount.get(),
             Action::Change(Change::Present(amount) | Change::Cancel { amount, .. }) => amount.get(),
-            Action::Change(Change::Credit { .. } | Change::Debit { .. } | Change::Topup { .. })
+            Action::Change(
+                Change::Credit { .. }
+                | Change::Debit { .. }
+                | Change::Topup { .. }
+                | Change::Refund { .. }
+                | Change::Settlement(_),
+            )
             | Action::Order(_)
             | Action::Balance
             | Action::Query { .. } => 0,

@@ -10,7 +10,7 @@ use domain::text;
 use domain::wallet::{CancelSummary, NumberChange, NumberKind, NumberState, OrderReceipt, WalletCall};
 use schemars::JsonSchema;
 use serde::Serialize;
-use store::{StoreError, TopupOrderState};
+use store::{RefundedPart, StoreError, TopupOrderState};
 
 use super::describe::{self, SIGNATURE};
 use super::topup::{OrderFigures, example_figures};
@@ -52,8 +52,10 @@ struct NumberAnswer {
     #[schemars(extend("enum" = ["exchange", "present", "cancel", "topup", "closed"]))]
     kind: &'static str,
     /// An exchange is `paid`, `part_cancelled` or `cancelled`; a present or a cancel is `done`; an order of a top-up is
-    /// `created`, `expired` or `paid`.
-    #[schemars(extend("enum" = ["paid", "part_cancelled", "cancelled", "done", "created", "expired", "closed"]))]
+    /// `created`, `expired`, `paid`, `part_refunded` or `refunded`.
+    #[schemars(extend("enum" = [
+        "paid", "part_cancelled", "cancelled", "done", "created", "expired", "part_refunded", "refunded", "closed"
+    ]))]
     status: &'static str,
     /// When, in Unix milliseconds of the server.
     create_time: i64,
@@ -188,11 +190,18 @@ impl From<NumberChange> for ChangeAnswer {
 }
 
 impl NumberAnswer {
-    fn of_order(number: NumberState, figures: OrderFigures, paid_time: Option<i64>, now_millis: i64) -> Self {
-        let status = match paid_time {
-            Some(_) => "paid",
-            None if figures.is_expired(now_millis) => "expired",
-            None => "created",
+    fn of_order(
+        number: NumberState,
+        figures: OrderFigures,
+        (paid_time, refunded): (Option<i64>, RefundedPart),
+        now_millis: i64,
+    ) -> Self {
+        let status = match (paid_time, refunded) {
+            (Some(_), RefundedPart::Nothing) => "paid",
+            (Some(_), RefundedPart::Part) => "part_refunded",
+            (Some(_), RefundedPart::Whole) => "refunded",
+            (None, _) if figures.is_expired(now_millis) => "expired",
+            (None, _) => "created",
         };
         let what = Some(UseAnswer::Order(OrderStateAnswer { figures, paid_time }));
         Self { status, what, ..Self::from(number) }
@@ -209,10 +218,10 @@ pub(super) async fn answered(
         return Ok(answer(&NumberAnswer::from(number)));
     };
     let OrderReceipt { item_id, created_at } = *ordered;
-    let TopupOrderState { product_id, offer, paid_at } =
+    let TopupOrderState { product_id, offer, paid_at, refunded } =
         state.store.topup_order(app_id, item_id, &number.reference).await?;
     let figures = OrderFigures::new(product_id, offer, created_at);
-    Ok(answer(&NumberAnswer::of_order(number, figures, paid_at, now_millis)))
+    Ok(answer(&NumberAnswer::of_order(number, figures, (paid_at, refunded), now_millis)))
 }
 
 /// The description of the query in the API's document.
@@ -243,7 +252,7 @@ pub(in crate::public) fn describe(config: &Config) -> Operation<Refusal> {
             zone_id: "zone1_role1".to_owned(),
         })),
         example_figures(),
-        None,
+        (None, RefundedPart::Nothing),
         NOW_MILLIS,
     );
     let (known, closed) = (NumberAnswer::from(number(Some(exchange))), NumberAnswer::from(number(None)));

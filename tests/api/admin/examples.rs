@@ -313,7 +313,8 @@ impl Scenario {
             return;
         }
         let order = Game::topup(app, "player-1", ORDER, "gems60");
-        let is_paid = ["getTopup", "listTopups"].contains(&id);
+        let is_paid = ["getTopup", "listTopups", "refundTopup", "getConsumption"].contains(&id)
+            && self.example != "payment_not_credited";
         let order = order.send(&self.till).await;
         assert_eq!(order.code(), 1, "{}", order.body);
         if is_paid {
@@ -366,8 +367,14 @@ impl Scenario {
             | "no_exchange" | "no_order" | "no_block" | "not_for_role" | "all_apps_only" | "above_limit"
             | "balance_too_large" | "needs_second" | "needs_two_people" | "nothing_recorded" | "no_user"
             | "no_key" | "removed" | "erased" | "prices" | "replaced" | "paid" | "settled" | "no_payment"
-            | "body_too_slow" | "no_longer_sandbox" => {}
-            "payment_differs" | "payment_not_open" | "order_is_paid" => self.arrange_payment().await,
+            | "body_too_slow" | "no_longer_sandbox" | "refunded" => {}
+            "payment_differs"
+            | "payment_not_open"
+            | "payment_not_credited"
+            | "order_is_paid"
+            | "refund_differs"
+            | "refund_exceeds"
+            | "coins_are_spent" => self.arrange_payment().await,
             "key_missing" => self.key = None,
             "key_unknown" => self.key = Some(API_KEY.to_owned()),
             "key_revoked" => revoke(&self.till, "dashboard").await,
@@ -416,7 +423,7 @@ impl Scenario {
     /// What became of the payment or the order before.
     async fn arrange_payment(&self) {
         match self.example {
-            "payment_differs" => {
+            "payment_differs" | "payment_not_credited" => {
                 crate::topups::keep_unmatched(&self.till, &self.demo(), "stripe", "pi_3OrtQ2").await;
             }
             "payment_not_open" => {
@@ -424,6 +431,19 @@ impl Scenario {
                     .execute("UPDATE topup_payments SET state = 'paid', wallet_no = 1, seq = 9, charge = 1, bonus = 0,
                          free_balance = 0, charge_balance = 0, credited_at = now(), paid_product_id = 'gems60'")
                     .await;
+            }
+            "refund_differs" | "refund_exceeds" => {
+                let (refund_id, amount) =
+                    if self.example == "refund_differs" { ("re_3OrtQ2", 301) } else { ("re_1", 600) };
+                let body = json!({"refund_id": refund_id, "amount": amount, "reason": "r"});
+                let admin = Caller::of(&self.till, "refunder", Role::Admin.into()).await;
+                let path = "/apps/demo/topups/stripe/pi_3OrtQ2/refunds";
+                let refunded = admin.send("POST", path, None, &body).await;
+                assert_eq!(refunded.status, 200, "{}", refunded.body);
+            }
+            "coins_are_spent" => {
+                let spent = Game::new(&self.demo(), "player-1", "b9", 206).send(&self.till).await;
+                assert_eq!(spent.code(), 1, "{}", spent.body);
             }
             "order_is_paid" => {
                 let body = json!({"provider": "stripe", "provider_order_id": "pi_1", "currency": "CNY", "amount": 600,
@@ -462,7 +482,7 @@ impl Scenario {
             "issueLoginCode" => self.replace("open_id", Some(json!("o.1"))),
             "addUsers" => self.replace("open_ids", Some(json!(["o.1"]))),
             "creditWallet" | "debitWallet" => self.replace("free", Some(json!(-5))),
-            "cancelExchange" | "takePayment" => self.replace("amount", Some(json!(0))),
+            "cancelExchange" | "takePayment" | "refundTopup" => self.replace("amount", Some(json!(0))),
             "blockImage" | "freezeWallet" => self.replace("reason", None),
             "checkSignature" => self.replace("form", None),
             "setPrices" => {

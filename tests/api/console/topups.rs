@@ -3,8 +3,11 @@
 use domain::app::Scope;
 use domain::console_user::Role;
 
+use serde_json::json;
+
 use super::accessible::faults;
 use super::reading::{content, rows};
+use crate::admin::Caller;
 use crate::support::console::{HOSTILE, ORIGIN};
 use crate::support::{AppKind, Request, TestApp, TestTill, form};
 use crate::topups::{keep_unmatched, sell};
@@ -81,6 +84,15 @@ async fn a_payment_that_waits_is_found_and_settled_once() {
     assert!(content(&again).contains("is paid, and only an unmatched one can be settled"), "{}", again.body);
     assert_eq!(till.purses(&app, "o1").await, (46, 160, 2), "it is settled once");
 
+    let refund = json!({ "refund_id": "re_1", "amount": 300, "reason": "half of it" });
+    let path_of_refunds = "/apps/a1/topups/stripe/pi%2F1%202/refunds";
+    let refunded = Caller::admin(&till).await.send("POST", path_of_refunds, None, &refund).await;
+    assert_eq!(refunded.status, 200, "{}", refunded.body);
+    let page = admin.get(path).await;
+    assert_eq!(faults(&page.body), Vec::<String>::new());
+    assert!(content(&page).contains("0 of 60 charged coins; 30 are in the purse"), "{}", content(&page));
+    let shown = &rows(&page.body)[0];
+    assert_eq!(shown[1..], ["re_1", "Refunded", "3.00 CNY", "30 charged, 3 gifted", "none", "half of it"]);
     let of_player = admin.get("/console/topups?app_id=a1&open_id=o1").await;
     let listed = rows(&of_player.body);
     assert_eq!(

@@ -64,11 +64,11 @@ async fn a_statement_has_a_figure_for_each_kind_and_source() {
         "since": "2026-02-28T23:00:00Z", "until": "2026-03-31T22:00:00Z",
         "free": {
             "opening": 1000, "credits": {"command": 1, "import": 320, "api": 54000, "console": 600_000},
-            "topups": 0, "presents": 7_000_000, "exchanges": 0, "cancels": 0, "debits": 2, "closing": 7_655_319,
+            "topups": 0, "presents": 7_000_000, "exchanges": 0, "cancels": 0, "debits": 2, "refunds": 0, "settlements": 0, "closing": 7_655_319,
         },
         "charge": {
             "opening": 2000, "credits": {"command": 10000, "import": 100, "api": 7, "console": 3},
-            "topups": 0, "presents": 0, "exchanges": 4500, "cancels": 530, "debits": 9, "closing": 8131,
+            "topups": 0, "presents": 0, "exchanges": 4500, "cancels": 530, "debits": 9, "refunds": 0, "settlements": 0, "closing": 8131,
         },
         "wallets": 4, "ties": true, "document": document, "sha256": sha256,
     });

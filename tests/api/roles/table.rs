@@ -163,6 +163,8 @@ PUT /apps/{app_id}/prices Develop OneApp
 GET /apps/{app_id}/topups Read OneApp
 POST /apps/{app_id}/topups Payments OneApp
 GET /apps/{app_id}/topups/{provider}/{provider_order_id} Read OneApp
+GET /apps/{app_id}/topups/{provider}/{provider_order_id}/consumption Read OneApp
+POST /apps/{app_id}/topups/{provider}/{provider_order_id}/refunds Money OneApp
 POST /apps/{app_id}/topups/{provider}/{provider_order_id}/settlement Money OneApp
 GET /apps/{app_id}/closed-periods Reports OneApp
 PUT /apps/{app_id}/closed-periods/{month} Reports OneApp

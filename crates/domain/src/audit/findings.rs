@@ -97,6 +97,15 @@ pub enum Check {
     /// A top-up without its payment, a payment without its top-up, or one that is not what was ordered.
     #[serde(rename = "top-up against its payment")]
     Topup,
+    /// A refund without its entry or the other way round, one that is not its share, or refunds that exceed a payment.
+    #[serde(rename = "refund against its payment")]
+    Refund,
+    /// A settlement without its entry, or one that is not what its top-up had to settle.
+    #[serde(rename = "settlement against its top-up")]
+    Settlement,
+    /// The debt of a wallet is not what refunds left less what was settled.
+    #[serde(rename = "debt of a wallet")]
+    Debt,
     /// The list of prices is not what the newest line about it tells.
     #[serde(rename = "prices against the operator log")]
     PriceState,

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::EventType;
 use crate::ids::{BizNo, ImgId, OpenId, OrderNo};
 use crate::order::OrderStatus;
-use crate::topup::{Currency, PaymentProvider, PricedProductId, ProviderOrderId, UnmatchedReason};
+use crate::topup::{Currency, PaymentProvider, PricedProductId, ProviderOrderId, RefundId, UnmatchedReason};
 
 /// The `data` of an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -26,6 +26,12 @@ pub enum EventData {
     Topup(TopupData),
     /// Of `topup.unmatched`.
     Unmatched(UnmatchedData),
+    /// Of `topup.refunded`.
+    Refund(RefundData),
+    /// Of `topup.refund_refused`.
+    RefusedRefund(RefusedRefundData),
+    /// Of `wallet.debt_changed`.
+    Debt(DebtData),
     /// Of `order.changed`.
     Order(OrderData),
     /// Of `image.blocked`.
@@ -156,6 +162,68 @@ wallet_data! {
     }
 }
 
+wallet_data! {
+    /// A refund of a payment, or of a part of it.
+    RefundData {
+        /// Number of the ledger entry in its wallet. Later entries have higher ones.
+        seq: i64,
+        /// The payment provider.
+        #[schemars(with = "PaymentProvider")]
+        provider: String,
+        /// The provider's id of the payment.
+        #[schemars(with = "ProviderOrderId")]
+        provider_order_id: String,
+        /// The refund of it.
+        #[schemars(with = "RefundId")]
+        refund_id: String,
+        /// The order. `null` for a payment without one.
+        #[schemars(with = "Option<BizNo>")]
+        biz_no: Option<String>,
+        /// The product.
+        #[schemars(with = "PricedProductId")]
+        product_id: String,
+        /// Currency of the money.
+        #[schemars(with = "Currency")]
+        currency: String,
+        /// The money of this refund, in minor units.
+        amount: i64,
+    } {
+        /// Gifted coins that were spent, and became debt.
+        free_debt: i64,
+        /// Charged coins that were spent, and became debt.
+        charge_debt: i64,
+    }
+}
+
+wallet_data! {
+    /// Debt of a wallet, after a refund or a settlement.
+    DebtData {
+        /// Number of the ledger entry of the refund or the settlement.
+        seq: i64,
+    } {
+        /// Gifted coins that the wallet owes after it.
+        free_debt: i64,
+        /// Charged coins that the wallet owes after it.
+        charge_debt: i64,
+    }
+}
+
+/// A refund that came before its payment, and would exceed it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct RefusedRefundData {
+    /// The payment provider.
+    #[schemars(with = "PaymentProvider")]
+    pub provider: String,
+    /// The provider's id of the payment.
+    #[schemars(with = "ProviderOrderId")]
+    pub provider_order_id: String,
+    /// The refund of it.
+    #[schemars(with = "RefundId")]
+    pub refund_id: String,
+    /// The money of this refund, in minor units.
+    pub amount: i64,
+}
+
 /// A payment that fits no order and no price.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct UnmatchedData {
@@ -261,6 +329,54 @@ impl TopupData {
     }
 }
 
+impl RefundData {
+    fn example(open_id: String) -> Self {
+        Self {
+            open_id,
+            seq: 8,
+            provider: "stripe".to_owned(),
+            provider_order_id: "pi_3OrtQ2".to_owned(),
+            refund_id: "re_3OrtQ2".to_owned(),
+            biz_no: Some("20270115080000001".to_owned()),
+            product_id: "gems60".to_owned(),
+            currency: "CNY".to_owned(),
+            amount: 600,
+            free_change: -6,
+            charge_change: -50,
+            free_balance: 20,
+            charge_balance: 0,
+            free_debt: 0,
+            charge_debt: 10,
+        }
+    }
+}
+
+impl DebtData {
+    fn example(open_id: String) -> Self {
+        Self {
+            open_id,
+            seq: 8,
+            free_change: -6,
+            charge_change: -50,
+            free_balance: 20,
+            charge_balance: 0,
+            free_debt: 0,
+            charge_debt: 10,
+        }
+    }
+}
+
+impl RefusedRefundData {
+    fn example() -> Self {
+        Self {
+            provider: "stripe".to_owned(),
+            provider_order_id: "pi_3OrtQ2".to_owned(),
+            refund_id: "re_3OrtQ2".to_owned(),
+            amount: 700,
+        }
+    }
+}
+
 impl UnmatchedData {
     fn example() -> Self {
         Self {
@@ -332,6 +448,9 @@ impl EventData {
             EventType::WalletThawed => Self::Freeze(FreezeData { open_id, until: None }),
             EventType::TopupPaid => Self::Topup(TopupData::example(open_id)),
             EventType::TopupUnmatched => Self::Unmatched(UnmatchedData::example()),
+            EventType::TopupRefunded => Self::Refund(RefundData::example(open_id)),
+            EventType::TopupRefundRefused => Self::RefusedRefund(RefusedRefundData::example()),
+            EventType::WalletDebtChanged => Self::Debt(DebtData::example(open_id)),
             EventType::OrderChanged => Self::Order(OrderData {
                 out_biz_order_no: text("order-000001"),
                 out_order_no: text("pay-000001"),

@@ -82,3 +82,47 @@ pub fn product_twice(product_id: impl Display) -> OperationRefusal {
     let text = text!("expected each product once, got {product_id} twice", product_id);
     OperationRefusal::new(RefusalKind::Invalid("prices"), text)
 }
+
+/// Nothing was credited for the payment.
+#[must_use]
+pub fn payment_not_credited(payment: impl Display, state: impl Display) -> OperationRefusal {
+    let text = text!("the payment {payment} is {state}, so it has brought no coins", payment, state);
+    OperationRefusal::new(RefusalKind::Conflict, text)
+}
+
+/// The refund was told of with another amount.
+#[must_use]
+pub fn refund_differs(refund: impl Display) -> OperationRefusal {
+    let text = text!("the refund {refund} was told of with another amount", refund);
+    OperationRefusal::new(RefusalKind::Conflict, text)
+}
+
+/// All refunds of a payment together never exceed it.
+#[must_use]
+pub fn refund_exceeds(payment: impl Display, left: impl Display) -> OperationRefusal {
+    let text = text!(
+        "the refunds of the payment {payment} would exceed it; {left} can still be refunded",
+        payment,
+        left
+    );
+    OperationRefusal::new(RefusalKind::Conflict, text)
+}
+
+/// The player has spent what a refund takes back: charged and gifted coins that are owed, and what the purses hold.
+#[must_use]
+pub fn coins_are_spent(
+    charge: impl Display,
+    free: impl Display,
+    charge_held: impl Display,
+    free_held: impl Display,
+) -> OperationRefusal {
+    let text = text!(
+        "the refund takes back {charge} charged and {free} gifted coins, and the purses hold {charge_held} and {free_held}; \
+         with the shortfall record the rest becomes debt",
+        charge,
+        free,
+        charge_held,
+        free_held
+    );
+    OperationRefusal::new(RefusalKind::Conflict, text)
+}

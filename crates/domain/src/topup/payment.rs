@@ -4,7 +4,7 @@ use time::OffsetDateTime;
 
 use super::{Currency, PaymentProvider, Price, PricedProductId, ProviderOrderId};
 use crate::ids::{BizNo, OpenId, Os};
-use crate::ledger::TOPUP_MARK;
+use crate::ledger::{SETTLEMENT_MARK, TOPUP_MARK};
 
 /// The idempotency key of a payment in its app, for ever.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,6 +26,12 @@ impl PaymentKey {
     #[must_use]
     pub fn reference(&self) -> String {
         payment_reference(self.provider.as_str(), self.provider_order_id.as_str())
+    }
+
+    /// The reference of the ledger entry that settles debt with what the payment has brought.
+    #[must_use]
+    pub fn settlement(&self) -> String {
+        format!("{SETTLEMENT_MARK}{}", self.as_text())
     }
 
     /// Reads [`PaymentKey::as_text`].

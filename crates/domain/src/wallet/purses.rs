@@ -204,6 +204,14 @@ impl Balances {
         Ok(PurseChange { free_change: -free, charge_change: -charge, after })
     }
 
+    /// Takes from both purses as much as they hold, at most these numbers. Negative ones take nothing.
+    #[must_use]
+    pub fn take(self, free: i64, charge: i64) -> PurseChange {
+        let (free, charge) = (free.clamp(0, self.free), charge.clamp(0, self.charge));
+        let after = Self { free: self.free - free, charge: self.charge - charge };
+        PurseChange { free_change: -free, charge_change: -charge, after }
+    }
+
     /// Adds to both purses.
     ///
     /// # Errors
@@ -328,6 +336,16 @@ mod tests {
                 }
                 Err(InsufficientBalance) => prop_assert!(!covered),
             }
+        }
+
+        #[test]
+        fn what_is_taken_is_the_lesser_of_what_is_asked_and_there(
+            free in 0_i64..9, charge in 0_i64..9, less in -2_i64..11, other in -2_i64..11,
+        ) {
+            let change = balances(free, charge).take(less, other);
+            prop_assert_eq!(change.free_change, -less.max(0).min(free));
+            prop_assert_eq!(change.charge_change, -other.max(0).min(charge));
+            prop_assert_eq!(change.after, balances(free + change.free_change, charge + change.charge_change));
         }
 
         #[test]

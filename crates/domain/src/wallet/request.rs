@@ -11,7 +11,7 @@ use crate::ids::{BizNo, CreditRef, ItemId, OpenId, ProductText};
 use crate::input::Input;
 use crate::ledger::{REF_MARK, ReferenceKind};
 use crate::product_info::ProductInfo;
-use crate::topup::{Offer, TopupOrder};
+use crate::topup::{CoinPair, Offer, Shortfall, TopupOrder};
 
 /// A request to a wallet with checked fields. The caller beside it says who asks for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,6 +85,15 @@ pub enum Change {
         /// Charged currency to add.
         charge: i64,
     },
+    /// Takes back what a refund owes.
+    Refund {
+        /// The coins that are owed.
+        owed: CoinPair,
+        /// What becomes of those that the purses do not hold.
+        shortfall: Shortfall,
+    },
+    /// Takes what settles debt of the wallet.
+    Settlement(CoinPair),
 }
 
 impl Change {
@@ -98,6 +107,8 @@ impl Change {
             Self::Credit { .. } => ReferenceKind::Credit,
             Self::Debit { .. } => ReferenceKind::Debit,
             Self::Topup { .. } => ReferenceKind::Topup,
+            Self::Refund { .. } => ReferenceKind::Refund,
+            Self::Settlement(_) => ReferenceKind::Settlement,
         }
     }
 }
@@ -218,13 +229,13 @@ impl WalletRequest {
         }
     }
 
-    /// The change that credits a payment, under the pair of its provider.
+    /// A change that a payment, its refund or a settlement of debt makes, under the reference of its ledger entry.
     #[must_use]
-    pub fn of_payment(open_id: OpenId, reference: String, (bonus, charge): (i64, i64)) -> Self {
+    pub fn of_payment(open_id: OpenId, reference: String, change: Change) -> Self {
         Self {
             open_id,
             reference,
-            action: Action::Change(Change::Topup { bonus, charge }),
+            action: Action::Change(change),
             ts: None,
             is_fresh: true,
             sender: None,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::audit::{Check, Findings, KindSums, Sums, WalletAfterEntry, WalletCheck};
-use domain::ledger::{REF_MARK, TOPUP_MARK};
+use domain::ledger::{REF_MARK, REFUND_MARKS, TOPUP_MARK};
 use domain::operator_log::LogHead;
 use domain::record_set::RecordSet;
 use sqlx::postgres::PgConnectOptions;
@@ -20,7 +20,7 @@ use super::log;
 use super::nodes::NodeSnapshot;
 use super::{
     AppTotals, AuditError, AuditOutcome, Meter, Snapshot, archived, begin, cancels, details, events, items,
-    states, topups,
+    refunds, states, topups,
 };
 use crate::books::compare_closed;
 use crate::error::{Result, StoreError};
@@ -144,17 +144,19 @@ async fn name_wallets(
     Ok(())
 }
 
-/// Names payments without their entries, and entries without their payments.
+/// Names payments, refunds and settlements without their entries, and entries without them.
 async fn name_topups(
     first: &mut PgConnection,
     nodes: &mut [NodeSnapshot],
     findings: &mut Findings,
 ) -> Result<(), AuditError> {
     if nodes.is_empty() {
-        return topups::name(first, findings).await;
+        topups::name(first, findings).await?;
+        return refunds::name(first, findings).await;
     }
     for node in nodes {
         topups::name(&mut node.first, findings).await?;
+        refunds::name(&mut node.first, findings).await?;
     }
     Ok(())
 }
@@ -246,7 +248,7 @@ async fn read_ledger(
         if entry.reference.starts_with(REF_MARK) {
             ledger.told.add(&log::told(&entry, &check));
         }
-        if entry.reference.starts_with(TOPUP_MARK) {
+        if entry.reference.starts_with(TOPUP_MARK) || entry.reference.starts_with(REFUND_MARKS) {
             ledger.topups.add(&topups::entry_line(&entry, &check));
         }
         current = Some(check);
@@ -287,6 +289,7 @@ async fn read_surroundings(
     items::check_all(connection, &around.erased, &mut around.findings).await?;
     if let Some(topups) = &mut around.topups {
         topups::read(connection, topups, &mut around.findings).await?;
+        refunds::read(connection, topups, &mut around.findings).await?;
     }
     cancels::check_all(connection, &mut around.findings).await
 }

@@ -11,6 +11,7 @@ mod full;
 mod items;
 mod log;
 mod nodes;
+mod refunds;
 mod results;
 mod since;
 mod states;

@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::audit::{Check, Findings, WalletAfterEntry, WalletCheck, WalletRow};
-use domain::ledger::{ChainHash, EXCHANGE, LedgerEntry, REF_MARK, TOPUP_MARK, micros};
+use domain::ledger::{ChainHash, EXCHANGE, LedgerEntry, REF_MARK, REFUND_MARKS, TOPUP_MARK, micros};
 use domain::record_set::RecordSet;
 use futures_util::TryStreamExt as _;
 use sqlx::{Executor as _, PgConnection};
@@ -14,7 +14,9 @@ use sqlx::{Executor as _, PgConnection};
 use super::checkpoint::{Checkpoint, CheckpointWallet, WALLETS};
 use super::copy_reader::Copied;
 use super::log::{self, LogContents};
-use super::{AppTotals, AuditError, AuditOutcome, Meter, Snapshot, cancels, details, items, states, topups};
+use super::{
+    AppTotals, AuditError, AuditOutcome, Meter, Snapshot, cancels, details, items, refunds, states, topups,
+};
 use crate::secrets::random_bytes;
 
 /// How many wallets are fetched at a time.
@@ -45,6 +47,8 @@ struct SinceAudit {
     cancelled: BTreeSet<(i32, String)>,
     /// New entries of top-ups, by number of the app and reference.
     topups: Vec<(i32, String)>,
+    /// The same of refunds and settlements.
+    refunds: Vec<(i32, String)>,
 }
 
 /// Audits everything after the checkpoint.
@@ -96,6 +100,8 @@ pub(super) async fn audit(
     progress.check_cancels(second).await?;
     let new_topups = std::mem::take(&mut progress.topups);
     topups::check_since(second, before.at, new_topups, &mut progress.findings).await?;
+    let new_refunds = std::mem::take(&mut progress.refunds);
+    refunds::check_since(second, new_refunds, &mut progress.findings).await?;
     let log = log::read(second, before.log_head, empty, meter).await?;
     second
         .execute(sqlx::raw_sql("RESET enable_seqscan; RESET enable_hashjoin; RESET enable_mergejoin"))
@@ -131,6 +137,7 @@ impl SinceAudit {
             told,
             cancelled: BTreeSet::new(),
             topups: Vec::new(),
+            refunds: Vec::new(),
         }
     }
 
@@ -290,6 +297,9 @@ impl SinceAudit {
         }
         if entry.reference.starts_with(TOPUP_MARK) {
             self.topups.push((entry.app_no, entry.reference.to_owned()));
+        }
+        if entry.reference.starts_with(REFUND_MARKS) {
+            self.refunds.push((entry.app_no, entry.reference.to_owned()));
         }
         if entry.kind == EXCHANGE && is_without_item {
             let Grown { app_id, open_id, .. } = &grown.wallet;

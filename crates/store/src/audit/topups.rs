@@ -13,7 +13,8 @@ use time::OffsetDateTime;
 
 use super::AuditError;
 
-/// The line of an entry in the set that is compared with the payments.
+/// The line of an entry in the set that is compared with the payments, the refunds and the settlements. The latter two keep
+/// their marks.
 pub(super) fn entry_line<'a>(entry: &LedgerEntry<'a>, check: &'a WalletCheck) -> RecordLine<'a> {
     RecordLine {
         app_id: check.app_id(),
@@ -23,17 +24,17 @@ pub(super) fn entry_line<'a>(entry: &LedgerEntry<'a>, check: &'a WalletCheck) ->
     }
 }
 
-/// Adds the archived entries of top-ups.
+/// Adds the archived entries of top-ups, refunds and settlements.
 pub(super) async fn add_archived(
     connection: &mut PgConnection,
     entries: &mut RecordSet,
 ) -> Result<(), AuditError> {
     let mut rows = sqlx::query!(
-        r#"SELECT p.app_id AS "app_id!", p.open_id AS "open_id!", substr(e.reference, 2) AS "number!", e.free_change,
+        r#"SELECT p.app_id AS "app_id!", p.open_id AS "open_id!", CASE e.kind WHEN 'topup' THEN substr(e.reference, 2) ELSE e.reference END AS "number!", e.free_change,
                e.charge_change, coalesce(e.seq, 0) AS "seq!",
                ((extract(epoch FROM e.at) - 946684800) * 1000000)::bigint AS "at!"
            FROM archived_entries e JOIN players p ON p.app_no = e.app_no AND p.wallet_no = e.wallet_no
-           WHERE e.kind = 'topup'"#
+           WHERE e.kind IN ('topup', 'refund', 'settlement')"#
     )
     .fetch(connection);
     while let Some(row) = rows.try_next().await? {

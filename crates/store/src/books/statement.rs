@@ -50,6 +50,10 @@ pub struct Flows {
     pub cancels: i64,
     /// What operators took.
     pub debits: i64,
+    /// What refunds of payments took.
+    pub refunds: i64,
+    /// What top-ups settled of debts.
+    pub settlements: i64,
     /// What was there at the end.
     pub closing: i64,
 }
@@ -170,6 +174,8 @@ struct Purse {
     exchanges: i128,
     cancels: i128,
     debits: i128,
+    refunds: i128,
+    settlements: i128,
     /// In the order of [`Credits`].
     sources: [i128; 4],
 }
@@ -201,17 +207,7 @@ impl StatementSums {
         );
         for row in kinds.fetch_all(&mut *connection).await? {
             for (purse, sum) in [(&mut sums.free, &row.free), (&mut sums.charge, &row.charge)] {
-                let sum = number(sum)?;
-                match (row.is_before, row.kind.as_str()) {
-                    (true, _) => purse.opening += sum,
-                    (false, "credit") => purse.credits += sum,
-                    (false, "topup") => purse.topups += sum,
-                    (false, "present") => purse.presents += sum,
-                    (false, "exchange") => purse.exchanges -= sum,
-                    (false, "cancel") => purse.cancels += sum,
-                    (false, "debit") => purse.debits -= sum,
-                    (false, _) => return Err(StoreError::damaged("ledger_entries")),
-                }
+                purse.add(row.is_before, &row.kind, number(sum)?)?;
             }
         }
         // A line names its ref whenever it was written. So nothing depends on the clock that gave the line its time.
@@ -291,11 +287,30 @@ impl StatementSums {
 }
 
 impl Purse {
+    /// Adds the changes of a kind, before the period or in it.
+    fn add(&mut self, is_before: bool, kind: &str, sum: i128) -> Result<(), StoreError> {
+        match (is_before, kind) {
+            (true, _) => self.opening += sum,
+            (false, "credit") => self.credits += sum,
+            (false, "topup") => self.topups += sum,
+            (false, "present") => self.presents += sum,
+            (false, "exchange") => self.exchanges -= sum,
+            (false, "cancel") => self.cancels += sum,
+            (false, "debit") => self.debits -= sum,
+            (false, "refund") => self.refunds -= sum,
+            (false, "settlement") => self.settlements -= sum,
+            (false, _) => return Err(StoreError::damaged("ledger_entries")),
+        }
+        Ok(())
+    }
+
     fn flows(&self) -> Option<Flows> {
         let figure = |figure: i128| i64::try_from(figure).ok();
         let closing = self.opening + self.credits + self.topups + self.presents - self.exchanges
             + self.cancels
-            - self.debits;
+            - self.debits
+            - self.refunds
+            - self.settlements;
         let [command, import, api, console] = self.sources;
         Some(Flows {
             opening: figure(self.opening)?,
@@ -310,6 +325,8 @@ impl Purse {
             exchanges: figure(self.exchanges)?,
             cancels: figure(self.cancels)?,
             debits: figure(self.debits)?,
+            refunds: figure(self.refunds)?,
+            settlements: figure(self.settlements)?,
             closing: figure(closing)?,
         })
     }
@@ -333,9 +350,13 @@ impl Statement {
         }
         let _ = writeln!(text, "\n{:<20}{:>20}{:>20}", "", "gifted", "charged");
         let (free, charge) = (&self.free, &self.charge);
-        // Months that were closed before there were top-ups have no such line, and their statements must stay the same.
-        let topups = ("+ top-ups", free.topups, charge.topups);
-        let topups = Some(topups).filter(|(_, free, charge)| (*free, *charge) != (0, 0));
+        // Months that were closed before there were such lines have none of them, and their statements must stay the same.
+        let if_any = |line: (&'static str, i64, i64)| {
+            Some(line).filter(|(_, free, charge)| (*free, *charge) != (0, 0))
+        };
+        let topups = if_any(("+ top-ups", free.topups, charge.topups));
+        let refunds = if_any(("- refunds", free.refunds, charge.refunds));
+        let settlements = if_any(("- settlements", free.settlements, charge.settlements));
         let before = [
             ("opening balance", free.opening, charge.opening),
             ("+ credits: command", free.credits.command, charge.credits.command),
@@ -348,9 +369,10 @@ impl Statement {
             ("- exchanges", free.exchanges, charge.exchanges),
             ("+ cancels", free.cancels, charge.cancels),
             ("- debits", free.debits, charge.debits),
-            ("closing balance", free.closing, charge.closing),
         ];
-        for (name, free, charge) in before.into_iter().chain(topups).chain(after) {
+        let closing = [("closing balance", free.closing, charge.closing)];
+        let lines = before.into_iter().chain(topups).chain(after).chain(refunds).chain(settlements);
+        for (name, free, charge) in lines.chain(closing) {
             let _ = writeln!(text, "{name:<20}{free:>20}{charge:>20}");
         }
         let _ = writeln!(text, "\nties to the ledger: {}", if self.ties { "yes" } else { "no" });

@@ -91,7 +91,9 @@ impl ChangeRequestRow {
             | ReferenceKind::Present
             | ReferenceKind::Closed
             | ReferenceKind::TopupOrder
-            | ReferenceKind::Topup => {
+            | ReferenceKind::Topup
+            | ReferenceKind::Refund
+            | ReferenceKind::Settlement => {
                 return Err(Expected::one_of(&["credit", "debit", "cancel"]));
             }
         };

@@ -12,6 +12,7 @@ use sqlx::PgConnection;
 use sqlx::types::Json;
 
 use super::reader::{EventKey, EventSubject};
+use super::refunds::{self, RefundEventRow};
 use crate::error::{Result, StoreError};
 
 /// The data of events by their numbers.
@@ -24,6 +25,8 @@ pub(super) async fn read_data(
     let mut orders: Vec<(i64, &str, &str, i64)> = Vec::new();
     let mut freezes: Vec<(i64, &str, i64, i64)> = Vec::new();
     let mut unmatched: Vec<(i64, &str, &str)> = Vec::new();
+    let mut refused: Vec<(i64, &str, &str)> = Vec::new();
+    let mut debts: BTreeMap<&str, Vec<(i64, i64, i64)>> = BTreeMap::new();
     for EventKey { no, app_id, key, .. } in keys {
         match key {
             EventSubject::Entry(wallet_no, seq) => {
@@ -34,6 +37,10 @@ pub(super) async fn read_data(
                 freezes.push((*no, app_id.as_str(), wallet_no.0, *until));
             }
             EventSubject::Payment(payment) => unmatched.push((*no, app_id.as_str(), payment)),
+            EventSubject::Refund(refund) => refused.push((*no, app_id.as_str(), refund)),
+            EventSubject::Debt(wallet_no, seq) => {
+                debts.entry(app_id.as_str()).or_default().push((*no, wallet_no.0, *seq));
+            }
             EventSubject::Image(img_id) => {
                 told.insert(*no, EventData::Image(ImageData { img_id: img_id.clone() }));
             }
@@ -50,6 +57,12 @@ pub(super) async fn read_data(
     }
     if !unmatched.is_empty() {
         read_unmatched(connection, &unmatched, &mut told).await?;
+    }
+    if !refused.is_empty() {
+        refunds::read_refused(connection, &refused, &mut told).await?;
+    }
+    for (app_id, debts) in debts {
+        refunds::read_debts(connection, app_id, &debts, &mut told).await?;
     }
     Ok(told)
 }
@@ -213,26 +226,47 @@ async fn read_entries(
     let topups: BTreeSet<i64> = topups.collect();
     let topups: Vec<_> = entries.iter().filter(|entry| topups.contains(&entry.0)).copied().collect();
     let mut payments = read_payments(connection, app_no, &topups).await?;
+    let refunded = rows.iter().filter(|row| row.kind == ReferenceKind::Refund.as_str()).map(|row| row.no);
+    let refunded: BTreeSet<i64> = refunded.collect();
+    let refunded: Vec<_> = entries.iter().filter(|entry| refunded.contains(&entry.0)).copied().collect();
+    let mut refunds = refunds::read_refunds(connection, app_no, &refunded).await?;
     for row in rows {
         let no = row.no;
         let item = row.item_id.as_deref().and_then(|id| items.get(id).copied());
-        let data = row.data(item, payments.remove(&no));
+        let of_topup = OfTopup { payment: payments.remove(&no), refund: refunds.remove(&no) };
+        let data = row.data(item, of_topup);
         told.insert(no, data.ok_or_else(|| StoreError::damaged("ledger_entries"))?);
     }
     Ok(())
 }
 
+/// The row beside a ledger entry of a top-up or a refund.
+struct OfTopup {
+    payment: Option<PaymentRow>,
+    refund: Option<RefundEventRow>,
+}
+
+impl OfTopup {
+    fn data(self, entry: (String, i64), changes: [i64; 2], balances: [i64; 2]) -> Option<EventData> {
+        let (changes, balances) = (changes.into(), balances.into());
+        match (self.payment, self.refund) {
+            (Some(payment), _) => Some(EventData::Topup(payment.data(entry, changes, balances))),
+            (None, Some(refund)) => Some(EventData::Refund(refund.data(entry, changes, balances))),
+            (None, None) => None,
+        }
+    }
+}
+
 impl EntryRow {
-    fn data(self, item: Option<&ItemRow>, payment: Option<PaymentRow>) -> Option<EventData> {
+    fn data(self, item: Option<&ItemRow>, of_topup: OfTopup) -> Option<EventData> {
         let Self { open_id, seq, free_change, charge_change, free_balance, charge_balance, .. } = self;
-        let zone_id = self.zone_id.unwrap_or_default();
-        let (extension, remark) = (self.extension.unwrap_or_default(), self.remark.unwrap_or_default());
+        let [zone_id, extension, remark] =
+            [self.zone_id, self.extension, self.remark].map(Option::unwrap_or_default);
         let (biz_no, of_operator) = told_reference(&self.reference);
         let reference = biz_no.or(of_operator).unwrap_or_default().to_owned();
         // A credit may be larger, and has none.
         let amount = free_change.saturating_add(charge_change).saturating_abs();
-        let kind = ReferenceKind::parse(&self.kind).ok()?;
-        Some(match EventType::of_entry(kind)? {
+        Some(match ReferenceKind::parse(&self.kind).ok().and_then(EventType::of_entry)? {
             EventType::ExchangeSucceeded => EventData::Exchange(ExchangeData {
                 open_id,
                 zone_id,
@@ -285,13 +319,14 @@ impl EntryRow {
                 free_balance,
                 charge_balance,
             }),
-            EventType::TopupPaid => {
-                let changes = (free_change, charge_change);
-                EventData::Topup(payment?.data((open_id, seq), changes, (free_balance, charge_balance)))
+            EventType::TopupPaid | EventType::TopupRefunded => {
+                of_topup.data((open_id, seq), [free_change, charge_change], [free_balance, charge_balance])?
             }
             EventType::WalletFrozen
             | EventType::WalletThawed
+            | EventType::WalletDebtChanged
             | EventType::TopupUnmatched
+            | EventType::TopupRefundRefused
             | EventType::OrderChanged
             | EventType::ImageBlocked => return None,
         })

@@ -9,6 +9,7 @@ mod data;
 mod news;
 mod numbering;
 mod reader;
+mod refunds;
 
 use domain::event::{EventKeys, EventType};
 use domain::ids::WalletNo;
@@ -55,6 +56,27 @@ pub(crate) async fn tell_of_unmatched(
 ) -> Result<()> {
     let keys = EventKeys::Payments(vec![payment]).encoded();
     add_to_outbox(connection, app_id, EventType::TopupUnmatched, (1, keys)).await
+}
+
+/// Adds the event of a refund that waited and does not fit its payment. `connection` is in the transaction of the payment.
+pub(crate) async fn tell_of_refused_refund(
+    connection: &mut PgConnection,
+    app_id: &str,
+    refund: String,
+) -> Result<()> {
+    let keys = EventKeys::Refunds(vec![refund]).encoded();
+    add_to_outbox(connection, app_id, EventType::TopupRefundRefused, (1, keys)).await
+}
+
+/// Adds the event of a change of debt to the outbox: the entry of the refund or the settlement. `connection` is in the
+/// transaction of that entry.
+pub(crate) async fn tell_of_debt(
+    connection: &mut PgConnection,
+    app_id: &str,
+    entry: (WalletNo, i64),
+) -> Result<()> {
+    let keys = EventKeys::Debts(vec![entry]).encoded();
+    add_to_outbox(connection, app_id, EventType::WalletDebtChanged, (1, keys)).await
 }
 
 async fn add_to_outbox(

@@ -60,7 +60,9 @@ pub(super) enum EventSubject {
     Order(String, i64),
     Image(String),
     Payment(String),
+    Refund(String),
     Freeze(WalletNo, i64),
+    Debt(WalletNo, i64),
 }
 
 /// Which events are read.
@@ -168,6 +170,10 @@ impl EventRow {
             }
             EventKeys::Images(images) => images.into_iter().map(EventSubject::Image).collect(),
             EventKeys::Payments(payments) => payments.into_iter().map(EventSubject::Payment).collect(),
+            EventKeys::Refunds(refunds) => refunds.into_iter().map(EventSubject::Refund).collect(),
+            EventKeys::Debts(debts) => {
+                debts.into_iter().map(|(no, seq)| EventSubject::Debt(no, seq)).collect()
+            }
             EventKeys::Freezes(freezes) => {
                 freezes.into_iter().map(|(no, until)| EventSubject::Freeze(no, until)).collect()
             }

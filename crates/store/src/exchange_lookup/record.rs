@@ -342,7 +342,7 @@ impl Store {
             r#"SELECT a.app_id, n.kind AS "kind!", $2::text AS "reference!", w.open_id AS "open_id!",
                       n.seq AS "seq!", n.free_change AS "free_change!", n.charge_change AS "charge_change!",
                       coalesce(i.product_name, n.remark, '') AS "text!", n.at AS "at!"
-               FROM apps a JOIN numbers n ON n.app_no = a.app_no AND n.reference IN ($2, '!' || $2, '$' || $2)
+               FROM apps a JOIN numbers n ON n.app_no = a.app_no AND n.reference IN ($2, '!' || $2, '$' || $2, '%' || $2, '&' || $2)
                JOIN wallets w ON w.app_no = n.app_no AND w.wallet_no = n.wallet_no
                LEFT JOIN items i ON i.app_no = n.app_no AND i.item_id = n.item_id
                WHERE n.seq IS NOT NULL AND ($1::text IS NULL OR a.app_id = $1)

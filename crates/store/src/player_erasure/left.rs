@@ -10,7 +10,7 @@ use super::texts::Names;
 use crate::error::Result;
 
 /// Columns of numbers that games and operators choose. They are searched for the text in any word.
-const REFERENCES: [&str; 9] = [
+const REFERENCES: [&str; 10] = [
     "reference",
     "biz_no",
     "ref",
@@ -19,6 +19,7 @@ const REFERENCES: [&str; 9] = [
     "out_biz_order_no",
     "poi_id",
     "provider_order_id",
+    "refund_id",
     "paid_biz_no",
 ];
 /// Columns of the operator's log that have such numbers among others.

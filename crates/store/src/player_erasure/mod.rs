@@ -137,7 +137,7 @@ async fn erase(
         &orders
     );
     payments.execute(&mut *connection).await?;
-    rows.insert("topup_payments", scrub_payments(connection, app_no, names).await?);
+    rows.extend(scrub_payments(connection, app_no, names).await?);
     let requests = sqlx::query!(
         "UPDATE console_requests SET open_id = $3, reason = '' WHERE app_id = $1 AND open_id = $2",
         app_id,
@@ -154,8 +154,31 @@ async fn erase(
     Ok((rows, archive_files))
 }
 
-/// Takes what is personal out of the payments of a player, whose wallet has its pseudonym already.
-async fn scrub_payments(connection: &mut PgConnection, app_no: i32, names: &Names<'_>) -> Result<u64> {
+/// Takes the reasons out of the refunds of a player's payments. It is done before the payments lose the player.
+async fn scrub_refunds(
+    connection: &mut PgConnection,
+    app_no: i32,
+    names: &Names<'_>,
+) -> Result<Option<(&'static str, u64)>> {
+    let refunds = sqlx::query!(
+        "UPDATE topup_refunds r SET reason = '' FROM topup_payments p
+         WHERE r.app_no = $1 AND p.app_no = $1 AND p.provider = r.provider AND p.provider_order_id = r.provider_order_id
+             AND (p.open_id = $2 OR p.wallet_no = (SELECT wallet_no FROM wallets WHERE app_no = $1 AND open_id = $3))",
+        app_no,
+        names.open_id,
+        names.pseudonym
+    );
+    let refunds = refunds.execute(connection).await?.rows_affected();
+    Ok((refunds > 0).then_some(("topup_refunds", refunds)))
+}
+
+/// Takes what is personal out of the payments of a player and their refunds. The wallet has its pseudonym already.
+async fn scrub_payments(
+    connection: &mut PgConnection,
+    app_no: i32,
+    names: &Names<'_>,
+) -> Result<impl Iterator<Item = (&'static str, u64)>> {
+    let refunds = scrub_refunds(connection, app_no, names).await?;
     let payments = sqlx::query!(
         "UPDATE topup_payments SET open_id = CASE WHEN open_id = $2 THEN $3 ELSE open_id END, os = NULL, note = ''
          WHERE app_no = $1 AND (open_id = $2 OR wallet_no = (SELECT wallet_no FROM wallets WHERE app_no = $1 AND open_id = $3))",
@@ -163,5 +186,6 @@ async fn scrub_payments(connection: &mut PgConnection, app_no: i32, names: &Name
         names.open_id,
         names.pseudonym
     );
-    Ok(payments.execute(connection).await?.rows_affected())
+    let payments = payments.execute(connection).await?.rows_affected();
+    Ok(refunds.into_iter().chain([("topup_payments", payments)]))
 }

@@ -247,7 +247,7 @@ pub(super) async fn replace_in_ledger(
     Ok(())
 }
 
-/// Replaces the player in notes of payments of others.
+/// Replaces the player in notes of payments of others, and in reasons of their refunds.
 pub(super) async fn replace_in_payments(
     connection: &mut PgConnection,
     app_no: i32,
@@ -264,6 +264,21 @@ pub(super) async fn replace_in_payments(
             app_no,
             note,
             names.replaced(&note)
+        )
+        .execute(&mut *connection)
+        .await?;
+    }
+    let reasons = sqlx::query_scalar!(
+        "SELECT DISTINCT reason FROM topup_refunds WHERE app_no = $1 AND strpos(reason, $2) > 0",
+        app_no,
+        names.open_id
+    );
+    for reason in reasons.fetch_all(&mut *connection).await? {
+        sqlx::query!(
+            "UPDATE topup_refunds SET reason = $3 WHERE app_no = $1 AND reason = $2",
+            app_no,
+            reason,
+            names.replaced(&reason)
         )
         .execute(&mut *connection)
         .await?;

@@ -36,11 +36,7 @@ pub(super) async fn write(
             let damaged = || StoreError::damaged("events");
             let kind = EventType::parse(&row.r#type).map_err(|_| damaged())?;
             let keys = EventKeys::decode(kind, &row.keys).ok_or_else(damaged)?;
-            match &keys {
-                EventKeys::Orders(orders) => numbers.extend(orders.iter().map(|(number, _)| number.clone())),
-                EventKeys::Payments(told) => payments.extend(told.iter().cloned()),
-                _ => {}
-            }
+            collect(kind, &keys, &mut numbers, &mut payments);
             let id = row.row_id.try_into().map_err(|_| damaged())?;
             pieces.push((row.last_no - i64::from(row.count), row.at, kind, id, keys));
         }
@@ -56,7 +52,7 @@ pub(super) async fn write(
                 file.add(&event.to_string())
             };
             match keys {
-                EventKeys::Entries(entries) => {
+                EventKeys::Entries(entries) | EventKeys::Debts(entries) => {
                     for (place, (wallet_no, seq)) in entries.into_iter().enumerate() {
                         if Some(wallet_no.0) == subject.wallet_no {
                             add(place, json!({ "entry_seq": seq }))?;
@@ -77,10 +73,12 @@ pub(super) async fn write(
                         }
                     }
                 }
-                EventKeys::Payments(payments) => {
-                    for (place, payment) in payments.iter().enumerate().filter(|(_, one)| told.contains(*one))
-                    {
-                        add(place, json!({ "payment": payment }))?;
+                EventKeys::Payments(texts) | EventKeys::Refunds(texts) => {
+                    for (place, text) in texts.iter().enumerate() {
+                        let payment = payment_of(kind, text);
+                        if told.contains(payment) {
+                            add(place, json!({ "payment": payment }))?;
+                        }
                     }
                 }
                 EventKeys::Images(_) => {}
@@ -106,6 +104,25 @@ async fn own_orders(
         numbers
     );
     Ok(own.fetch_all(connection).await?.into_iter().collect())
+}
+
+/// Adds the numbers of orders and the payments of a row's keys.
+fn collect(of: EventType, keys: &EventKeys, numbers: &mut Vec<String>, payments: &mut Vec<String>) {
+    match keys {
+        EventKeys::Orders(orders) => numbers.extend(orders.iter().map(|(number, _)| number.clone())),
+        EventKeys::Payments(told) | EventKeys::Refunds(told) => {
+            payments.extend(told.iter().map(|text| payment_of(of, text).to_owned()));
+        }
+        EventKeys::Entries(_) | EventKeys::Images(_) | EventKeys::Freezes(_) | EventKeys::Debts(_) => {}
+    }
+}
+
+/// The payment in the key of an event: all of it, or of a refund what stands before the last slash.
+fn payment_of(of: EventType, text: &str) -> &str {
+    match text.rsplit_once('/') {
+        Some((payment, _)) if of == EventType::TopupRefundRefused => payment,
+        Some(_) | None => text,
+    }
 }
 
 /// Those of these unmatched payments that name the player.

@@ -49,6 +49,8 @@ domain::word_enum! {
         LoginCodes = "login_codes",
         /// Payments for top-ups.
         TopupPayments = "topup_payments",
+        /// Refunds of these payments, and what is still owed for them.
+        TopupRefunds = "topup_refunds",
         /// Events of the feed.
         Events = "events",
         /// Changes that waited for a second person.

@@ -26,6 +26,9 @@ impl ExportedRows {
             Self::TopupPayments => {
                 "Payments for top-ups, as their providers told of them, and what was credited."
             }
+            Self::TopupRefunds => {
+                "Refunds of payments: what was taken, what became debt, and what is still owed of it."
+            }
             Self::Events => {
                 "Events that servers were told of. Each is about a ledger entry (entry_seq), a report of an order\n    \
                  (out_biz_order_no and order_seq) or a payment that fitted nothing (payment)."
@@ -63,6 +66,10 @@ impl ExportedRows {
             Self::TopupPayments => {
                 "provider,provider_order_id,currency,amount,fee,paid_at,biz_no,open_id,product_id,os,note,state,reason,\
                  paid_biz_no,paid_product_id,entry_seq,charge,bonus,free_balance,charge_balance,created_at,credited_at"
+            }
+            Self::TopupRefunds => {
+                "provider,provider_order_id,refund_id,amount,state,reason,entry_seq,free_taken,charge_taken,free_debt,charge_debt,\
+                 free_owed,charge_owed,free_balance,charge_balance,created_at,refunded_at"
             }
             Self::Events => "no,id,type,at,entry_seq,out_biz_order_no,order_seq,payment",
             Self::ChangeRequests => {
@@ -105,8 +112,8 @@ pub(super) fn of<'c>(
         // The balances of an archived entry are sums: archives take entries from the first on.
         ExportedRows::LedgerEntries => texts!(
             connection,
-            "SELECT e.seq, e.at, e.kind, CASE WHEN e.reference !~ '^[!$]' THEN e.reference END AS biz_no,
-                 CASE WHEN e.reference ~ '^[!$]' THEN substr(e.reference, 2) END AS ref, e.of_biz_no, e.free_change,
+            "SELECT e.seq, e.at, e.kind, CASE WHEN e.reference !~ '^[!$%&]' THEN e.reference END AS biz_no,
+                 CASE WHEN e.reference ~ '^[!$%&]' THEN substr(e.reference, 2) END AS ref, e.of_biz_no, e.free_change,
                  e.charge_change, e.free_balance, e.charge_balance, e.remaining, e.pay_priority, e.zone_id, e.ts, e.os,
                  e.user_ip, e.extension, e.remark, i.product_name, i.product_desc, i.product_info, e.is_archived
              FROM (
@@ -192,6 +199,19 @@ pub(super) fn of<'c>(
                  credited_at
              FROM topup_payments
              WHERE app_no = $1 AND (wallet_no = $2 OR open_id = $3) ORDER BY created_at, provider, provider_order_id",
+            subject.app_no,
+            subject.wallet_no,
+            open_id
+        ),
+        ExportedRows::TopupRefunds => texts!(
+            connection,
+            "SELECT r.provider, r.provider_order_id, r.refund_id, r.amount, r.state, r.reason, r.seq AS entry_seq, r.free_taken,
+                 r.charge_taken, r.free_debt, r.charge_debt, r.free_owed, r.charge_owed, r.free_balance, r.charge_balance,
+                 r.created_at, r.refunded_at
+             FROM topup_refunds r JOIN topup_payments p ON p.app_no = r.app_no AND p.provider = r.provider
+                 AND p.provider_order_id = r.provider_order_id
+             WHERE p.app_no = $1 AND (p.wallet_no = $2 OR p.open_id = $3)
+             ORDER BY r.created_at, r.provider, r.provider_order_id, r.refund_id",
             subject.app_no,
             subject.wallet_no,
             open_id

@@ -1,10 +1,11 @@
 //! Reads payments for people and programs.
 
+use std::collections::HashMap;
 use std::str::FromStr;
 
 use domain::ids::{AppId, OpenId};
 use domain::rights::Apps;
-use domain::topup::{PaymentKey, UnmatchedReason};
+use domain::topup::{PaymentKey, RefundId, UnmatchedReason};
 use serde::Serialize;
 use time::OffsetDateTime;
 
@@ -68,6 +69,104 @@ pub struct TopupRow {
     #[serde(with = "time::serde::rfc3339::option")]
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub credited_at: Option<OffsetDateTime>,
+    /// Its refunds, oldest first.
+    pub refunds: Vec<RefundRow>,
+}
+
+/// A refund of a payment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "RefundOfTopup")]
+pub struct RefundRow {
+    /// The provider's id of the refund.
+    #[schemars(with = "RefundId")]
+    pub refund_id: String,
+    /// `refunded`, `waiting` or `refused`.
+    #[schemars(extend("enum" = ["refunded", "waiting", "refused"]))]
+    pub state: String,
+    /// The money, in minor units.
+    pub amount: i64,
+    /// Why.
+    pub reason: String,
+    /// Gifted coins that were taken from the purse. `null` where nothing was to be taken.
+    pub free_taken: Option<i64>,
+    /// Charged coins that were taken from the purse.
+    pub charge_taken: Option<i64>,
+    /// Gifted coins that became debt.
+    pub free_debt: Option<i64>,
+    /// Charged coins that became debt.
+    pub charge_debt: Option<i64>,
+    /// What is left of the gifted debt.
+    pub free_owed: Option<i64>,
+    /// What is left of the charged debt.
+    pub charge_owed: Option<i64>,
+    /// Number of its ledger entry in the wallet.
+    pub seq: Option<i64>,
+    /// Who told of it first.
+    pub told_by: String,
+    /// When it was first told of.
+    #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub created_at: OffsetDateTime,
+    /// When it was carried out.
+    #[serde(with = "time::serde::rfc3339::option")]
+    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
+    pub refunded_at: Option<OffsetDateTime>,
+}
+
+/// The columns of a payment.
+struct PaymentColumns {
+    app_id: String,
+    provider: String,
+    provider_order_id: String,
+    state: String,
+    reason: Option<String>,
+    currency: String,
+    amount: i64,
+    fee: Option<i64>,
+    paid_at: OffsetDateTime,
+    biz_no: Option<String>,
+    open_id: Option<String>,
+    product_id: Option<String>,
+    os: Option<String>,
+    note: String,
+    charge: Option<i64>,
+    bonus: Option<i64>,
+    free_balance: Option<i64>,
+    charge_balance: Option<i64>,
+    seq: Option<i64>,
+    told_by: String,
+    created_at: OffsetDateTime,
+    credited_at: Option<OffsetDateTime>,
+}
+
+impl PaymentColumns {
+    fn with(self, refunds: Vec<RefundRow>) -> TopupRow {
+        TopupRow {
+            app_id: self.app_id,
+            provider: self.provider,
+            provider_order_id: self.provider_order_id,
+            state: self.state,
+            reason: self.reason,
+            currency: self.currency,
+            amount: self.amount,
+            fee: self.fee,
+            paid_at: self.paid_at,
+            biz_no: self.biz_no,
+            open_id: self.open_id,
+            product_id: self.product_id,
+            os: self.os,
+            note: self.note,
+            charge: self.charge,
+            bonus: self.bonus,
+            free_balance: self.free_balance,
+            charge_balance: self.charge_balance,
+            seq: self.seq,
+            told_by: self.told_by,
+            created_at: self.created_at,
+            credited_at: self.credited_at,
+            refunds,
+        }
+    }
 }
 
 /// Which payments are listed.
@@ -114,7 +213,7 @@ pub type TopupsPage = ListPage<TopupRow, TopupCursor>;
 macro_rules! payments {
     ($rest:literal $(, $parameter:expr)*) => {
         sqlx::query_as!(
-            TopupRow,
+            PaymentColumns,
             r#"SELECT a.app_id, p.provider, p.provider_order_id, p.state, p.reason, p.currency, p.amount, p.fee, p.paid_at,
                    coalesce(p.paid_biz_no, p.biz_no) AS biz_no, coalesce(w.open_id, p.open_id) AS open_id,
                    coalesce(p.paid_product_id, p.product_id) AS product_id, p.os, p.note, p.charge, p.bonus, p.free_balance,
@@ -137,7 +236,51 @@ impl Store {
             key.provider.as_str(),
             key.provider_order_id.as_str()
         );
-        Ok(row.fetch_optional(&self.pool).await?)
+        let row = row.fetch_optional(&self.pool).await?;
+        Ok(self.with_refunds(app_id, row.into_iter().collect()).await?.pop())
+    }
+
+    /// Payments with their refunds.
+    async fn with_refunds(&self, app_id: &AppId, payments: Vec<PaymentColumns>) -> Result<Vec<TopupRow>> {
+        let column = |of: fn(&PaymentColumns) -> &String| {
+            payments.iter().map(|row| of(row).clone()).collect::<Vec<_>>()
+        };
+        let rows = sqlx::query!(
+            "SELECT r.provider, r.provider_order_id, r.refund_id, r.state, r.amount, r.reason, r.free_taken, r.charge_taken,
+                 r.free_debt, r.charge_debt, r.free_owed, r.charge_owed, r.seq, r.told_by, r.created_at, r.refunded_at
+             FROM topup_refunds r
+             WHERE r.app_no = (SELECT app_no FROM apps WHERE app_id = $1)
+                 AND (r.provider, r.provider_order_id) IN (SELECT unnest($2::text[]), unnest($3::text[]))
+             ORDER BY r.created_at, r.refund_id",
+            app_id.as_str(),
+            &column(|row| &row.provider),
+            &column(|row| &row.provider_order_id)
+        );
+        let mut refunds: HashMap<(String, String), Vec<RefundRow>> = HashMap::new();
+        for row in rows.fetch_all(&self.pool).await? {
+            let refund = RefundRow {
+                refund_id: row.refund_id,
+                state: row.state,
+                amount: row.amount,
+                reason: row.reason,
+                free_taken: row.free_taken,
+                charge_taken: row.charge_taken,
+                free_debt: row.free_debt,
+                charge_debt: row.charge_debt,
+                free_owed: row.free_owed,
+                charge_owed: row.charge_owed,
+                seq: row.seq,
+                told_by: row.told_by,
+                created_at: row.created_at,
+                refunded_at: row.refunded_at,
+            };
+            refunds.entry((row.provider, row.provider_order_id)).or_default().push(refund);
+        }
+        let with = |row: PaymentColumns| {
+            let key = (row.provider.clone(), row.provider_order_id.clone());
+            row.with(refunds.remove(&key).unwrap_or_default())
+        };
+        Ok(payments.into_iter().map(with).collect())
     }
 
     /// At most `limit` payments of an app, newest first.
@@ -166,21 +309,22 @@ impl Store {
             place,
             i64::from(limit) + 1
         );
-        let rows = rows.fetch_all(&self.pool).await?;
+        let rows = self.with_refunds(app_id, rows.fetch_all(&self.pool).await?).await?;
         Ok(ListPage::cut(rows, limit, |last| TimeCursor {
             at: last.created_at,
             key: PaymentPlace(format!("{}/{}", last.provider, last.provider_order_id)),
         }))
     }
 
-    /// At most `limit` payments of these apps that fit nothing and wait for an operator, oldest first.
+    /// At most `limit` payments of these apps that fit nothing and wait for an operator, oldest first, without their refunds.
     pub async fn waiting_payments(&self, apps: &Apps, limit: u32) -> Result<Vec<TopupRow>> {
         let rows = payments!(
             "p.state = 'unmatched' AND ($1::text[] IS NULL OR a.app_id = ANY ($1)) ORDER BY p.created_at LIMIT $2",
             apps.ids(),
             i64::from(limit)
         );
-        Ok(rows.fetch_all(&self.pool).await?)
+        let rows = rows.fetch_all(&self.pool).await?;
+        Ok(rows.into_iter().map(|row| row.with(Vec::new())).collect())
     }
 
     /// How many payments of these apps fit nothing and wait for an operator.

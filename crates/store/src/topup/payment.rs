@@ -7,14 +7,17 @@ use domain::ids::{AppId, OpenId};
 use domain::operation::topup::payment_differs;
 use domain::operator::Operator;
 use domain::topup::{
-    Coins, Counterpart, Currency, Payment, PaymentKey, PaymentTarget, PricedProductId, UnmatchedReason,
+    CoinPair, Coins, Counterpart, Currency, Payment, PaymentKey, PaymentTarget, PricedProductId,
+    UnmatchedReason,
 };
-use domain::wallet::{Refused, WalletOutcome, WalletRequest};
+use domain::wallet::{Change, Refused, WalletOutcome, WalletRequest};
 use serde::Serialize;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
+use super::debt::settle_debt;
 use super::prices::price_of;
+use super::refund::{CreditedTopup, carry_out_waiting};
 use super::{number_of, placed_order};
 use crate::engine::Engine;
 use crate::error::{OperationError, Result, StoreError};
@@ -108,15 +111,24 @@ async fn write_payment(
     let with = counterpart(connection, app_no, &payment.target).await?;
     let credited = match payment.matched(&with) {
         Ok(coins) => match credit(connection, engine, app_no, &payment.key, &coins).await? {
-            Ok(credited) => Ok((coins, credited)),
+            Ok(mut credited) => {
+                let of_credit = (&coins, &mut credited);
+                settle_debt_with(connection, engine, (app_id, app_no), &payment.key, of_credit).await?;
+                Ok((coins, credited))
+            }
             Err(NotCredited::PurseFull) => Err(UnmatchedReason::PurseFull),
             Err(NotCredited::UnknownPlayer) => Err(UnmatchedReason::UnknownPlayer),
         },
         Err(reason) => Err(reason),
     };
     insert(connection, app_no, teller, payment, credited.as_ref().map_err(|reason| *reason)).await?;
-    if credited.is_err() {
-        tell_of_unmatched(connection, app_id.as_str(), payment.key.as_text()).await?;
+    match &credited {
+        Err(_) => tell_of_unmatched(connection, app_id.as_str(), payment.key.as_text()).await?,
+        // Refunds that came first are looked up behind the row: until then one may still be written.
+        Ok((coins, entry)) => {
+            let credited = CreditedTopup::new(payment.amount, coins, entry);
+            carry_out_waiting(connection, engine, (app_id, app_no), &payment.key, &credited).await?;
+        }
     }
     let first = first_told(connection, app_no, &payment.key).await?;
     let first = first.ok_or_else(|| StoreError::Internal("a payment without its row".to_owned()))?;
@@ -161,8 +173,8 @@ pub(super) async fn credit(
     coins: &Coins,
 ) -> Result<Result<CreditedPayment, NotCredited>> {
     let reference = key.reference();
-    let request =
-        WalletRequest::of_payment(coins.open_id.clone(), reference.clone(), (coins.bonus, coins.charge));
+    let credited = Change::Topup { bonus: coins.bonus, charge: coins.charge };
+    let request = WalletRequest::of_payment(coins.open_id.clone(), reference.clone(), credited);
     let mut changed = change(connection, engine, app_no, std::slice::from_ref(&request)).await?;
     let (receipt, before) = match changed.outcomes.pop() {
         Some((WalletOutcome::Done(receipt), Some(before))) => (receipt, before),
@@ -176,19 +188,50 @@ pub(super) async fn credit(
         }
         other => return Err(StoreError::Internal(format!("a payment with the outcome {other:?}"))),
     };
+    let (wallet_no, seq) = entry_of(connection, app_no, &reference).await?;
+    Ok(Ok(CreditedPayment {
+        wallet_no,
+        seq,
+        free: (before.free(), receipt.balances.free()),
+        charge: (before.charge(), receipt.balances.charge()),
+        at: changed.at,
+    }))
+}
+
+/// Wallet and number of the ledger entry of this reference.
+pub(super) async fn entry_of(
+    connection: &mut PgConnection,
+    app_no: i32,
+    reference: &str,
+) -> Result<(i64, i64)> {
     let entry = sqlx::query!(
         r#"SELECT wallet_no, seq AS "seq!" FROM ledger_entries WHERE app_no = $1 AND reference = $2"#,
         app_no,
         reference
     );
     let entry = entry.fetch_one(connection).await?;
-    Ok(Ok(CreditedPayment {
-        wallet_no: entry.wallet_no,
-        seq: entry.seq,
-        free: (before.free(), receipt.balances.free()),
-        charge: (before.charge(), receipt.balances.charge()),
-        at: changed.at,
-    }))
+    Ok((entry.wallet_no, entry.seq))
+}
+
+/// Settles debt with what a payment has just brought. `credited` then has the purses after it.
+pub(super) async fn settle_debt_with(
+    connection: &mut PgConnection,
+    engine: Engine,
+    app: (&AppId, i32),
+    key: &PaymentKey,
+    (coins, credited): (&Coins, &mut CreditedPayment),
+) -> Result<()> {
+    let brought = CoinPair { free: coins.bonus, charge: coins.charge };
+    let wallet = (credited.wallet_no, &coins.open_id, brought);
+    if let Some(balances) = settle_debt(connection, engine, app, key, wallet).await? {
+        (credited.free.1, credited.charge.1) = (balances.free(), balances.charge());
+    }
+    Ok(())
+}
+
+/// Who told of something, as its row names them.
+pub(super) fn teller_name(teller: &Operator) -> String {
+    format!("{} {}", teller.kind().as_str(), teller.name())
 }
 
 /// Writes the row of a payment.
@@ -228,7 +271,7 @@ async fn insert(
         os.as_ref().map(domain::ids::Os::as_str),
         *fee,
         note,
-        format!("{} {}", teller.kind().as_str(), teller.name()),
+        teller_name(teller),
         state,
         reason,
         entry.map(|entry| entry.wallet_no),

@@ -13,8 +13,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
-use super::payment::{CreditedPayment, NotCredited, again_if_taken, credit, first_told, is_known};
+use super::payment::{
+    CreditedPayment, NotCredited, again_if_taken, credit, first_told, is_known, settle_debt_with,
+};
 use super::prices::price_of;
+use super::refund::{CreditedTopup, carry_out_waiting, end_waiting};
 use super::{number_of, placed_order};
 use crate::alone_limit::require_within;
 use crate::engine::Engine;
@@ -88,12 +91,22 @@ async fn write_settlement(
     let credited = match coins(connection, (app_id, app_no), settlement).await? {
         None => None,
         Some(coins) => match credit(connection, engine, app_no, key, &coins).await? {
-            Ok(credited) => Some((coins, credited)),
+            Ok(mut credited) => {
+                settle_debt_with(connection, engine, (app_id, app_no), key, (&coins, &mut credited)).await?;
+                Some((coins, credited))
+            }
             Err(NotCredited::PurseFull) => return Err(balance_too_large().into()),
             Err(NotCredited::UnknownPlayer) => return Err(unknown_player(app_id, &coins.open_id).into()),
         },
     };
     update(connection, app_no, key, credited.as_ref()).await?;
+    match &credited {
+        None => end_waiting(connection, app_no, key).await?,
+        Some((coins, entry)) => {
+            let credited = CreditedTopup::new(first.amount, coins, entry);
+            carry_out_waiting(connection, engine, (app_id, app_no), key, &credited).await?;
+        }
+    }
     let settled = SettledPayment::of(credited.as_ref());
     let line = LogLine::new(operator, OperatorAction::TopupSettle, &payment).of_app(app_id);
     let line = line.before(before(&first.currency, first.amount, credited.as_ref()));

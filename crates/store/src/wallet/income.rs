@@ -3,12 +3,14 @@
 
 use domain::ids::AppNo;
 use domain::ledger::{micros, unix_millis};
+use domain::topup::CoinPair;
 use domain::wallet::{Balances, LedgerEnd};
 
 use crate::error::Result;
 use crate::store::Store;
 
-/// What came into a wallet up to one of its entries. Operators' debits are taken off.
+/// What came into a wallet up to one of its entries. Operators' debits are taken off, and
+/// what refunds and settlements took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Income {
     /// Gifted currency.
@@ -17,6 +19,8 @@ pub struct Income {
     pub charge: i64,
     /// When charged currency first came in, in Unix milliseconds. `None` before.
     pub first_charge_at: Option<i64>,
+    /// What the wallet owed right after that entry (contract 19.5).
+    pub debt: CoinPair,
 }
 
 impl Income {
@@ -38,13 +42,22 @@ impl Store {
         let row = sqlx::query!(
             r#"SELECT least(coalesce(sum(free_change), 0), 9223372036854775807)::bigint AS "free!",
                       least(coalesce(sum(charge_change), 0), 9223372036854775807)::bigint AS "charge!",
-                      min(at) FILTER (WHERE charge_change > 0) AS first_charge_at
+                      min(at) FILTER (WHERE charge_change > 0) AS first_charge_at,
+                      coalesce(min(d.free), 0) AS "free_debt!", coalesce(min(d.charge), 0) AS "charge_debt!"
                FROM (
                    SELECT seq, at, free_change, charge_change FROM ledger_entries
                    WHERE app_no = $1 AND wallet_no = $2 AND kind NOT IN ('exchange', 'cancel', 'closed')
                    UNION ALL
                    SELECT seq, at, free_change, charge_change FROM archived_entries
                    WHERE app_no = $1 AND wallet_no = $2 AND kind NOT IN ('exchange', 'cancel', 'closed')) e
+               LEFT JOIN (
+                   SELECT wallet_free_debt AS free, wallet_charge_debt AS charge FROM (
+                       (SELECT seq, wallet_free_debt, wallet_charge_debt FROM topup_refunds
+                        WHERE app_no = $1 AND wallet_no = $2 AND seq <= $3 ORDER BY seq DESC LIMIT 1)
+                       UNION ALL
+                       (SELECT seq, wallet_free_debt, wallet_charge_debt FROM topup_settlements
+                        WHERE app_no = $1 AND wallet_no = $2 AND seq <= $3 ORDER BY seq DESC LIMIT 1)) newest
+                   ORDER BY seq DESC LIMIT 1) d ON true
                WHERE seq <= $3"#,
             app_no.0,
             end.wallet_no.0,
@@ -52,6 +65,7 @@ impl Store {
         );
         let row = row.fetch_one(&self.pool).await?;
         let first_charge_at = row.first_charge_at.map(|at| unix_millis(micros(at)));
-        Ok(Income { free: row.free, charge: row.charge, first_charge_at })
+        let debt = CoinPair { free: row.free_debt, charge: row.charge_debt };
+        Ok(Income { free: row.free, charge: row.charge, first_charge_at, debt })
     }
 }

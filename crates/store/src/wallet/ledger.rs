@@ -31,6 +31,10 @@ domain::word_enum! {
         Cancel = "cancel",
         /// A payment that was credited.
         Topup = "topup",
+        /// What a refund of a payment took.
+        Refund = "refund",
+        /// What a top-up has settled of the wallet's debt.
+        Settlement = "settlement",
     }
 }
 
@@ -159,7 +163,7 @@ impl Store {
                      AND seq BETWEEN $3 AND $4
                      AND ($5::text IS NULL OR kind = $5)
                      AND ($6::timestamptz IS NULL OR at >= $6) AND ($7::timestamptz IS NULL OR at < $7)
-                     AND ($8::text IS NULL OR reference IN ($8, '!' || $8, '$' || $8))
+                     AND ($8::text IS NULL OR reference IN ($8, '!' || $8, '$' || $8, '%' || $8, '&' || $8))
                    ORDER BY seq DESC LIMIT $9
                ) e
                LEFT JOIN items i ON i.app_no = e.app_no AND i.item_id = e.item_id
@@ -200,7 +204,7 @@ impl Store {
         let found = sqlx::query!(
             r#"SELECT coalesce(min(e.seq), 1) AS "first!", coalesce(max(e.seq), 0) AS "last!"
                FROM players p JOIN ledger_entries e
-                   ON e.app_no = p.app_no AND e.wallet_no = p.wallet_no AND e.reference IN ($3, '!' || $3, '$' || $3)
+                   ON e.app_no = p.app_no AND e.wallet_no = p.wallet_no AND e.reference IN ($3, '!' || $3, '$' || $3, '%' || $3, '&' || $3)
                WHERE p.app_id = $1 AND p.open_id = $2"#,
             app_id.as_str(),
             open_id.as_str(),

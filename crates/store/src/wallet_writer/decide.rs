@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 
 use domain::ids::WalletNo;
 use domain::ledger::{ChainHash, LedgerEntry, ReferenceKind, unix_millis};
+use domain::topup::Shortfall;
 use domain::wallet::{
     Action, Balances, Change, LedgerEnd, NotGivenBack, NumberChange, NumberKind, NumberState, Paid,
     PayPriority, PurseChange, Refused, WalletOutcome,
@@ -109,6 +110,10 @@ impl<'b> Books<'b, '_> {
             Change::Debit { free, charge } => purses.debit(*free, *charge).map_err(|_| not_covered)?,
             Change::Topup { bonus, charge } => {
                 purses.credit(*bonus, *charge).map_err(|_| Refused::PurseFull)?
+            }
+            Change::Refund { owed, shortfall: Shortfall::Record } => purses.take(owed.free, owed.charge),
+            Change::Refund { owed: coins, shortfall: Shortfall::Refuse } | Change::Settlement(coins) => {
+                purses.debit(coins.free, coins.charge).map_err(|_| not_covered)?
             }
             Change::Cancel { amount, .. } => {
                 let (paid, exchange) = self.exchange_of(position, wallet.wallet_no)?;
@@ -259,7 +264,12 @@ impl<'b> Books<'b, '_> {
                 Some(ordered) => Some(NumberKind::Order(ordered)),
             },
             (
-                ReferenceKind::Cancel | ReferenceKind::Credit | ReferenceKind::Debit | ReferenceKind::Topup,
+                ReferenceKind::Cancel
+                | ReferenceKind::Credit
+                | ReferenceKind::Debit
+                | ReferenceKind::Topup
+                | ReferenceKind::Refund
+                | ReferenceKind::Settlement,
                 _,
             ) => return refused(Refused::UnknownNumber, None),
         };

@@ -199,6 +199,8 @@ impl Record<'_> {
             Change::Credit { free, charge } => changes == (*free, *charge),
             Change::Debit { free, charge } => changes == (-*free, -*charge),
             Change::Topup { bonus, charge } => changes == (*bonus, *charge),
+            // Their own rows tell what they were asked for.
+            Change::Refund { .. } | Change::Settlement(_) => false,
         }
     }
 

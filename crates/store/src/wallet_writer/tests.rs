@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::fields::Fields;
 use domain::ids::{AppNo, CreditRef, OpenId, WalletNo};
 use domain::ledger::{CHAIN_START, ChainHash, LedgerEntry, ReferenceKind, unix_millis};
-use domain::topup::{Currency, Offer};
+use domain::topup::{CoinPair, Currency, Offer, Shortfall};
 use domain::wallet::{
     Action, Balances, CancelSummary, Change, GivenBack, LedgerEnd, NumberChange, NumberKind, NumberState,
     OrderReceipt, PayPriority, Reading, Receipt, Refused, WalletCall, WalletForm, WalletOutcome,
@@ -40,6 +40,10 @@ enum Kind {
     Order,
     /// The payment of one.
     Pay,
+    /// A refund that takes what is there, or all that it asks for.
+    Refund,
+    /// A settlement of debt.
+    Settle,
 }
 
 /// One request of a test: few apps, players, numbers and contents, so that they often meet.
@@ -56,10 +60,12 @@ struct Asked {
 }
 
 fn asked() -> impl Strategy<Value = Asked> {
-    use Kind::{Balance, Cancel, Close, Credit, Debit, Exchange, GiveBack, Order, Pay, Present, Query};
+    use Kind::{
+        Balance, Cancel, Close, Credit, Debit, Exchange, GiveBack, Order, Pay, Present, Query, Refund, Settle,
+    };
     let kinds = [
         Exchange, Exchange, Exchange, Present, Cancel, Cancel, Balance, Query, Query, Close, Credit, Debit,
-        GiveBack, Order, Order, Pay,
+        GiveBack, Order, Order, Pay, Refund, Refund, Settle,
     ];
     let numbers = (0..12_u8, 0..12_u8, 1..40_i64, any::<bool>(), prop::bool::weighted(0.9));
     (prop::sample::select(kinds.to_vec()), 0..2_u8, 0..4_u8, numbers).prop_map(
@@ -102,7 +108,18 @@ impl Asked {
             Kind::Order => WalletCall::Topup,
             Kind::Pay => {
                 let open_id = OpenId::parse(&format!("o{}", self.player)).unwrap();
-                return WalletRequest::of_payment(open_id, format!("$p/b{}", self.number), (self.amount, 1));
+                let change = Change::Topup { bonus: self.amount, charge: 1 };
+                return WalletRequest::of_payment(open_id, format!("$p/b{}", self.number), change);
+            }
+            Kind::Refund | Kind::Settle => {
+                let open_id = OpenId::parse(&format!("o{}", self.player)).unwrap();
+                let coins = CoinPair { free: self.amount, charge: 2 };
+                let shortfall = if self.gifted_first { Shortfall::Record } else { Shortfall::Refuse };
+                let (mark, change) = match self.kind {
+                    Kind::Settle => ('&', Change::Settlement(coins)),
+                    _ => ('%', Change::Refund { owed: coins, shortfall }),
+                };
+                return WalletRequest::of_payment(open_id, format!("{mark}p/b{}", self.number), change);
             }
         };
         let ts = if self.fresh { NOW } else { NOW - 200_000_000 };
@@ -208,6 +225,10 @@ impl Model {
 
     /// Whether a repeat has the same content: everything but time, and the price of an order.
     fn is_same(used: &WalletRequest, request: &WalletRequest) -> bool {
+        // Refunds and settlements have rows of their own, which tell a repeat.
+        if let Action::Change(Change::Refund { .. } | Change::Settlement(_)) = &used.action {
+            return false;
+        }
         let (mut used, mut request) = (used.clone(), request.clone());
         for one in [&mut used, &mut request] {
             (one.ts, one.is_fresh) = (None, true);
@@ -245,7 +266,9 @@ impl Model {
             Action::Order(order) if order.offered.is_none() => return refused(Refused::NotForSale),
             _ => return self.order_now(key, request),
         };
-        if self.frozen.contains(&wallet) && !matches!(request.reference.as_bytes(), [b'!' | b'$', ..]) {
+        if self.frozen.contains(&wallet)
+            && !matches!(request.reference.as_bytes(), [b'!' | b'$' | b'%' | b'&', ..])
+        {
             return refused(Refused::Frozen(Balances::new(free, charge).unwrap()));
         }
         let (free_change, charge_change, remaining) =
@@ -325,6 +348,13 @@ impl Model {
             }
             Change::Debit { free, charge } => Ok((-free, -charge, 0)),
             Change::Topup { bonus, charge } => Ok((*bonus, *charge, 0)),
+            Change::Refund { owed, shortfall: Shortfall::Record } => {
+                Ok((-owed.free.min(free), -owed.charge.min(charge), 0))
+            }
+            Change::Refund { owed: coins, .. } | Change::Settlement(coins) => {
+                let covers = coins.free <= free && coins.charge <= charge;
+                if covers { Ok((-coins.free, -coins.charge, 0)) } else { Err(not_covered) }
+            }
             Change::Cancel { of, amount } => {
                 let exchange = (app_no.0, of.to_string());
                 let paid = self.used.get(&exchange).filter(|used| used.content.open_id == *open_id);

@@ -52,7 +52,7 @@ struct StatementPage<'a> {
 struct Closed {
     statement: Statement,
     /// The figures of both purses: a name, gifted, charged.
-    rows: [(String, i64, i64); 11],
+    rows: [(String, i64, i64); 13],
     /// The address of the document.
     download: String,
     /// The address of the workbook.

@@ -132,7 +132,12 @@ async fn wallet_step(state: &AppState, app: &App, request: &WalletRequest) -> Re
             }
         }
         Action::Change(
-            Change::Present(_) | Change::Credit { .. } | Change::Debit { .. } | Change::Topup { .. },
+            Change::Present(_)
+            | Change::Credit { .. }
+            | Change::Debit { .. }
+            | Change::Topup { .. }
+            | Change::Refund { .. }
+            | Change::Settlement(_),
         )
         | Action::Balance => Step::good("open_id", text!("{held}.", held)),
     })
