@@ -1,6 +1,8 @@
 //! Refunds of payments, debt of wallets and its settlement (contract 19.5).
 
 use domain::console_user::Role;
+use domain::ids::Reason;
+use domain::topup::{NewRefund, PaymentKey, RefundAmount, RefundId, RefundKey, Shortfall};
 use serde_json::{Value, json};
 
 use crate::admin::{Caller, assert_answer, assert_problem};
@@ -8,7 +10,7 @@ use crate::archive::{Folder, age, day};
 use crate::audit::REHASH;
 use crate::game::Game;
 use crate::support::program::Program;
-use crate::support::{Answer, TestApp, TestTill};
+use crate::support::{Answer, TestApp, TestTill, operator};
 use crate::topups::{app, order, payment, tell};
 
 fn asked(refund_id: &str, amount: i64, shortfall: &str) -> Value {
@@ -197,6 +199,35 @@ async fn a_refund_before_its_payment_waits_for_it() {
     let told = json!({"provider": "stripe", "provider_order_id": "pi_1", "refund_id": "re_2", "amount": 301});
     assert_eq!(events(&till, &admin, "topup.refund_refused").await, [told]);
     assert_eq!(events(&till, &admin, "topup.refunded").await.len(), 2);
+    till.assert_audit_clean().await;
+}
+
+/// A provider that tells running sums: each raises the refunds to its sum, a smaller one changes nothing, also before the
+/// payment.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_running_sum_raises_what_was_refunded() {
+    let till = TestTill::start().await;
+    let app = app(&till).await;
+    let teller = Caller::new(&till, "payments", Role::Payments).await;
+    let sum = async |sum: i64| {
+        let key = RefundKey {
+            payment: PaymentKey::of_text("stripe/pi_1").unwrap(),
+            refund_id: RefundId::parse(&format!("sum {sum}")).unwrap(),
+        };
+        let reason = Reason::parse("r").unwrap();
+        let refund =
+            NewRefund { key, amount: RefundAmount::SumOf(sum), reason, shortfall: Shortfall::Record };
+        let report = till.store.refund_payment(&operator(), &app.id, refund).await.unwrap();
+        (report.state, report.amount)
+    };
+    assert_eq!(sum(300).await, ("waiting".to_owned(), 300));
+    assert_eq!(sum(200).await, ("unchanged".to_owned(), 0));
+    assert_eq!(till.number("SELECT count(*) FROM topup_payments").await, 0);
+    assert_eq!(tell(&teller, &direct("pi_1")).await.json()["state"], "paid");
+    assert_eq!(sum(200).await, ("unchanged".to_owned(), 0));
+    assert_eq!(sum(600).await, ("refunded".to_owned(), 300));
+    assert_eq!(sum(600).await, ("refunded".to_owned(), 300));
+    assert_eq!(till.purses(&app, "o1").await, (40, 100, 4));
     till.assert_audit_clean().await;
 }
 

@@ -9,6 +9,7 @@ use domain::rights::Need;
 use serde_json::json;
 use store::StoreError;
 
+use super::REFUND_TOPUP;
 use super::describe::{PAGE_ITEMS, PAGE_ITEMS_MAX, segment};
 use super::messages::example;
 use super::problem::{Problem, ProblemBody, ProblemKind};
@@ -41,6 +42,10 @@ pub fn calls(config: &Config) -> Vec<DescribedRoute> {
             operation = operation.with(Place::Header, [key]);
         }
         operation.fields.sort_by_key(|field| field.place);
+        // A refund may come before its payment.
+        if route.id == REFUND_TOPUP {
+            missing.truncate(1);
+        }
         operation.refusals.splice(0..0, missing.pop());
         let general = general(route, &operation, config);
         DescribedRoute { route, operation: operation.refuses(general) }

@@ -57,7 +57,7 @@ refusals! { Problem:
     /// The refunds would exceed the payment. The text tells what is left of it.
     refund_exceeds(payment = PAYMENT, left = 0) => topup::refund_exceeds(payment, left).into();
     /// The player has spent the coins. The text tells what is owed and what is there.
-    coins_are_spent(charge = 60, free = 6, charge_held = 20, free_held = 6) =>
+    coins_are_spent(charge = 30, free = 3, charge_held = 20, free_held = 46) =>
         topup::coins_are_spent(charge, free, charge_held, free_held).into();
     /// There is no such image.
     no_image(img_id = IMG_ID) => image::unknown_image(img_id).into();

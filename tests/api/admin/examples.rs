@@ -442,7 +442,7 @@ impl Scenario {
                 assert_eq!(refunded.status, 200, "{}", refunded.body);
             }
             "coins_are_spent" => {
-                let spent = Game::new(&self.demo(), "player-1", "b9", 206).send(&self.till).await;
+                let spent = Game::new(&self.demo(), "player-1", "b9", 140).send(&self.till).await;
                 assert_eq!(spent.code(), 1, "{}", spent.body);
             }
             "order_is_paid" => {

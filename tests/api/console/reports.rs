@@ -325,7 +325,7 @@ async fn a_month_is_closed_with_its_document() {
         &[
             "Statement of 2026-03 a1 Ties to the ledger From 2026-03-01 00:00:00 to 2026-04-01 00:00:00 , 2 wallets",
             "Coins Gifted Charged Opening balance 0 0 Credits by command 100 2_000",
-            "Top-ups 0 0 Presents 5 0 Exchanges \u{2212}100 \u{2212}90 Cancels 80 40 Debits 0 0 Closing balance 85 1_950",
+            "Top-ups 0 0 Presents 5 0 Exchanges \u{2212}100 \u{2212}90 Cancels 80 40 Debits 0 0 Refunds 0 0 Settlements of debt 0 0 Closing balance 85 1_950",
             "is only here, only there, or differs. Compare with other books",
         ],
     );

@@ -2,7 +2,7 @@
 //!
 //! The row of a refund, its ledger entry, the purses, the debt and the events are one transaction. The refunds of a payment
 //! that was credited wait for each other at its wallet; those of one that was not, at the row of the payment. Where there is
-//! none yet, a refund writes one for a moment: the key of that row makes the payment itself wait.
+//! none yet, a refund writes one and removes it at once: the primary key makes the payment itself wait for its end.
 
 use domain::ids::{AppId, OpenId, WalletNo};
 use domain::operation::topup::{coins_are_spent, refund_differs, refund_exceeds};
@@ -180,9 +180,6 @@ async fn write_refund(
             None
         }
     };
-    if matches!(found, FoundPayment::Nothing) {
-        release(connection, app_no, &key.payment).await?;
-    }
     let done = report(connection, app_no, key, false).await?;
     let done = done.ok_or_else(|| StoreError::Internal("a refund without its row".to_owned()))?;
     log(connection, (teller, app_id), refund, &done, taken.as_ref()).await?;
@@ -309,7 +306,8 @@ async fn find_and_lock(connection: &mut PgConnection, app_no: i32, key: &Payment
     Ok(FoundPayment::NotCredited { amount: payment.amount, is_paid_back: state == "paid_back" })
 }
 
-/// Writes a payment that nobody has told of, until the end of the transaction: so a payment or a refund of this key waits.
+/// Locks the key of a payment that nobody has told of: it writes a row of this key and removes it. Until the transaction ends,
+/// whoever writes this key waits at the primary key.
 async fn hold_key(connection: &mut PgConnection, app_no: i32, key: &PaymentKey) -> Result<FoundPayment> {
     let held = sqlx::query!(
         "INSERT INTO topup_payments (app_no, provider, provider_order_id, currency, amount, biz_no, paid_at, created_at,
@@ -321,15 +319,9 @@ async fn hold_key(connection: &mut PgConnection, app_no: i32, key: &PaymentKey) 
         key.provider_order_id.as_str()
     );
     // Another transaction has told of the payment meanwhile.
-    if held.execute(connection).await?.rows_affected() == 0 {
-        Err(StoreError::Again)
-    } else {
-        Ok(FoundPayment::Nothing)
+    if held.execute(&mut *connection).await?.rows_affected() == 0 {
+        return Err(StoreError::Again);
     }
-}
-
-/// Removes what [`hold_key`] wrote.
-async fn release(connection: &mut PgConnection, app_no: i32, key: &PaymentKey) -> Result<()> {
     let released = sqlx::query!(
         "DELETE FROM topup_payments WHERE app_no = $1 AND provider = $2 AND provider_order_id = $3 AND currency = ''",
         app_no,
@@ -337,7 +329,7 @@ async fn release(connection: &mut PgConnection, app_no: i32, key: &PaymentKey) -
         key.provider_order_id.as_str()
     );
     released.execute(connection).await?;
-    Ok(())
+    Ok(FoundPayment::Nothing)
 }
 
 /// What was refunded of a payment, and what waits.
