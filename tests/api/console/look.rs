@@ -57,7 +57,7 @@ fn refresh(page: &str) -> Option<&str> {
 /// change does.
 #[tokio::test(flavor = "multi_thread")]
 async fn only_pages_that_show_what_goes_on_load_themselves_again() {
-    const LISTS: [&str; 7] = [
+    const LISTS: [&str; 8] = [
         "/console",
         "/console/exchanges",
         "/console/images",
@@ -65,6 +65,7 @@ async fn only_pages_that_show_what_goes_on_load_themselves_again() {
         "/console/orders",
         "/console/orders/center",
         "/console/players",
+        "/console/topups",
     ];
     let till = TestTill::start_with(|config| config.console.refresh = Duration::from_secs(30)).await;
     let app = till.app("a1").await;

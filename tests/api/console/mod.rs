@@ -101,7 +101,7 @@ async fn no_page_is_shown_without_a_session() {
 /// Rule: wherever an app is asked for, every app is there to choose from.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_form_that_asks_for_an_app_offers_every_one() {
-    const ASKING: [&str; 7] = [
+    const ASKING: [&str; 8] = [
         "/console/exchanges",
         "/console/images",
         "/console/log",
@@ -109,6 +109,7 @@ async fn a_form_that_asks_for_an_app_offers_every_one() {
         "/console/orders/center",
         "/console/players",
         "/console/signature-check",
+        "/console/topups",
     ];
     let till = TestTill::start().await;
     till.app("a1").await;

@@ -102,7 +102,7 @@ async fn a_filter_that_cannot_be_used_marks_its_field() {
             "/console/apps/a1/players/o1?x=1",
             "kind",
             "gift",
-            "Expected exchange, present, cancel, credit, debit, topup, refusal, order or change, got ",
+            "Expected exchange, present, cancel, credit, debit, topup, refund, settlement, refusal, order or change, got ",
         ),
         ("/console/exchanges?number=B1", "app_id", "a b", "Expected "),
         ("/console/orders?city=x", "number", "a b", "Expected "),
