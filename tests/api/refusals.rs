@@ -284,7 +284,7 @@ async fn the_number_and_the_player_show_what_was_refused() {
     let refusals = json!([first, other]);
     assert_answer(&shown, 200, &json!({"app_id": "a1", "biz_no": "B1", "refusals": refusals}));
     let wallet = json!({
-        "app_id": "a1", "open_id": "o1", "free_balance": 0, "charge_balance": 10, "entries": 1, "frozen": false,
+        "app_id": "a1", "open_id": "o1", "free_balance": 0, "charge_balance": 10, "entries": 1, "debt": null, "frozen": false,
         "frozen_until": null, "refusals": [first],
     });
     assert_answer(&caller.get("/apps/a1/wallets/o1").await, 200, &wallet);
