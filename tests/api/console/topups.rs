@@ -84,15 +84,6 @@ async fn a_payment_that_waits_is_found_and_settled_once() {
     assert!(content(&again).contains("is paid, and only an unmatched one can be settled"), "{}", again.body);
     assert_eq!(till.purses(&app, "o1").await, (46, 160, 2), "it is settled once");
 
-    let refund = json!({ "refund_id": "re_1", "amount": 300, "reason": "half of it" });
-    let path_of_refunds = "/apps/a1/topups/stripe/pi%2F1%202/refunds";
-    let refunded = Caller::admin(&till).await.send("POST", path_of_refunds, None, &refund).await;
-    assert_eq!(refunded.status, 200, "{}", refunded.body);
-    let page = admin.get(path).await;
-    assert_eq!(faults(&page.body), Vec::<String>::new());
-    assert!(content(&page).contains("0 of 60 charged coins; 30 are in the purse"), "{}", content(&page));
-    let shown = &rows(&page.body)[0];
-    assert_eq!(shown[1..], ["re_1", "Refunded", "3.00 CNY", "30 charged, 3 gifted", "none", "half of it"]);
     let of_player = admin.get("/console/topups?app_id=a1&open_id=o1").await;
     let listed = rows(&of_player.body);
     assert_eq!(
@@ -105,6 +96,26 @@ async fn a_payment_that_waits_is_found_and_settled_once() {
     assert_eq!(settled.status, 303, "{}", settled.body);
     assert!(content(&admin.get("/console/topups").await).contains("No payment waits for an operator."));
     till.assert_audit_clean().await;
+}
+
+/// Rule 19.5.12 and 19.6.1: the page of a payment shows its refunds, and what was used of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_of_a_payment_shows_its_refunds() {
+    let (till, app) = till_and_app().await;
+    keep_unmatched(&till, &app, "stripe", "pi/1 2").await;
+    let (admin, path) = (till.browser(Role::Admin).await, "/console/apps/a1/topups/stripe/pi%2F1%202");
+    let fields =
+        [("action", "player"), ("open_id", "o1"), ("product_id", "gems60"), ("reason", "phone call")];
+    assert_eq!(admin.post(&format!("{path}/settlement"), &fields).await.status, 303);
+    let refund = json!({ "refund_id": "re_1", "amount": 300, "reason": "half of it" });
+    let path_of_refunds = "/apps/a1/topups/stripe/pi%2F1%202/refunds";
+    let refunded = Caller::admin(&till).await.send("POST", path_of_refunds, None, &refund).await;
+    assert_eq!(refunded.status, 200, "{}", refunded.body);
+    let page = admin.get(path).await;
+    assert_eq!(faults(&page.body), Vec::<String>::new());
+    assert!(content(&page).contains("0 of 60 charged coins; 30 are in the purse"), "{}", content(&page));
+    let shown = &rows(&page.body)[0];
+    assert_eq!(shown[1..], ["re_1", "Refunded", "3.00 CNY", "30 charged, 3 gifted", "none", "half of it"]);
 }
 
 /// Rule: the first page leads to payments that wait, and a metric counts them.

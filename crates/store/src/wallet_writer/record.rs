@@ -32,7 +32,7 @@ pub(super) struct Record<'a> {
     pub(super) zone_id: Option<Cow<'a, str>>,
     pub(super) extension: Option<Cow<'a, str>>,
     pub(super) remark: Option<Cow<'a, str>>,
-    /// As [`LedgerEntry::at`] counts it.
+    /// As [`domain::ledger::LedgerEntry::at`] counts it.
     pub(super) at: i64,
     /// True when it is too old for a replay.
     pub(super) is_expired: bool,
