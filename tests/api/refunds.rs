@@ -155,6 +155,26 @@ async fn spent_coins_are_refused_or_become_debt_that_the_next_top_up_settles() {
     till.assert_audit_clean().await;
 }
 
+/// Rule 19.5.6: a top-up settles the oldest debt first.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_oldest_debt_is_settled_first() {
+    let till = TestTill::start().await;
+    let (app, admin, teller) = paid(&till).await;
+    assert_eq!(Game::new(&app, "o1", "b1", 206).send(&till).await.code(), 1);
+    for id in ["re_2", "re_1"] {
+        assert_eq!(refund(&admin, "pi_1", &asked(id, 300, "record")).await.status, 200);
+    }
+    let mut small = direct("pi_2");
+    (small["product_id"], small["amount"]) = ("gems6".into(), 60.into());
+    assert_eq!(tell(&teller, &small).await.status, 200);
+    let shown = admin.get("/apps/a1/topups/stripe/pi_1").await.json();
+    let owed = shown["refunds"].as_array().unwrap().iter();
+    let owed: Vec<_> =
+        owed.map(|refund| (refund["refund_id"].clone(), refund["charge_owed"].clone())).collect();
+    assert_eq!(owed, [("re_2".into(), 24.into()), ("re_1".into(), 30.into())]);
+    till.assert_audit_clean().await;
+}
+
 /// A payment of gems60 by o1 without an order.
 fn direct(id: &str) -> Value {
     let mut told = payment(id, "");
