@@ -3,7 +3,7 @@
 use clap::Command;
 
 /// The words of a command, and its examples. After two blanks and `#` stands a comment.
-const EXAMPLES: [(&str, &[&str]); 104] = [
+const EXAMPLES: [(&str, &[&str]); 107] = [
     ("serve", &["minitill serve", "minitill serve --config /etc/minitill.toml"]),
     ("status", &["minitill status", "minitill status --json"]),
     ("health", &["minitill health", "minitill health --ready"]),
@@ -59,6 +59,15 @@ const EXAMPLES: [(&str, &[&str]); 104] = [
     ("topup list", &["minitill topup list mygame", "minitill topup list mygame --unmatched"]),
     ("topup show", &["minitill topup show mygame stripe pi_3OrtQ2"]),
     ("topup consumption", &["minitill topup consumption mygame stripe pi_3OrtQ2"]),
+    (
+        "topup provider",
+        &[
+            "minitill topup provider mygame stripe --format stripe --secret - < stripe-secret.txt",
+            "minitill topup provider mygame pay --format standard --secret whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+        ],
+    ),
+    ("topup providers", &["minitill topup providers mygame"]),
+    ("topup remove-provider", &["minitill topup remove-provider mygame stripe"]),
     (
         "topup refund",
         &[

@@ -30,6 +30,9 @@ pub(super) fn refused(refusal: OperationRefusal) -> Error {
         RefusalKind::Unknown(Subject::Receiver) => {
             format!("; to list all, run `minitill receiver list {app_id}`")
         }
+        RefusalKind::Unknown(Subject::PaymentProvider) => {
+            format!("; to list all, run `minitill topup providers {app_id}`")
+        }
         RefusalKind::Unknown(Subject::Image) => {
             "; to list the newest images, run `minitill image list --all`".to_owned()
         }

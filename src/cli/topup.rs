@@ -4,10 +4,10 @@ use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand};
 use domain::ids::{AppId, BizNo, OpenId, Os, Reason};
 use domain::moment;
-use domain::operation::topup::{SettlePayment, Settlement, unknown_payment};
+use domain::operation::topup::{ProviderCommand, SettlePayment, Settlement, unknown_payment};
 use domain::topup::{
-    Currency, NewRefund, Payment, PaymentKey, PaymentProvider, PaymentTarget, PricedProductId,
-    ProviderOrderId, RefundAmount, RefundId, RefundKey, Shortfall,
+    CallbackFormat, CallbackSecret, Currency, Excess, NewRefund, Payment, PaymentKey, PaymentProvider,
+    PaymentTarget, PricedProductId, ProviderOrderId, RefundAmount, RefundId, RefundKey, Shortfall,
 };
 use domain::wallet::AMOUNT_MAX;
 use store::{Store, TopupFilter};
@@ -56,6 +56,31 @@ pub(super) enum TopupCommand {
     },
     /// Refund a payment or a part of it, once: the player's coins are taken back
     Refund(RefundArguments),
+    /// Set a payment provider that calls back at /notify/APP_ID/PROVIDER of the public listener
+    Provider {
+        /// App of the payments
+        app_id: AppId,
+        /// Payment provider
+        provider: PaymentProvider,
+        /// How its callbacks look and are signed
+        #[arg(long)]
+        format: CallbackFormat,
+        /// What signs them; `-` reads it from standard input, so that no list of processes shows it
+        #[arg(long, value_name = "S")]
+        secret: String,
+    },
+    /// List the payment providers that call back
+    Providers {
+        /// App of the payments
+        app_id: AppId,
+    },
+    /// Remove a payment provider that calls back: its callbacks are refused
+    RemoveProvider {
+        /// App of the payments
+        app_id: AppId,
+        /// Payment provider
+        provider: PaymentProvider,
+    },
     /// Settle a payment that fits nothing, once: credit it, or mark it as paid back
     Settle(SettleArguments),
 }
@@ -188,6 +213,27 @@ pub(super) async fn run(context: &Context, store: &Store, command: TopupCommand)
             let key = PaymentKey { provider, provider_order_id };
             context.output.show(&store.consumption(&app_id, &key).await.map_err(not_done)?)
         }
+        TopupCommand::Provider { app_id, provider, format, secret } => {
+            let secret = if secret == "-" { std::io::read_to_string(std::io::stdin())? } else { secret };
+            let secret = CallbackSecret::parse(format, secret.trim());
+            let secret = secret.map_err(|expected| anyhow!("--secret: {expected}"))?;
+            let command = ProviderCommand::Set(format, secret);
+            let set = store.change_topup_provider(&context.operator, &app_id, &provider, command).await;
+            context.output.show(&set.map_err(not_done)?)
+        }
+        TopupCommand::Providers { app_id } => {
+            let columns = ["provider", "format", "set_at", "former_until"];
+            let found = store.topup_providers(&app_id).await.map_err(not_done)?;
+            let none = "No payment provider calls back. To set one, run `minitill topup provider`.";
+            context.output.list("providers", &found, &columns, none)
+        }
+        TopupCommand::RemoveProvider { app_id, provider } => {
+            let command = ProviderCommand::Remove;
+            let removed = store.change_topup_provider(&context.operator, &app_id, &provider, command).await;
+            removed.map_err(not_done)?;
+            let value = serde_json::json!({ "app_id": app_id, "provider": provider, "removed": true });
+            context.output.print(&value, format!("The callbacks of {provider} are refused."))
+        }
         TopupCommand::Refund(arguments) => refund(context, store, arguments).await,
         TopupCommand::Settle(arguments) => settle(context, store, arguments).await,
     }
@@ -215,7 +261,8 @@ async fn refund(context: &Context, store: &Store, arguments: RefundArguments) ->
     let RefundArguments { app_id, provider, provider_order_id, refund_id, amount, reason, shortfall } =
         arguments;
     let key = RefundKey { payment: PaymentKey { provider, provider_order_id }, refund_id };
-    let refund = NewRefund { key, amount: RefundAmount::Of(amount), reason, shortfall };
+    let excess = Excess::Refuse;
+    let refund = NewRefund { key, amount: RefundAmount::Of(amount), reason, shortfall, excess };
     let report = store.refund_payment(&context.operator, &app_id, refund).await.map_err(not_done)?;
     context.output.show(&report)
 }

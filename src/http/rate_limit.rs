@@ -31,10 +31,12 @@ pub enum Limited {
     Tokens,
     /// Logins.
     Logins,
+    /// Callbacks of payment providers: as many as exchanges, and apart from them.
+    Callbacks,
 }
 
 impl Limited {
-    /// What the calls of an endpoint count as; `None` for those of players.
+    /// What the calls of an endpoint count as; `None` for those of players and payment providers.
     #[must_use]
     pub fn of(endpoint: Endpoint) -> Option<Self> {
         match endpoint {
@@ -46,7 +48,7 @@ impl Limited {
             Endpoint::UploadWithFile | Endpoint::UploadWithUrl => Some(Self::Uploads),
             Endpoint::AccessToken => Some(Self::Tokens),
             Endpoint::Login => Some(Self::Logins),
-            Endpoint::Image => None,
+            Endpoint::Image | Endpoint::Callback => None,
         }
     }
 }
@@ -79,6 +81,7 @@ impl LimitExceeded {
                 );
             }
             Limited::Logins => text!("logins"),
+            Limited::Callbacks => text!("callbacks"),
         };
         text!(
             "rate limit: expected at most {max} {what} a second of this app; wait as Retry-After says",
@@ -130,7 +133,9 @@ impl RateLimits {
     /// It is one too many.
     pub fn admit(&self, app: &App, limited: Limited, now: Duration) -> Result<(), LimitExceeded> {
         let (own, setting) = match limited {
-            Limited::Exchanges => (app.limits.exchanges_per_second, self.settings.exchanges_per_second),
+            Limited::Exchanges | Limited::Callbacks => {
+                (app.limits.exchanges_per_second, self.settings.exchanges_per_second)
+            }
             Limited::Reads => (app.limits.reads_per_second, self.settings.reads_per_second),
             Limited::Reports => (app.limits.reports_per_second, self.settings.reports_per_second),
             Limited::Uploads => (app.limits.uploads_per_second, self.settings.uploads_per_second),

@@ -67,6 +67,7 @@ const PAGE_OF_PAYMENT: &str = "the page of the payment shows it";
 const SERVER_REFUNDS: &str = "the payment server tells of refunds; a person uses the command line";
 const PROGRAMS_TELL: &str =
     "programs tell of payments; a person uses the command line for one that is missing";
+const SECRET_FROM_PROVIDER: &str = "whoever has the secret of the provider sets it once, without a browser";
 const PERSONAL: &str = "a request about personal data is answered by whoever has the server, or by a program";
 const EXPORT_IS_FILE: &str = "the export is a file of any size, which the command writes";
 
@@ -109,6 +110,8 @@ operations! {
     "receiver.resend": "receiver resend", "resendEvents", "/console/apps/{app_id}/receivers/{receiver_id}/resend";
     "price.set": "price set", "setPrices", "/console/apps/{app_id}/prices";
     "topup.refund": "topup refund", "refundTopup", [SERVER_REFUNDS];
+    "topup_provider.set": "topup provider", "setTopupProvider", [SECRET_FROM_PROVIDER];
+    "topup_provider.remove": "topup remove-provider", "removeTopupProvider", [SECRET_FROM_PROVIDER];
     "topup.settle": "topup settle", "settleTopup",
         "/console/apps/{app_id}/topups/{provider}/{provider_order_id}/settlement";
     "period.close": "report close", "closePeriod", "/console/apps/{app_id}/closed-periods";
@@ -153,6 +156,7 @@ operations! {
     "refusals": "refusal list", "listRefusals", [SCREEN];
     "prices": "price list", "getPrices", "/console/apps/{app_id}/prices";
     "a payment that is told of": "topup pay", "takePayment", [PROGRAMS_TELL];
+    "payment providers": "topup providers", "listTopupProviders", [SECRET_FROM_PROVIDER];
     "payments": "topup list", "listTopups", "/console/topups";
     "a payment": "topup show", "getTopup",
         "/console/apps/{app_id}/topups/{provider}/{provider_order_id}";

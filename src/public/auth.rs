@@ -200,6 +200,12 @@ fn note_proven(app: &Arc<App>) {
     let _ = KNOWN.try_with(|known| known.proven.set(Arc::clone(app)));
 }
 
+/// Notes the app of a callback that was signed.
+pub(super) fn note_called(app: &Arc<App>) {
+    note_sandbox(app);
+    note_proven(app);
+}
+
 fn note_language(app: &App) {
     let _ = KNOWN.try_with(|known| known.language.set(app.settings.language));
 }

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use domain::endpoint::Endpoint;
+use domain::topup::CALLBACK_BYTES_MAX;
 use store::StoreError;
 
 use super::auth::example;
@@ -58,12 +59,13 @@ pub fn document(config: &Config) -> Document {
     api.document()
 }
 
-const TAGS: [(&str, &str); 8] = [
+const TAGS: [(&str, &str); 9] = [
     ("Exchange", "A game server deducts currency from a player's wallet."),
     ("Orders", "A developer server reports orders."),
     ("Images", "Cover images of orders: uploads, and the pictures themselves."),
     ("Tokens", "Access tokens of an app."),
     ("Login", "A developer server learns who a player is."),
+    ("Callbacks", "A payment provider tells of payments and refunds."),
     ("Sandbox", "The test world of a sandbox app: faults, and what a game under test says."),
     ("Sandbox server", "What a sandbox server can do for tests: begin anew, set purses, move the clock."),
     ("Notifications", "What is sent to the servers of an app."),
@@ -105,7 +107,8 @@ fn general(route: &Route, config: &Config) -> Vec<Example<Refusal>> {
         let words = "The app calls too often; wait as `Retry-After` says.";
         refusals.extend([example::app_suspended(), Example::new("rate_limited", words, often)]);
     }
-    if ![Authentication::Path, Authentication::AppSecret].contains(&route.authentication) {
+    let without_token = [Authentication::Path, Authentication::AppSecret, Authentication::SignedBody];
+    if !without_token.contains(&route.authentication) {
         refusals.extend([
             example::app_id_missing(),
             example::access_token_missing(),
@@ -115,8 +118,11 @@ fn general(route: &Route, config: &Config) -> Vec<Example<Refusal>> {
         ]);
     }
     if route.method == "POST" {
-        let is_upload = route.endpoint == Endpoint::UploadWithFile;
-        let bytes_max = if is_upload { UPLOAD_BODY_BYTES_MAX } else { BODY_BYTES_MAX };
+        let bytes_max = match route.endpoint {
+            Endpoint::UploadWithFile => UPLOAD_BODY_BYTES_MAX,
+            Endpoint::Callback => CALLBACK_BYTES_MAX,
+            _ => BODY_BYTES_MAX,
+        };
         let slow = too_slow(config.http.body_timeout);
         refusals.extend([
             Example::new("body_too_slow", "The body did not come in time.", slow),

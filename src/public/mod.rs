@@ -2,6 +2,7 @@
 
 mod app_secret;
 pub mod auth;
+mod callback;
 mod describe;
 pub mod docs;
 mod document;

@@ -5,7 +5,7 @@ use domain::endpoint::Endpoint;
 
 use super::sandbox::{requests, server};
 use super::wallet::{balance, cancel, exchange, present, query, topup};
-use super::{image, image_upload, login, order_report, sandbox, token};
+use super::{callback, image, image_upload, login, order_report, sandbox, token};
 use crate::config::Config;
 use crate::http::refusal::{Envelope, OwnNames, PROVIDERS, Refusal};
 use crate::openapi::Operation;
@@ -22,6 +22,8 @@ pub enum Authentication {
     QueryOrBodyToken,
     /// App secret.
     AppSecret,
+    /// Signature of a payment provider over the body.
+    SignedBody,
     /// None: whoever knows the path may see what is there.
     Path,
 }
@@ -88,10 +90,10 @@ macro_rules! route {
     };
 }
 
-/// Every route of the public listener (contract 1.2.1: sections 3 to 6, 10, 11, 15, 18 and 19.2, and nothing else), those of a
+/// Every route of the public listener (contract 1.2.1: sections 3 to 6, 10, 11, 15, 18, 19.2 and 19.4, and nothing else), those of a
 /// path together.
 #[rustfmt::skip]
-pub static ROUTES: [Route; 24] = [
+pub static ROUTES: [Route; 25] = [
     route!(POST "/api/{payment_segment}/minigame/pay", "exchange" in "Exchange",
         SignedForm, Exchange, Exchange, exchange::exchange, exchange::describe),
     route!(POST "/api/{payment_segment}/minigame/balance", "getBalance" in "Exchange",
@@ -137,6 +139,8 @@ pub static ROUTES: [Route; 24] = [
         QueryToken, Sandbox, Open, server::wallets, server::describe_wallets).of_sandbox_server(),
     route!(POST "/sandbox/v1/clock", "moveClock" in "Sandbox server",
         QueryToken, Sandbox, Open, server::clock, server::describe_clock).of_sandbox_server(),
+    route!(POST "/notify/{app_id}/{provider}", "notify" in "Callbacks",
+        SignedBody, Callback, Open, callback::callback, callback::describe),
     route!(GET "/img/{img_id}", "getImage" in "Images", Path, Image, Open, image::image, image::describe_get),
     route!(HEAD "/img/{img_id}", "headImage" in "Images", Path, Image, Open, image::image, image::describe_head),
 ];

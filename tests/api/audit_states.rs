@@ -7,10 +7,12 @@ use domain::operation::app::AppCommand;
 use domain::operation::freeze::FreezeCommand;
 use domain::operation::key::{ApiKeyCommand, NewApiKey};
 use domain::operation::receiver::{NewReceiver, ReceiverCommand, ReceiverReport};
+use domain::operation::topup::ProviderCommand;
 use domain::operation::user::{NewSecondFactor, UserCommand};
 use domain::operation::wallet::Credit;
 use domain::receiver::{ReceiverFormat, ReceiverId};
 use domain::secret::Secret;
+use domain::topup::{CallbackFormat, CallbackSecret, PaymentProvider};
 use sqlx::PgPool;
 use store::secrets::token_hash;
 
@@ -23,6 +25,7 @@ const KEY: &str = "API key against the operator log";
 const APP: &str = "app against the operator log";
 const RECEIVER: &str = "receiver against the operator log";
 const REQUEST: &str = "request against the operator log";
+const PROVIDER: &str = "payment provider against the operator log";
 const FREEZE: &str = "frozen wallet against the operator log";
 
 /// Changes that the role of the servers may make: the statement, the kind of the finding, its subject, and the beginning of
@@ -58,6 +61,11 @@ const CHANGES: &[(&str, &str, &str, &str)] = &[
     ("UPDATE receivers SET secret = '\\x00'", RECEIVER, "RECEIVER", "secret sealed: line 14 tells \""),
     ("UPDATE receivers SET paused_by = NULL, paused_at = NULL", RECEIVER, "RECEIVER", "paused by operator: line 14 tells true; there is false"),
     ("DELETE FROM receivers", RECEIVER, "RECEIVER", "there is none; line 14 tells of one"),
+    ("UPDATE topup_providers SET format = 'standard'", PROVIDER, "pay", r#"format: line 24 tells "stripe"; there is "standard""#),
+    ("UPDATE topup_providers SET secret = '\\x00'", PROVIDER, "pay", "secret sealed: line 24 tells \""),
+    ("UPDATE topup_providers SET former_secret = '\\x00', former_until = now()", PROVIDER, "pay", "former secret sealed: line 24 tells null; there is \""),
+    ("INSERT INTO topup_providers (app_id, provider, format, secret) VALUES ('a1', 'mine', 'stripe', '\\x00')", PROVIDER, "mine", "there is one; no line tells of it"),
+    ("DELETE FROM topup_providers", PROVIDER, "pay", "there is none; line 24 tells of one"),
     ("UPDATE console_requests SET charge = 9 WHERE ref = 'w1'", REQUEST, "w1", "charge: line 15 tells 0; there is 9"),
     ("UPDATE console_requests SET open_id = 'o9' WHERE ref = 'w1'", REQUEST, "w1", r#"open id: line 15 tells "o1"; there is "o9""#),
     ("UPDATE console_requests SET asked_by = 'viewer' WHERE ref = 'w1'", REQUEST, "w1", r#"asked by: line 15 tells "tests"; there is "viewer""#),
@@ -103,7 +111,7 @@ const FREEZES: &[(&str, &str, &str, &str)] = &[
 ];
 
 /// The tables that the changes are made to.
-const TABLES: [&str; 8] = [
+const TABLES: [&str; 9] = [
     "wallets",
     "console_users",
     "console_recovery_codes",
@@ -111,6 +119,7 @@ const TABLES: [&str; 8] = [
     "apps",
     "pay_keys",
     "receivers",
+    "topup_providers",
     "console_requests",
 ];
 
@@ -137,7 +146,8 @@ async fn ask(till: &TestTill, app: &TestApp, reference: &str) {
 }
 
 /// The lines are: 1 and 2 the app and its package, 3 the viewer, 4 and 5 alice, 6 and 7 a user who is gone, 8 to 10 the keys,
-/// 11 and 12 the app again, 13 and 14 the receiver, 15 to 17 the requests, 18 to 23 the players, of whom o1 is frozen and o2 was.
+/// 11 and 12 the app again, 13 and 14 the receiver, 15 to 17 the requests, 18 to 23 the players, of whom o1 is
+/// frozen and o2 was, 24 the payment provider.
 async fn stage() -> (TestTill, TestApp, ReceiverId) {
     let till = TestTill::start().await;
     let app = till.app("a1").await;
@@ -185,6 +195,10 @@ async fn stage() -> (TestTill, TestApp, ReceiverId) {
             till.store.freeze_wallet(&operator(), &app.id, &open_id, command).await.unwrap();
         }
     }
+    let (provider, format) = (PaymentProvider::parse("pay").unwrap(), CallbackFormat::Stripe);
+    let secret = CallbackSecret::parse(format, "whsec_of_a_provider").unwrap();
+    let command = ProviderCommand::Set(format, secret);
+    till.store.change_topup_provider(&operator(), &app.id, &provider, command).await.unwrap();
     (till, app, id)
 }
 

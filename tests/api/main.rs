@@ -15,6 +15,7 @@ mod audit;
 mod audit_states;
 mod backup;
 mod bodies;
+mod callbacks;
 mod cli;
 mod commands;
 mod console;

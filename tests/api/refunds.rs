@@ -2,7 +2,7 @@
 
 use domain::console_user::Role;
 use domain::ids::Reason;
-use domain::topup::{NewRefund, PaymentKey, RefundAmount, RefundId, RefundKey, Shortfall};
+use domain::topup::{Excess, NewRefund, PaymentKey, RefundAmount, RefundId, RefundKey, Shortfall};
 use serde_json::{Value, json};
 
 use crate::admin::{Caller, assert_answer, assert_problem};
@@ -235,8 +235,13 @@ async fn a_running_sum_raises_what_was_refunded() {
             refund_id: RefundId::parse(&format!("sum {sum}")).unwrap(),
         };
         let reason = Reason::parse("r").unwrap();
-        let refund =
-            NewRefund { key, amount: RefundAmount::SumOf(sum), reason, shortfall: Shortfall::Record };
+        let refund = NewRefund {
+            key,
+            amount: RefundAmount::SumOf(sum),
+            reason,
+            shortfall: Shortfall::Record,
+            excess: Excess::Refuse,
+        };
         let report = till.store.refund_payment(&operator(), &app.id, refund).await.unwrap();
         (report.state, report.amount)
     };

@@ -2,15 +2,25 @@
 //! house: a route without an authentication case fails here).
 
 use domain::endpoint::Endpoint;
+use domain::operation::topup::ProviderCommand;
+use domain::topup::{CallbackFormat, CallbackSecret, PaymentProvider};
 use minitill::http::refusal::Envelope;
 use minitill::public::routes::{Authentication, ROUTES, Route};
 
 use crate::game::Game;
-use crate::support::{Request, TestTill};
+use crate::support::{Request, TestApp, TestTill, operator};
 
 /// A path of the route.
 fn path(route: &Route) -> String {
-    route.path.replace("{payment_segment}", "kpay").replace("{img_id}", &"0".repeat(48))
+    let path = route.path.replace("{payment_segment}", "kpay").replace("{img_id}", &"0".repeat(48));
+    path.replace("{app_id}", "a1").replace("{provider}", "pay")
+}
+
+async fn set_provider(till: &TestTill, app: &TestApp) {
+    let secret = CallbackSecret::parse(CallbackFormat::Stripe, "whsec_of_a_provider").unwrap();
+    let command = ProviderCommand::Set(CallbackFormat::Stripe, secret);
+    let provider = PaymentProvider::parse("pay").unwrap();
+    till.store.change_topup_provider(&operator(), &app.id, &provider, command).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -39,6 +49,14 @@ async fn every_route_refuses_a_stranger() {
                 let code = till.send(Request::get(&path)).await.code();
                 assert_eq!(code, 100_200_100);
                 (Request::get(&query), Request::get(&query.replace("a1", "a2")), 100_200_101)
+            }
+            Authentication::SignedBody => {
+                set_provider(&till, &app).await;
+                let answer = till.send(Request::post(&path).body("{}")).await;
+                assert_eq!((answer.status, answer.code()), (401, 100_200_114), "{}", answer.body);
+                let answer = till.send(Request::post(&path.replace("a1", "a2"))).await;
+                assert_eq!((answer.status, answer.code()), (404, 10_000_200), "{}", answer.body);
+                continue;
             }
             Authentication::Path => {
                 for stranger in [Request::get(&path), Request::get("/img/guess")] {

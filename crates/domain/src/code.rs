@@ -2,8 +2,8 @@
 //! One row of the table below feeds the enum, the OpenAPI document and the tables of the docs.
 
 use crate::endpoint::Endpoint::{
-    self, AccessToken, Balance, Cancel, Exchange, Image, Login, OrderReport, Present, Query, Sandbox, Topup,
-    UploadWithFile, UploadWithUrl,
+    self, AccessToken, Balance, Callback, Cancel, Exchange, Image, Login, OrderReport, Present, Query,
+    Sandbox, Topup, UploadWithFile, UploadWithUrl,
 };
 use crate::fields::{Expected, is_canonical_integer};
 
@@ -96,6 +96,12 @@ codes! {
         "login: js_code is unknown, used or expired";
     BadSignature = 100_200_114, [], Unknown, SIGNED,
         "the signature does not match";
+    CallbackNotSigned = 100_200_114, [401], Unknown, [Callback],
+        "no secret of the payment provider has signed the callback";
+    CallbackUnfit = 10_000_200, [409, 422], Unknown, [Callback],
+        "the callback cannot be read, or was told with other content";
+    CallbackRateLimited = 10_000_305, [429], Unknown, [Callback],
+        "rate limited";
     IllegalParameter = 10_000_200, [400, 404, 405, 408, 413], Unknown, Endpoint::ALL,
         "illegal parameter";
     ImageBlocked = 10_000_303, [], Unknown, [OrderReport, UploadWithFile, UploadWithUrl],

@@ -27,6 +27,8 @@ crate::word_enum! {
         Login = "login",
         /// A served picture (contract 5.7).
         Image = "image",
+        /// A callback of a payment provider (contract 19.4).
+        Callback = "callback",
         /// The test world of a sandbox app (contract 15).
         Sandbox = "sandbox",
     }
@@ -49,6 +51,7 @@ impl Endpoint {
             Self::AccessToken => "token",
             Self::Login => "login",
             Self::Image => "served pictures",
+            Self::Callback => "callback",
             Self::Sandbox => "sandbox",
         }
     }
@@ -56,6 +59,6 @@ impl Endpoint {
     /// Whether a sandbox app can ask for faults of its answers.
     #[must_use]
     pub const fn has_faults(self) -> bool {
-        !matches!(self, Self::Image | Self::Sandbox)
+        !matches!(self, Self::Image | Self::Callback | Self::Sandbox)
     }
 }

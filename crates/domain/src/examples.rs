@@ -24,3 +24,9 @@ pub const BIZ_NO: &str = "20270115080000001";
 pub const PAY_BIZ_NO: &str = "20270115070000001";
 /// Product of the examples of top-ups.
 pub const PRICED: &str = "gems60";
+/// Order that payments and operators name in the examples.
+pub const NAMED_BIZ_NO: &str = "order1001";
+/// Payment of the examples, as its provider names it.
+pub const PROVIDER_ORDER_ID: &str = "pi_3OrtQ2";
+/// Time of the examples, where it is a text.
+pub const MOMENT: &str = "2026-11-21T08:00:00Z";

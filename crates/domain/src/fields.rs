@@ -21,8 +21,8 @@ pub const LIST_ITEMS_MAX: usize = 1000;
 /// How many characters of a value an error repeats.
 const SHOWN_CHARS_MAX: usize = 64;
 /// Fields whose value no answer and no log may repeat (contract 2.8).
-const SECRET_FIELDS: [&str; 6] =
-    ["access_token", "authorizer_access_token", "app_secret", "js_code", "sign", "user_ip"];
+const SECRET_FIELDS: [&str; 7] =
+    ["access_token", "authorizer_access_token", "app_secret", "js_code", "secret", "sign", "user_ip"];
 
 /// Whether no answer and no log may repeat the value of a field of this name (contract 2.8).
 #[must_use]
@@ -94,6 +94,8 @@ pub enum FieldErrorKind {
         /// Whether the other field has JSON.
         is_json: bool,
     },
+    /// Absent, and so are the fields that may stand in its place.
+    WithoutOthers(&'static str),
     /// Required, and empty.
     Empty,
     /// Required, and sent in another place of the request.
@@ -132,6 +134,7 @@ impl FieldError {
         let (field, problem) = (&self.field, self.problem.text());
         match &self.problem {
             FieldErrorKind::Missing
+            | FieldErrorKind::WithoutOthers(_)
             | FieldErrorKind::Misspelt { .. }
             | FieldErrorKind::Swallowed { .. }
             | FieldErrorKind::Empty => text!("{field} {problem}", field, problem),
@@ -157,6 +160,12 @@ impl FieldError {
         Self { field: name.to_owned(), problem }
     }
 
+    /// A field that is absent, as are `others`, which may stand in its place.
+    #[must_use]
+    pub fn without(name: &str, others: &'static str) -> Self {
+        Self { field: name.to_owned(), problem: FieldErrorKind::WithoutOthers(others) }
+    }
+
     /// A value that did not parse, or that parsed but is not acceptable.
     #[must_use]
     pub fn malformed(name: &str, expected: impl Into<Text>, value: &str) -> Self {
@@ -171,6 +180,7 @@ impl FieldErrorKind {
     pub fn text(&self) -> Text {
         match self {
             Self::Missing => text!("is missing"),
+            Self::WithoutOthers(others) => text!("is missing; without it, expected {others}", others),
             Self::Misspelt { came } => text!("is missing; {came} came", came = shown(came)),
             Self::Swallowed { by, is_json: true } => {
                 text!("is missing; it came inside the JSON of {by}: send that as it is", by = shown_plain(by))
@@ -767,21 +777,45 @@ impl Fields {
             Some(value) => return Err(FieldError::wrong_type(name, expected, value)),
         };
         let read_one = |(index, item): (usize, &FieldValue)| {
-            let place = format!("{name}[{index}]");
-            let FieldValue::Object(members) = item else {
-                return Err(FieldError::wrong_type(&place, Expected::new("an object"), item));
-            };
-            let mut fields = Self::typed([]);
-            let of_item =
-                |error: FieldError| FieldError { field: format!("{place}.{}", error.field), ..error };
-            for (name, value) in members {
-                let twice = || FieldError::malformed(name, "each name once", name);
-                fields.push(name.clone(), value.clone()).map_err(|_| of_item(twice()))?;
-            }
-            fields.only(known).map_err(|mut errors| of_item(errors.swap_remove(0)))?;
-            read(&fields).map_err(of_item)
+            Self::read_object(&format!("{name}[{index}]"), item, |fields| {
+                fields.only(known).map_err(|mut errors| errors.swap_remove(0))?;
+                read(fields)
+            })
         };
         items.iter().enumerate().map(read_one).collect()
+    }
+
+    /// A required object, read by `read`. It may have more members than are read.
+    ///
+    /// # Errors
+    /// Absent, a value of a wrong type, or what `read` refuses. The error names the object and its member.
+    pub fn required_object<T>(
+        &self,
+        name: &str,
+        read: impl FnOnce(&Self) -> Result<T, FieldError>,
+    ) -> Result<T, FieldError> {
+        match self.get(name) {
+            None | Some(FieldValue::Null) => Err(self.absent(name)),
+            Some(value) => Self::read_object(name, value, read),
+        }
+    }
+
+    /// Reads the members of the object at `place`.
+    fn read_object<T>(
+        place: &str,
+        value: &FieldValue,
+        read: impl FnOnce(&Self) -> Result<T, FieldError>,
+    ) -> Result<T, FieldError> {
+        let FieldValue::Object(members) = value else {
+            return Err(FieldError::wrong_type(place, Expected::new("an object"), value));
+        };
+        let of_object = |error: FieldError| FieldError { field: format!("{place}.{}", error.field), ..error };
+        let mut fields = Self::typed([]);
+        for (name, value) in members {
+            let twice = || FieldError::malformed(name, "each name once", name);
+            fields.push(name.clone(), value.clone()).map_err(|_| of_object(twice()))?;
+        }
+        read(&fields).map_err(of_object)
     }
 
     /// A value that came, as text of its typing.
@@ -848,6 +882,21 @@ fn wrong_type<T>(
 pub fn is_canonical_integer(text: &str) -> bool {
     text == "0"
         || (!text.starts_with('0') && !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Longest text for people in one line, in bytes.
+pub const LINE_BYTES_MAX: usize = 512;
+
+/// A text for people, in one line.
+///
+/// # Errors
+/// It is longer than [`LINE_BYTES_MAX`], or has control characters.
+pub fn parse_line(text: &str) -> Result<String, Expected> {
+    if text.len() <= LINE_BYTES_MAX && !text.contains(char::is_control) {
+        Ok(text.to_owned())
+    } else {
+        Err(Expected::new("at most 512 bytes without control characters"))
+    }
 }
 
 /// A canonical integer within limits, or what was expected.

@@ -18,6 +18,8 @@ crate::word_enum! {
         Console = "console",
         /// The admin API: the name is that of the key.
         ApiKey = "api_key",
+        /// A callback: the name is that of the payment provider.
+        Provider = "provider",
     }
 }
 

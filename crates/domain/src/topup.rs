@@ -1,7 +1,9 @@
 //! Top-ups: prices, orders, and payments that a provider tells of (contract 19). Whether a payment fits what was ordered is
 //! decided here.
 
+mod callback;
 mod currency;
+mod fields;
 mod lots;
 mod payment;
 mod refund;
@@ -12,12 +14,16 @@ use serde_json::json;
 use crate::fields::Expected;
 use crate::ids::{ItemId, made_of, text_type};
 
+pub use callback::{
+    CALLBACK_BYTES_MAX, CallbackEvent, CallbackFormat, CallbackProvider, CallbackSecret, SignedCallback,
+};
 pub use currency::Currency;
+pub use fields::{PaymentFields, read_refund};
 pub use lots::{LOT_EXCHANGES_MAX, Lot, LotExchange, LotUse};
 pub use payment::{
     Coins, Counterpart, Payment, PaymentKey, PaymentTarget, PlacedOrder, UnmatchedReason, payment_reference,
 };
-pub use refund::{CoinPair, NewRefund, RefundAmount, RefundId, RefundKey, Refundable, Shortfall};
+pub use refund::{CoinPair, Excess, NewRefund, RefundAmount, RefundId, RefundKey, Refundable, Shortfall};
 
 /// Longest name of a product, in bytes.
 pub const PRICE_NAME_BYTES_MAX: usize = 512;

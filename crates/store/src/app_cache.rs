@@ -4,6 +4,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use domain::app::App;
 use domain::ids::AppId;
+use domain::topup::{CallbackProvider, PaymentProvider};
 
 use crate::error::{Result, StoreError};
 use crate::look_up_cache::LookUpCache;
@@ -16,6 +17,7 @@ pub(super) struct AppCache {
     pub(super) apps: LookUpCache<AppId, Arc<App>>,
     /// App and hash of a token, with its end in Unix milliseconds.
     pub(super) tokens: LookUpCache<(AppId, [u8; 32]), i64>,
+    pub(super) providers: LookUpCache<(AppId, PaymentProvider), Arc<CallbackProvider>>,
 }
 
 impl AppCache {

@@ -125,8 +125,8 @@ pub use store::{PoolState, Store};
 pub use token::TokenSummary;
 pub use topup::{
     ConsumptionReport, ListedPrice, PRICE_COLUMNS, PaymentReport, PriceList, RefundReport, RefundRow,
-    RefundedPart, SettledPayment, TopupCursor, TopupFilter, TopupOrderState, TopupRow, TopupsPage,
-    prices_of_csv,
+    RefundedPart, SettledPayment, TopupCursor, TopupFilter, TopupOrderState, TopupProvider, TopupRow,
+    TopupsPage, prices_of_csv,
 };
 pub use wallet::{
     ArchivedPart, CREDITS_AT_ONCE, CREDITS_MAX, ChangeRecord, CreditForecast, CreditList, CreditOfList,

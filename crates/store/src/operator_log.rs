@@ -73,6 +73,9 @@ domain::word_enum! {
         TopupSettle = "topup.settle",
         /// A payment was refunded, or a part of it.
         TopupRefund = "topup.refund",
+        /// A payment provider got a format and a secret for its callbacks.
+        TopupProviderSet = "topup_provider.set",
+        TopupProviderRemove = "topup_provider.remove",
         /// The books of a month were closed.
         PeriodClose = "period.close",
         ImageBlock = "image.block",

@@ -6,6 +6,7 @@ mod debt;
 mod list;
 mod payment;
 mod prices;
+mod provider;
 mod refund;
 mod settle;
 
@@ -21,6 +22,7 @@ pub use consumption::ConsumptionReport;
 pub use list::{RefundRow, TopupCursor, TopupFilter, TopupRow, TopupsPage};
 pub use payment::PaymentReport;
 pub use prices::{ListedPrice, PRICE_COLUMNS, PriceList, prices_of_csv};
+pub use provider::TopupProvider;
 pub use refund::RefundReport;
 pub use settle::SettledPayment;
 

@@ -1,6 +1,6 @@
 //! Many credits in one request.
 
-use domain::fields::{FieldError, FieldErrorKind, Fields};
+use domain::fields::{FieldError, FieldErrorKind, Fields, LINE_BYTES_MAX, parse_line};
 use domain::ids::{CreditRef, OpenId};
 use domain::operation::wallet::{
     Credit, CreditCells, CreditStatus, CreditsForAll, REF_PREFIX_BYTES_MAX, ref_prefix,
@@ -15,7 +15,6 @@ use super::describe::answers;
 use super::messages::example;
 use super::problem::Problem;
 use super::routes::routes;
-use super::wallets::{TEXT_BYTES_MAX, line};
 use crate::openapi::{Field, Input, OPEN_ID};
 use crate::state::AppState;
 
@@ -59,8 +58,8 @@ fn for_all(body: &mut Input<'_>) -> Result<(CreditsForAll, bool), FieldError> {
     let ref_prefix = prefix.optional(ref_prefix)?;
     let words = "Whether to credit nothing, and only tell what would become of each.";
     let dry_run = body.field("dry_run", words).flag()?.unwrap_or_default();
-    let note = body.field("note", "Note, for people.").demand("maxLength", TEXT_BYTES_MAX);
-    let note = note.example("Spring festival").optional(line)?.unwrap_or_default();
+    let note = body.field("note", "Note, for people.").demand("maxLength", LINE_BYTES_MAX);
+    let note = note.example("Spring festival").optional(parse_line)?.unwrap_or_default();
     Ok((CreditsForAll { free, charge, ref_prefix, note, create }, dry_run))
 }
 

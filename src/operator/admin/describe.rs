@@ -24,7 +24,7 @@ use crate::openapi::{
 };
 
 /// The moment of all examples.
-pub(super) const MOMENT: &str = "2026-11-21T08:00:00Z";
+pub(super) const MOMENT: &str = domain::examples::MOMENT;
 /// Elements of a page, unless asked otherwise.
 pub(super) const PAGE_ITEMS: u32 = 50;
 /// Most elements of a page.

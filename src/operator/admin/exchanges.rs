@@ -195,7 +195,7 @@ const SINCE: &str = "At or after this moment. Without `app_id` it is needed with
     days before `until` or now.";
 
 /// Order number of the example.
-pub(super) const BIZ_NO: &str = "order1001";
+pub(super) const BIZ_NO: &str = domain::examples::NAMED_BIZ_NO;
 
 /// A form whose values were signed in the order in which they stand.
 const FORM: &str = "open_id=player-1&amount=5&product_name=Sword&sign=00";

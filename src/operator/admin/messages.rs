@@ -52,6 +52,10 @@ refusals! { Problem:
     order_is_paid(biz_no = BIZ_NO) => topup::order_is_paid(biz_no).into();
     /// Nothing was credited for the payment.
     payment_not_credited(payment = PAYMENT, state = "unmatched") => topup::payment_not_credited(payment, state).into();
+    /// The app takes no callbacks of this provider.
+    no_provider(app_id = APP_ID, provider = "pay") => topup::unknown_provider(app_id, provider).into();
+    /// The app has as many payment providers as it may have.
+    too_many_providers() => topup::too_many_providers().into();
     /// The refund was told of with another amount.
     refund_differs(refund = REFUND) => topup::refund_differs(refund).into();
     /// The refunds would exceed the payment. The text tells what is left of it.

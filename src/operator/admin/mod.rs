@@ -25,6 +25,7 @@ mod refusals;
 mod reports;
 mod routes;
 mod tokens;
+mod topup_providers;
 mod topups;
 mod wallets;
 
@@ -53,7 +54,6 @@ use crate::state::AppState;
 pub use self::call::IDEMPOTENCY_KEY;
 pub use self::document::{API_KEY, DescribedRoute, EXAMPLE_REQUEST_ID, calls, document};
 pub use self::routes::{AdminRoute, ROUTES, RouteEffect};
-pub use self::wallets::TEXT_BYTES_MAX;
 
 /// Tells that another try of the same request has made the change.
 pub const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");

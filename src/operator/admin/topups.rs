@@ -1,19 +1,16 @@
 //! Payments for top-ups (contract 19.3): what a provider tells, and what operators do about what fits nothing.
 
 use domain::fields::FieldError;
-use domain::ids::{BizNo, OpenId, Os, Reason};
-use domain::moment;
+use domain::ids::{BizNo, OpenId, Reason};
 use domain::operation::topup::{SettlePayment, Settlement};
 use domain::topup::{
-    Currency, NewRefund, Payment, PaymentKey, PaymentProvider, PaymentTarget, PricedProductId,
-    ProviderOrderId, RefundAmount, RefundId, RefundKey, Shortfall,
+    Excess, NewRefund, PaymentFields, PaymentKey, PaymentProvider, PricedProductId, ProviderOrderId,
+    RefundAmount, RefundId, RefundKey, Shortfall, read_refund,
 };
-use domain::wallet::AMOUNT_MAX;
 use serde_json::{Value, json};
 use store::{
     ConsumptionReport, PaymentReport, RefundReport, SettledPayment, TopupCursor, TopupFilter, TopupRow,
 };
-use time::OffsetDateTime;
 
 use super::call::Call;
 use super::describe::{ListBody, MOMENT, after, answers, lists, moment as moment_of};
@@ -21,14 +18,13 @@ use super::exchanges::BIZ_NO;
 use super::messages::{example, no_app, no_payment};
 use super::problem::Problem;
 use super::routes::routes;
-use super::wallets::{TEXT_BYTES_MAX, line};
 use crate::openapi::{APP_ID, Input, OPEN_ID};
 use crate::state::AppState;
 
 /// The provider of the examples.
 pub(super) const PROVIDER: &str = "stripe";
 /// The payment of the examples.
-pub(super) const PROVIDER_ORDER_ID: &str = "pi_3OrtQ2";
+pub(super) const PROVIDER_ORDER_ID: &str = domain::examples::PROVIDER_ORDER_ID;
 /// Both as one text.
 pub(super) const PAYMENT: &str = "stripe/pi_3OrtQ2";
 /// The refund of the examples, with its payment.
@@ -110,54 +106,16 @@ routes! { "Top-ups":
         ]);
 }
 
-/// The fields of a payment, before they are a whole.
-struct PaymentFields {
-    key: PaymentKey,
-    currency: Currency,
-    amount: i64,
-    paid_at: OffsetDateTime,
-    biz_no: Option<BizNo>,
-    open_id: Option<OpenId>,
-    product_id: Option<PricedProductId>,
-    os: Option<Os>,
-    fee: Option<i64>,
-    note: String,
-}
-
-fn payment_fields(body: &mut Input<'_>) -> Result<PaymentFields, FieldError> {
+fn payment_fields(body: &mut Input<'_>) -> Result<(PaymentProvider, PaymentFields), FieldError> {
     let words = "The payment provider, as you name it.";
     let provider = body.field("provider", words).required(PROVIDER, PaymentProvider::parse)?;
-    let words = "The provider's id of the payment.";
-    let id = body.field("provider_order_id", words).required(PROVIDER_ORDER_ID, ProviderOrderId::parse)?;
-    let words = "Code of the currency of the money (ISO 4217).";
-    let currency = body.field("currency", words).required("CNY", Currency::parse)?;
-    let amount = body.field("amount", "The money, in minor units.").required_integer(600, 1, AMOUNT_MAX)?;
-    let paid_at = body.field("paid_at", "When it was paid, as the provider says.");
-    let paid_at = paid_at.demand("format", "date-time").required_as::<String, _>(MOMENT, moment::parse)?;
-    let biz_no = body.field("biz_no", "The order that it pays.").example(BIZ_NO).optional(BizNo::parse)?;
-    let open_id = body.field("open_id", "The player. Without `biz_no` it must be there.");
-    let open_id = open_id.optional(OpenId::parse)?;
-    let product_id = body.field("product_id", "The product. Without `biz_no` it must be there.");
-    let product_id = product_id.optional(PricedProductId::parse)?;
-    let os = body.field("os", "The player's platform, such as `ios`.").optional(Os::parse)?;
-    let fee = body.field("fee", "What the provider keeps, in minor units.").integer(0, AMOUNT_MAX)?;
-    let note = body.field("note", "Note, for people.").demand("maxLength", TEXT_BYTES_MAX);
-    let note = note.optional(line)?.unwrap_or_default();
-    let key = PaymentKey { provider, provider_order_id: id };
-    Ok(PaymentFields { key, currency, amount, paid_at, biz_no, open_id, product_id, os, fee, note })
+    Ok((provider, PaymentFields::read(body)?))
 }
 
 async fn take(state: &AppState, call: &Call) -> Result<PaymentReport, Problem> {
     let app_id = call.app_id()?;
-    let PaymentFields { key, currency, amount, paid_at, biz_no, open_id, product_id, os, fee, note } =
-        call.read(payment_fields)?;
-    let target = PaymentTarget::of(biz_no, open_id, product_id).ok_or_else(no_target)?;
-    let payment = Payment { key, currency, amount, target, paid_at, os, fee, note };
-    Ok(state.store.take_payment(&call.operator(), &app_id, payment).await?)
-}
-
-fn no_target() -> Problem {
-    Problem::field("biz_no", "is missing; without it, expected open_id and product_id")
+    let (provider, fields) = call.read(payment_fields)?;
+    Ok(state.store.take_payment(&call.operator(), &app_id, fields.of(provider)?).await?)
 }
 
 fn key_of(call: &Call) -> Result<PaymentKey, Problem> {
@@ -210,10 +168,7 @@ struct RefundFields {
 }
 
 fn refund_fields(body: &mut Input<'_>) -> Result<RefundFields, FieldError> {
-    let words = "The provider's id of the refund.";
-    let refund_id = body.field("refund_id", words).required("re_3OrtQ2", RefundId::parse)?;
-    let words = "The money that went back, in minor units.";
-    let amount = body.field("amount", words).required_integer(300, 1, AMOUNT_MAX)?;
+    let (refund_id, amount) = read_refund(body)?;
     let reason =
         body.field("reason", "Why, for the operator's log.").required("Bought by mistake", Reason::parse)?;
     let words = "What becomes of coins that are spent: `refuse` without it, or `record`.";
@@ -225,7 +180,8 @@ async fn refund(state: &AppState, call: &Call) -> Result<RefundReport, Problem> 
     let (app_id, payment) = (call.app_id()?, key_of(call)?);
     let RefundFields { refund_id, amount, reason, shortfall } = call.read(refund_fields)?;
     let key = RefundKey { payment, refund_id };
-    let refund = NewRefund { key, amount: RefundAmount::Of(amount), reason, shortfall };
+    let excess = Excess::Refuse;
+    let refund = NewRefund { key, amount: RefundAmount::Of(amount), reason, shortfall, excess };
     Ok(state.store.refund_payment(&call.operator(), &app_id, refund).await?)
 }
 

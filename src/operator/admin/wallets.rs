@@ -1,6 +1,6 @@
 //! Players and their wallets.
 
-use domain::fields::{Expected, FieldError, parse_integer};
+use domain::fields::{Expected, FieldError, LINE_BYTES_MAX, parse_integer, parse_line};
 use domain::ids::{CreditRef, OpenId, Reason};
 use domain::operation::app::KnownPlayers;
 use domain::operation::freeze::{FreezeCommand, FreezeReport};
@@ -106,18 +106,6 @@ routes! { "Players":
     /// Ends a freeze. It has no body. A wallet that is not frozen stays as it is.
     DELETE "/apps/{app_id}/wallets/{open_id}/freezes", "thawWallet", Replace(Administer): thaw -> FreezeReport =>
         answers("thawed", "The wallet is not frozen.", freeze_example(false)).members([]);
-}
-
-/// Longest note of a credit, in bytes.
-pub const TEXT_BYTES_MAX: usize = 512;
-
-/// A text for people, in one line.
-pub(super) fn line(text: &str) -> Result<String, Expected> {
-    if text.len() <= TEXT_BYTES_MAX && !text.contains(char::is_control) {
-        Ok(text.to_owned())
-    } else {
-        Err(Expected::new("at most 512 bytes without control characters"))
-    }
 }
 
 /// The players of an app, by the beginning of their open ids.
@@ -248,8 +236,8 @@ pub(super) fn ref_and_note(
 ) -> Result<(CreditRef, String), FieldError> {
     let words = "Your reference, unique in the app: the same ref is the same change for ever.";
     let reference = body.field("ref", words).required("order-4711", CreditRef::parse)?;
-    let described = body.field("note", "Note, for people.").demand("maxLength", TEXT_BYTES_MAX);
-    Ok((reference, described.example(note).optional(line)?.unwrap_or_default()))
+    let described = body.field("note", "Note, for people.").demand("maxLength", LINE_BYTES_MAX);
+    Ok((reference, described.example(note).optional(parse_line)?.unwrap_or_default()))
 }
 
 fn credit_to(open_id: &OpenId, body: &mut Input<'_>) -> Result<Credit, FieldError> {
@@ -259,8 +247,8 @@ fn credit_to(open_id: &OpenId, body: &mut Input<'_>) -> Result<Credit, FieldErro
     let charge = charge.integer(0, i64::MAX)?.unwrap_or_default();
     let words = "Your reference, unique in the app: the same ref is the same credit for ever.";
     let reference = body.field("ref", words).required("order-4711", CreditRef::parse)?;
-    let note = body.field("note", "Note, for people.").demand("maxLength", TEXT_BYTES_MAX);
-    let note = note.example("Starter bundle").optional(line)?.unwrap_or_default();
+    let note = body.field("note", "Note, for people.").demand("maxLength", LINE_BYTES_MAX);
+    let note = note.example("Starter bundle").optional(parse_line)?.unwrap_or_default();
     let words = "Whether to make the player known if the app does not know them; no without it.";
     let create = body.field("create", words).example(false).flag()?.unwrap_or_default();
     Ok(Credit { open_id: open_id.clone(), free, charge, reference, note, create })

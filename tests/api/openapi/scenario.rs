@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use domain::app::Scope;
 use domain::endpoint::Endpoint;
+use domain::examples::NAMED_BIZ_NO;
 use domain::ids::{ImgId, OpenId, UnionId};
 use domain::login::Player;
 use domain::operation::app::{AppCommand, IssuedLoginCode};
 use domain::per_second::PerSecond;
 use domain::signature::PayKey;
+use domain::topup::{CALLBACK_BYTES_MAX, CallbackFormat};
 use domain::wallet::WalletCall;
 use domain::wallet::canonical_string;
 use minitill::config::Config;
@@ -22,7 +24,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::game::Game;
-use crate::support::{Answer, AppKind, PATIENCE, PICTURE, Request, TestApp, TestTill, form, operator};
+use crate::support::{Answer, AppKind, NOW, PATIENCE, PICTURE, Request, TestApp, TestTill, form, operator};
 
 /// How long a body may take here, so that no test waits long for the refusal.
 pub(crate) const SHORT_BODY_TIMEOUT: Duration = Duration::from_millis(500);
@@ -125,6 +127,9 @@ impl Scenario {
         if example != "not_for_sale" {
             crate::topups::sell(&till, &app).await;
         }
+        if call.route.endpoint == Endpoint::Callback && example != "unknown_callback" {
+            crate::callbacks::set(&till, &app, "pay", CallbackFormat::Standard, crate::callbacks::PAY).await;
+        }
         let image = till.image(&app).await;
         let operation = &call.operation;
         let mut scenario = Self {
@@ -189,6 +194,14 @@ impl Scenario {
         }
     }
 
+    /// Gives a member of `data` another value, or takes it away.
+    fn replace_in_data(&mut self, name: &str, value: Option<i64>) {
+        let data = self.body.iter_mut().find(|(known, _)| *known == "data");
+        let data = data.and_then(|(_, data)| data.as_object_mut()).unwrap();
+        data.remove(name);
+        data.extend(value.map(|value| (name.to_owned(), value.into())));
+    }
+
     /// What this call calls the field.
     fn own_name<'n>(&self, name: &'n str) -> &'n str {
         self.call.route.names.iter().find(|(known, _)| *known == name).map_or(name, |(_, own)| *own)
@@ -205,7 +218,21 @@ impl Scenario {
     async fn arrange(&mut self, image: &ImgId) {
         match self.example {
             example if NEED_NOTHING.contains(&example) => {}
-            "ordered" | "not_for_sale" => {}
+            "ordered"
+            | "not_for_sale"
+            | "unmatched"
+            | "unknown_callback"
+            | "callback_not_signed"
+            | "callback_rate_limited" => {}
+            "paid" | "callback_differs" => {
+                let order = Game::topup(&self.app, OPEN_ID, NAMED_BIZ_NO, "gems60");
+                assert_eq!(order.send(&self.till).await.code(), 1);
+                if self.example == "callback_differs" {
+                    assert_eq!(self.till.send(self.request()).await.status, 200);
+                    self.replace_in_data("amount", Some(700));
+                }
+            }
+            "callback_unreadable" => self.replace_in_data("amount", None),
             "order" => {
                 let order = Game::topup(&self.app, OPEN_ID, "20270115080000001", "gems60");
                 assert_eq!(order.send(&self.till).await.code(), 1);
@@ -378,6 +405,7 @@ impl Scenario {
             _ if self.wallet_call().is_some() => "wallets",
             _ if self.call.route.endpoint == Endpoint::OrderReport => "orders",
             "askForFault" => "sandbox_faults",
+            "notify" => "topup_payments",
             "tellOfShipment" => "sandbox_shipments",
             "getAccessToken" | "postAccessToken" => "access_tokens",
             _ if self.call.route.endpoint == Endpoint::Login => "login_codes",
@@ -442,6 +470,14 @@ impl Scenario {
                     parts.iter().map(|(head, bytes)| (head.as_str(), *bytes)).collect();
                 request.multipart(&parts)
             }
+            Some(_) if self.call.route.endpoint == Endpoint::Callback => {
+                let members = self.body.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+                let body = members.collect::<Value>().to_string();
+                let body = if too_large { "a".repeat(CALLBACK_BYTES_MAX + 1) } else { body };
+                let is_signed = self.example != "callback_not_signed";
+                let secret = if is_signed { crate::callbacks::PAY } else { crate::callbacks::NEXT };
+                crate::callbacks::standard_at(&self.path, secret, NOW / 1000, &body)
+            }
             Some(media_type) if too_large => {
                 request.header("content-type", media_type).body(vec![b'a'; 65_537])
             }
@@ -457,7 +493,7 @@ impl Scenario {
     /// Sends it in the way that the example is about.
     pub(super) async fn send(&self) -> Answer {
         match self.example {
-            "rate_limited" => {
+            "rate_limited" | "callback_rate_limited" => {
                 self.till.send(self.request()).await;
                 self.till.send(self.request()).await
             }
@@ -478,7 +514,7 @@ fn body_of(operation: &Operation<Refusal>) -> Vec<(&'static str, Value)> {
 
 fn configure(config: &mut Config, example: &str) {
     match example {
-        "rate_limited" => {
+        "rate_limited" | "callback_rate_limited" => {
             config.limits.exchanges_per_second = PerSecond::new(1).unwrap();
             config.limits.reads_per_second = PerSecond::new(1).unwrap();
             config.limits.reports_per_second = PerSecond::new(1).unwrap();

@@ -109,6 +109,9 @@ pub enum Check {
     /// The list of prices is not what the newest line about it tells.
     #[serde(rename = "prices against the operator log")]
     PriceState,
+    /// The same of a payment provider.
+    #[serde(rename = "payment provider against the operator log")]
+    ProviderState,
     /// A ledger entry has no event, an event tells of no entry of its own, or a number of events is missing.
     #[serde(rename = "event against the ledger")]
     Event,

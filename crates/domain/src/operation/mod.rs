@@ -59,6 +59,8 @@ pub enum Subject {
     Payment,
     /// An order of a top-up.
     TopupOrder,
+    /// A payment provider of an app.
+    PaymentProvider,
     /// A change of a wallet that waits for a second person.
     Request,
     /// A list of credits of an app.

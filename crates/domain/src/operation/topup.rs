@@ -5,7 +5,7 @@ use std::fmt::Display;
 use super::{OperationRefusal, RefusalKind, Subject};
 use crate::ids::{BizNo, OpenId, Reason};
 use crate::text;
-use crate::topup::{Price, PricedProductId};
+use crate::topup::{CallbackFormat, CallbackSecret, Price, PricedProductId};
 
 /// A new list of prices of an app. It replaces the one before.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -125,4 +125,30 @@ pub fn coins_are_spent(
         free_held
     );
     OperationRefusal::new(RefusalKind::Conflict, text)
+}
+
+/// The most payment providers whose callbacks an app takes.
+pub const PROVIDERS_MAX: usize = 20;
+
+/// What becomes of a payment provider whose callbacks an app takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProviderCommand {
+    /// Its callbacks look like this and are signed with this secret from now on.
+    Set(CallbackFormat, CallbackSecret),
+    /// Its callbacks are refused from now on.
+    Remove,
+}
+
+/// The app takes no callbacks of this provider.
+#[must_use]
+pub fn unknown_provider(app_id: impl Display, provider: impl Display) -> OperationRefusal {
+    let text = text!("there is no payment provider {provider} of an app {app_id}", provider, app_id);
+    OperationRefusal::new(RefusalKind::Unknown(Subject::PaymentProvider), text).of_app(app_id)
+}
+
+/// An app takes callbacks of some providers at most.
+#[must_use]
+pub fn too_many_providers() -> OperationRefusal {
+    let text = text!("expected at most {max} payment providers of an app", max = PROVIDERS_MAX);
+    OperationRefusal::new(RefusalKind::Limit, text)
 }

@@ -46,6 +46,15 @@ crate::word_enum! {
     }
 }
 
+/// What becomes of a refund above what is left of its payment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Excess {
+    /// It is no refund.
+    Refuse,
+    /// It is kept as refused, because the money has gone.
+    Keep,
+}
+
 /// How much money goes back, in minor units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefundAmount {
@@ -66,6 +75,8 @@ pub struct NewRefund {
     pub reason: Reason,
     /// What becomes of coins that are spent.
     pub shortfall: Shortfall,
+    /// What becomes of it where it is more than is left of the payment.
+    pub excess: Excess,
 }
 
 /// Gifted and charged coins.

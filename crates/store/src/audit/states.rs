@@ -1,4 +1,4 @@
-//! Compares users, API keys, apps, receivers, requests, frozen wallets, closed periods and prices with what their newest lines in the operator's log tell. So a
+//! Compares users, API keys, apps, receivers, requests, frozen wallets, closed periods, prices and payment providers with what their newest lines in the operator's log tell. So a
 //! change that the role of the servers made without a line is found by its name.
 
 use domain::audit::{Check, Findings};
@@ -11,7 +11,7 @@ use super::log::{LINES, read_line};
 use crate::operator_log::{SubjectKind, ToldStates, all_states, differences};
 
 /// The actions whose lines tell states, and the one that encrypts secrets again.
-const ACTIONS: &str = "^(console_user|api_key|app|receiver|change_request)[.]|^wallet[.](freeze|thaw)$|^period[.]close$|^price[.]set$|^master_key[.]rotate$";
+const ACTIONS: &str = "^(console_user|api_key|app|receiver|topup_provider|change_request)[.]|^wallet[.](freeze|thaw)$|^period[.]close$|^price[.]set$|^master_key[.]rotate$";
 
 /// Names every difference. It reads the lines about states alone, from the first on.
 pub(super) async fn compare(
@@ -66,5 +66,6 @@ const fn check(kind: SubjectKind) -> Check {
         SubjectKind::Freeze => Check::FreezeState,
         SubjectKind::Period => Check::PeriodState,
         SubjectKind::Prices => Check::PriceState,
+        SubjectKind::PaymentProvider => Check::ProviderState,
     }
 }

@@ -132,6 +132,7 @@ impl Store {
             }
         }
         secrets += encrypt_receivers_again(connection, &keyring, to, &app_ids).await?;
+        secrets += encrypt_providers_again(connection, &keyring, to, &app_ids).await?;
         Ok((secrets, app_ids.last().cloned()))
     }
 
@@ -213,6 +214,39 @@ async fn encrypt_receivers_again(
              WHERE app_id = $1 AND receiver_id = $2 AND ($3::bytea IS NOT NULL OR $4::bytea IS NOT NULL)",
             receiver.app_id,
             receiver.receiver_id,
+            secret,
+            former
+        )
+        .execute(&mut *connection)
+        .await?;
+    }
+    Ok(secrets)
+}
+
+/// Encrypts the secrets of the payment providers of these apps that need another key. Returns their number.
+async fn encrypt_providers_again(
+    connection: &mut PgConnection,
+    keyring: &Keyring,
+    to: &MasterKey,
+    app_ids: &[String],
+) -> Result<u64> {
+    let mut secrets = 0;
+    let providers = sqlx::query!(
+        "SELECT app_id, provider, secret, former_secret FROM topup_providers WHERE app_id = ANY ($1) FOR UPDATE",
+        app_ids
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    for provider in providers {
+        let again = |sealed: &[u8]| encrypt_again(keyring, to, &provider.app_id, sealed);
+        let (secret, former) =
+            (again(&provider.secret)?, provider.former_secret.as_deref().map(again).transpose()?.flatten());
+        secrets += [&secret, &former].into_iter().flatten().count() as u64;
+        sqlx::query!(
+            "UPDATE topup_providers SET secret = coalesce($3, secret), former_secret = coalesce($4, former_secret)
+             WHERE app_id = $1 AND provider = $2 AND ($3::bytea IS NOT NULL OR $4::bytea IS NOT NULL)",
+            provider.app_id,
+            provider.provider,
             secret,
             former
         )

@@ -1,5 +1,5 @@
 //! States of what operators change, as lines of the operator's log tell them: users, API keys, apps, receivers, requests,
-//! frozen wallets, closed periods and prices.
+//! frozen wallets, closed periods, prices and payment providers.
 //! A new line has the whole state of its subject, secrets as digests. The audit and each confirmation compare the newest
 //! state that was told with what is there.
 
@@ -23,6 +23,7 @@ domain::word_enum! {
         Freeze = "freeze",
         Period = "period",
         Prices = "prices",
+        PaymentProvider = "provider",
     }
 }
 
@@ -100,6 +101,11 @@ macro_rules! states {
                            FROM topup_prices p WHERE p.app_no = l.app_no AND p.version = l.version), ''), 'UTF8')), 'hex'), 32))
                    FROM apps a JOIN LATERAL (SELECT app_no, version FROM topup_price_lists
                        WHERE app_no = a.app_no ORDER BY version DESC LIMIT 1) l ON true
+                   UNION ALL
+                   SELECT 'provider', app_id, provider, jsonb_build_object(
+                       'format', format, 'secret_sealed', left(encode(sha256(secret), 'hex'), 32),
+                       'former_secret_sealed', left(encode(sha256(former_secret), 'hex'), 32))
+                   FROM topup_providers
                ) s WHERE "# + $rest
             $(, $parameter)*
         )
@@ -173,6 +179,9 @@ pub(crate) fn subject_of(
         Action::WalletFreeze | Action::WalletThaw => of(SubjectKind::Freeze, app_id, subject),
         Action::PeriodClose => of(SubjectKind::Period, app_id, subject),
         Action::PriceSet => of(SubjectKind::Prices, app_id, app_id),
+        Action::TopupProviderSet | Action::TopupProviderRemove => {
+            of(SubjectKind::PaymentProvider, app_id, subject)
+        }
         Action::ChangeRequestAsk | Action::ChangeRequestConfirm | Action::ChangeRequestRefuse => {
             of(SubjectKind::Request, app_id, after?.get("ref")?.as_str()?)
         }
@@ -208,8 +217,13 @@ impl ToldStates {
         let Some(subject) = subject_of(action, line.app_id, line.subject, after.as_ref()) else { return };
         let told = self.0.entry(subject).or_default();
         told.seq = line.seq;
-        told.is_there =
-            !matches!(action, Action::ConsoleUserRemove | Action::ReceiverRemove | Action::WalletThaw);
+        told.is_there = !matches!(
+            action,
+            Action::ConsoleUserRemove
+                | Action::ReceiverRemove
+                | Action::TopupProviderRemove
+                | Action::WalletThaw
+        );
         match parsed(line.state).and_then(object) {
             Some(state) => told.members = state,
             None => take_former(action, line, after.and_then(object).unwrap_or_default(), &mut told.members),

@@ -8,7 +8,7 @@ use domain::ids::{AppId, OpenId, WalletNo};
 use domain::operation::topup::{coins_are_spent, refund_differs, refund_exceeds};
 use domain::operator::Operator;
 use domain::topup::{
-    CoinPair, Coins, NewRefund, PaymentKey, RefundAmount, RefundId, RefundKey, Refundable, Shortfall,
+    CoinPair, Coins, Excess, NewRefund, PaymentKey, RefundAmount, RefundId, RefundKey, Refundable, Shortfall,
 };
 use domain::wallet::{Balances, Change, Refused, WalletOutcome, WalletRequest};
 use serde::Serialize;
@@ -159,7 +159,12 @@ async fn write_refund(
     if let Some(limit) = limit
         && amount > limit.saturating_sub(before)
     {
-        return Err(refund_exceeds(key.payment.as_text(), limit.saturating_sub(before)).into());
+        if refund.excess == Excess::Refuse {
+            return Err(refund_exceeds(key.payment.as_text(), limit.saturating_sub(before)).into());
+        }
+        write(connection, app_no, &row("refused"), None).await?;
+        tell_of_refused_refund(connection, app_id.as_str(), key.as_text()).await?;
+        return done(connection, app_no, key).await;
     }
     let taken = match &found {
         FoundPayment::Credited(payment) => {
@@ -180,11 +185,20 @@ async fn write_refund(
             None
         }
     };
-    let done = report(connection, app_no, key, false).await?;
-    let done = done.ok_or_else(|| StoreError::Internal("a refund without its row".to_owned()))?;
+    let done = done(connection, app_no, key).await?;
     log(connection, (teller, app_id), refund, &done, taken.as_ref()).await?;
     require_within(connection, teller).await?;
     Ok(done)
+}
+
+/// The report of a refund that was written just now.
+async fn done(
+    connection: &mut PgConnection,
+    app_no: i32,
+    key: &RefundKey,
+) -> Result<RefundReport, OperationError> {
+    let done = report(connection, app_no, key, false).await?;
+    Ok(done.ok_or_else(|| StoreError::Internal("a refund without its row".to_owned()))?)
 }
 
 /// Records a refund in the operator's log.

@@ -1,0 +1,325 @@
+//! Callbacks of payment providers (contract 19.4): whether one is signed, and what it tells.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256;
+use subtle::ConstantTimeEq as _;
+use time::OffsetDateTime;
+
+use super::fields::{PaymentFields, read_refund};
+use super::{
+    Currency, Excess, NewRefund, Payment, PaymentKey, PaymentProvider, PaymentTarget, ProviderOrderId,
+    RefundAmount, RefundId, RefundKey, Shortfall,
+};
+use crate::fields::{Expected, FieldError, Fields, parse_integer};
+use crate::ids::{BizNo, Reason};
+use crate::input::Input;
+use crate::text;
+use crate::text::Text;
+use crate::wallet::AMOUNT_MAX;
+
+/// The largest body of a callback.
+pub const CALLBACK_BYTES_MAX: usize = 256 * 1024;
+/// How far the time of a callback may be from the present, in seconds.
+const SECONDS_OFF_MAX: u64 = 5 * 60;
+/// What the text of a secret of the standard format begins with. The rest is base64.
+const SECRET_PREFIX: &str = "whsec_";
+
+const WEBHOOK_ID: &str = "webhook-id";
+const WEBHOOK_TIMESTAMP: &str = "webhook-timestamp";
+const WEBHOOK_SIGNATURE: &str = "webhook-signature";
+const STRIPE_SIGNATURE: &str = "stripe-signature";
+
+crate::word_enum! {
+    /// How the callbacks of a provider look and are signed.
+    pub enum CallbackFormat {
+        /// As Standard Webhooks has it, with the fields of the admin API.
+        Standard = "standard",
+        /// As Stripe has it.
+        Stripe = "stripe",
+    }
+}
+
+/// A secret that signs the callbacks of a provider.
+#[derive(Clone, PartialEq, Eq)]
+pub struct CallbackSecret(String);
+
+impl std::fmt::Debug for CallbackSecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("CallbackSecret(..)")
+    }
+}
+
+impl CallbackSecret {
+    /// The secret of this text.
+    ///
+    /// # Errors
+    /// No secret of this format looks like it.
+    pub fn parse(format: CallbackFormat, text: &str) -> Result<Self, Expected> {
+        let (fits, expected) = match format {
+            CallbackFormat::Standard => (
+                key_of_standard(text).is_some_and(|key| (24..=64).contains(&key.len())),
+                "whsec_ and 24 to 64 bytes in base64",
+            ),
+            CallbackFormat::Stripe => {
+                let is_printable = text.bytes().all(|byte| byte.is_ascii_graphic());
+                (is_printable && (16..=256).contains(&text.len()), "16 to 256 printable ASCII characters")
+            }
+        };
+        if fits { Ok(Self(text.to_owned())) } else { Err(Expected::new(expected)) }
+    }
+
+    /// A secret that was parsed when it was set.
+    #[must_use]
+    pub fn kept(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
+    /// Its text.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// HMAC-SHA256 of the body behind what stands before it, joined with dots.
+    fn mac(&self, format: CallbackFormat, before: &[&str], body: &[u8]) -> [u8; 32] {
+        let key = match format {
+            CallbackFormat::Standard => key_of_standard(&self.0).unwrap_or_default(),
+            CallbackFormat::Stripe => self.0.as_bytes().to_vec(),
+        };
+        let mut mac = Hmac::<Sha256>::new_from_slice(&key).expect("HMAC accepts keys of every length");
+        for part in before {
+            mac.update(part.as_bytes());
+            mac.update(b".");
+        }
+        mac.update(body);
+        mac.finalize().into_bytes().into()
+    }
+}
+
+fn key_of_standard(text: &str) -> Option<Vec<u8>> {
+    STANDARD.decode(text.strip_prefix(SECRET_PREFIX)?).ok()
+}
+
+/// A provider of an app, as its callbacks are checked.
+#[derive(Debug, Clone)]
+pub struct CallbackProvider {
+    /// The provider.
+    pub provider: PaymentProvider,
+    /// Its format.
+    pub format: CallbackFormat,
+    /// The secrets that are valid: the present one, and for a day the one before.
+    pub secrets: Vec<CallbackSecret>,
+}
+
+/// The body of a callback whose signature was right. Only [`CallbackProvider::verify`] makes one.
+#[derive(Debug)]
+pub struct SignedCallback<'a> {
+    provider: &'a CallbackProvider,
+    body: &'a [u8],
+}
+
+/// What a callback tells.
+#[derive(Debug, PartialEq, Eq)]
+pub enum CallbackEvent {
+    /// Money came.
+    Payment(Box<Payment>),
+    /// Money went back.
+    Refund(Box<NewRefund>),
+    /// Something else, which concerns no purse.
+    Other,
+}
+
+impl CallbackProvider {
+    /// The callback, if one of the secrets has signed it at about `now` (Unix seconds). `header` finds a header by its name.
+    ///
+    /// # Errors
+    /// What is missing or wrong, in words that say nothing of a secret.
+    pub fn verify<'a>(
+        &'a self,
+        header: impl Fn(&'static str) -> Option<&'a str>,
+        body: &'a [u8],
+        now: i64,
+    ) -> Result<SignedCallback<'a>, Text> {
+        let claimed = Claimed::of(self.format, header)?;
+        let expected = "a time within 5 minutes of the present, in Unix seconds";
+        let at = parse_integer(claimed.at, 0, i64::MAX, expected);
+        if at.map_or(true, |at| at.abs_diff(now) > SECONDS_OFF_MAX) {
+            return Err(FieldError::malformed(claimed.at_header, expected, claimed.at).text());
+        }
+        // All are compared, so that the time tells nothing of them.
+        let signed = |secret: &CallbackSecret| {
+            let mac = secret.mac(self.format, &claimed.before, body);
+            claimed.macs.iter().fold(false, |found, given| found | bool::from(mac.ct_eq(given)))
+        };
+        if self.secrets.iter().fold(false, |found, secret| found | signed(secret)) {
+            Ok(SignedCallback { provider: self, body })
+        } else {
+            Err(text!("{name}: no secret of this provider has signed the body", name = claimed.header))
+        }
+    }
+}
+
+/// What the headers of a callback claim.
+struct Claimed<'a> {
+    /// The header with the signatures.
+    header: &'static str,
+    /// The header with the time.
+    at_header: &'static str,
+    at: &'a str,
+    /// What is signed before the body.
+    before: Vec<&'a str>,
+    /// The signatures of the version that is known.
+    macs: Vec<[u8; 32]>,
+}
+
+impl<'a> Claimed<'a> {
+    fn of(format: CallbackFormat, header: impl Fn(&'static str) -> Option<&'a str>) -> Result<Self, Text> {
+        let required = |name| header(name).ok_or_else(|| text!("{name} is missing", name));
+        match format {
+            CallbackFormat::Standard => {
+                let (id, at) = (required(WEBHOOK_ID)?, required(WEBHOOK_TIMESTAMP)?);
+                let macs = required(WEBHOOK_SIGNATURE)?.split(' ').filter_map(|one| one.strip_prefix("v1,"));
+                let macs = macs.filter_map(|text| STANDARD.decode(text).ok()?.try_into().ok()).collect();
+                let at_header = WEBHOOK_TIMESTAMP;
+                Ok(Self { header: WEBHOOK_SIGNATURE, at_header, at, before: vec![id, at], macs })
+            }
+            CallbackFormat::Stripe => {
+                let pairs = || required(STRIPE_SIGNATURE).map(|value| value.split(',').map(str::trim));
+                let at = pairs()?.find_map(|pair| pair.strip_prefix("t="));
+                let at = at.ok_or_else(|| text!("{name}: t is missing", name = STRIPE_SIGNATURE))?;
+                let macs = pairs()?.filter_map(|pair| pair.strip_prefix("v1="));
+                let macs = macs.filter_map(|text| hex::decode(text).ok()?.try_into().ok()).collect();
+                let header = STRIPE_SIGNATURE;
+                Ok(Self { header, at_header: header, at, before: vec![at], macs })
+            }
+        }
+    }
+}
+
+impl SignedCallback<'_> {
+    /// What it tells.
+    ///
+    /// # Errors
+    /// The body is no JSON object, or the first field that is absent or not acceptable.
+    pub fn read(&self) -> Result<CallbackEvent, Text> {
+        let body = Fields::from_strict_json(self.body).map_err(|unreadable| unreadable.text())?;
+        let event = match self.provider.format {
+            CallbackFormat::Standard => self.standard(&body),
+            CallbackFormat::Stripe => self.stripe(&body),
+        };
+        event.map_err(|error| error.text())
+    }
+
+    /// The types of the standard format have the fields of the admin API in `data`.
+    fn standard(&self, body: &Fields) -> Result<CallbackEvent, FieldError> {
+        match body.required("type", any_text)?.as_str() {
+            "payment.succeeded" => body.required_object("data", |data| {
+                self.only_this_provider(data)?;
+                let payment =
+                    PaymentFields::read(&mut Input::of(data))?.of(self.provider.provider.clone())?;
+                Ok(CallbackEvent::Payment(Box::new(payment)))
+            }),
+            "payment.refunded" => body.required_object("data", |data| {
+                self.only_this_provider(data)?;
+                let id = data.required("provider_order_id", ProviderOrderId::parse)?;
+                let (refund_id, amount) = read_refund(&mut Input::of(data))?;
+                let reason = data.optional("reason", Reason::parse)?;
+                Ok(self.refund(id, refund_id, RefundAmount::Of(amount), reason))
+            }),
+            _ => Ok(CallbackEvent::Other),
+        }
+    }
+
+    /// A callback comes to the address of its provider, and names no other.
+    fn only_this_provider(&self, data: &Fields) -> Result<(), FieldError> {
+        let own = &self.provider.provider;
+        match data.optional("provider", PaymentProvider::parse)? {
+            Some(other) if other != *own => {
+                Err(FieldError::malformed("provider", Text::same(own), other.as_str()))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn stripe(&self, body: &Fields) -> Result<CallbackEvent, FieldError> {
+        let of_object = |read: &dyn Fn(&Fields) -> Result<CallbackEvent, FieldError>| {
+            body.required_object("data", |data| data.required_object("object", read))
+        };
+        match body.required("type", any_text)?.as_str() {
+            "checkout.session.completed" | "checkout.session.async_payment_succeeded" => {
+                let paid_at = required_integer(body, "created", 0, SECONDS_MAX)?;
+                let paid_at =
+                    OffsetDateTime::from_unix_timestamp(paid_at).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+                of_object(&|session| self.session(session, paid_at))
+            }
+            "charge.refunded" => {
+                // Each event is a refund of its own: it tells what all refunds sum up to.
+                let refund_id = body.required("id", RefundId::parse)?;
+                of_object(&|charge| {
+                    let id = charge.required("payment_intent", ProviderOrderId::parse)?;
+                    let sum = required_integer(charge, "amount_refunded", 1, AMOUNT_MAX)?;
+                    Ok(self.refund(id, refund_id.clone(), RefundAmount::SumOf(sum), None))
+                })
+            }
+            _ => Ok(CallbackEvent::Other),
+        }
+    }
+
+    fn session(&self, session: &Fields, paid_at: OffsetDateTime) -> Result<CallbackEvent, FieldError> {
+        if session.required("payment_status", any_text)? != "paid" {
+            return Ok(CallbackEvent::Other);
+        }
+        let id = session.required("payment_intent", ProviderOrderId::parse)?;
+        let in_capitals = |text: &str| Currency::parse(&text.to_ascii_uppercase());
+        let currency = session.required("currency", in_capitals)?;
+        let amount = required_integer(session, "amount_total", 1, AMOUNT_MAX)?;
+        let biz_no =
+            session.required_object("metadata", |metadata| metadata.required("biz_no", BizNo::parse))?;
+        Ok(CallbackEvent::Payment(Box::new(Payment {
+            key: PaymentKey { provider: self.provider.provider.clone(), provider_order_id: id },
+            currency,
+            amount,
+            target: PaymentTarget::Order { biz_no, open_id: None, product_id: None },
+            paid_at,
+            os: None,
+            fee: None,
+            note: String::new(),
+        })))
+    }
+
+    /// A refund that the provider tells of. The money has gone, so what is spent becomes debt.
+    fn refund(
+        &self,
+        provider_order_id: ProviderOrderId,
+        refund_id: RefundId,
+        amount: RefundAmount,
+        reason: Option<Reason>,
+    ) -> CallbackEvent {
+        let provider = self.provider.provider.clone();
+        let told = || Reason::parse("the provider told of it").expect("it is well-formed");
+        CallbackEvent::Refund(Box::new(NewRefund {
+            key: RefundKey { payment: PaymentKey { provider, provider_order_id }, refund_id },
+            amount,
+            reason: reason.unwrap_or_else(told),
+            shortfall: Shortfall::Record,
+            excess: Excess::Keep,
+        }))
+    }
+}
+
+/// The last second of the year 9999.
+const SECONDS_MAX: i64 = 253_402_300_799;
+
+fn required_integer(fields: &Fields, name: &str, min: i64, max: i64) -> Result<i64, FieldError> {
+    fields.integer(name, min, max)?.ok_or_else(|| fields.absent(name))
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "a parser of a field may refuse")]
+fn any_text(text: &str) -> Result<String, Expected> {
+    Ok(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,163 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const NOW: i64 = 1_800_000_000;
+const STANDARD_SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+fn provider(format: CallbackFormat, secrets: &[&str]) -> CallbackProvider {
+    let secrets = secrets.iter().map(|text| CallbackSecret::parse(format, text).unwrap()).collect();
+    CallbackProvider { provider: PaymentProvider::parse("pay").unwrap(), format, secrets }
+}
+
+fn english<T: std::fmt::Debug>(refused: Result<T, Text>) -> String {
+    refused.unwrap_err().english()
+}
+
+/// Rule 19.4.3: the signature of the specification of Standard Webhooks, with its published example.
+#[test]
+fn the_published_example_of_standard_webhooks_is_signed() {
+    let provider = provider(CallbackFormat::Standard, &[STANDARD_SECRET]);
+    let header = |name| match name {
+        "webhook-id" => Some("msg_p5jXN8AQM9LWM0D4loKWxJek"),
+        "webhook-timestamp" => Some("1614265330"),
+        "webhook-signature" => Some("v2,AAAA v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="),
+        _ => None,
+    };
+    let body = br#"{"test": 2432232314}"#;
+    for (now, is_right) in [
+        (1_614_265_330, true),
+        (1_614_265_330 + 300, true),
+        (1_614_265_330 - 300, true),
+        (1_614_265_330 + 301, false),
+        (1_614_265_330 - 301, false),
+    ] {
+        assert_eq!(provider.verify(header, body, now).is_ok(), is_right, "{now}");
+    }
+    let refused = english(provider.verify(header, br#"{"test": 2432232315}"#, 1_614_265_330));
+    assert_eq!(refused, "webhook-signature: no secret of this provider has signed the body");
+    let late = english(provider.verify(header, body, NOW));
+    assert_eq!(
+        late,
+        "webhook-timestamp: expected a time within 5 minutes of the present, in Unix seconds, got \"1614265330\""
+    );
+    assert_eq!(english(provider.verify(|_| None, body, NOW)), "webhook-id is missing");
+}
+
+/// The signature of Stripe, made by hand here.
+fn stripe_signature(secret: &str, at: i64, body: &[u8]) -> String {
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
+    mac.update(format!("{at}.").as_bytes());
+    mac.update(body);
+    hex::encode(mac.finalize().into_bytes())
+}
+
+/// Rule 19.4.3: one of the signatures of Stripe's header is enough, and each valid secret signs.
+#[test]
+fn a_callback_of_stripe_is_signed_by_either_secret() {
+    let (new, old) = ("whsec_new_secret_of_ours", "whsec_old_secret_of_ours");
+    let both = provider(CallbackFormat::Stripe, &[new, old]);
+    let body = b"{}";
+    for (secret, is_right) in [(new, true), (old, true), ("whsec_secret_of_nobody", false)] {
+        let sign = stripe_signature(secret, NOW, body);
+        let value = format!("t={NOW}, v1={}, v1={sign},v0={sign}", "0".repeat(64));
+        assert_eq!(both.verify(|_| Some(value.as_str()), body, NOW).is_ok(), is_right, "{secret}");
+        let of_old_version = format!("t={NOW},v0={sign}");
+        assert!(both.verify(|_| Some(of_old_version.as_str()), body, NOW).is_err());
+    }
+    assert_eq!(english(both.verify(|_| Some("v1=00"), body, NOW)), "stripe-signature: t is missing");
+    assert_eq!(english(both.verify(|_| None, body, NOW)), "stripe-signature is missing");
+}
+
+/// Rule 19.4.2: what a secret looks like.
+#[test]
+fn a_secret_fits_its_format() {
+    for (format, text, fits) in [
+        (CallbackFormat::Standard, STANDARD_SECRET, true),
+        (CallbackFormat::Standard, "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", false),
+        (CallbackFormat::Standard, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaS", false),
+        (CallbackFormat::Standard, "whsec_c2hvcnQ=", false),
+        (CallbackFormat::Stripe, "whsec_0123456789", true),
+        (CallbackFormat::Stripe, "whsec_0123456 89", false),
+        (CallbackFormat::Stripe, "whsec_012345678", false),
+    ] {
+        assert_eq!(CallbackSecret::parse(format, text).is_ok(), fits, "{text}");
+    }
+}
+
+fn told(format: CallbackFormat, body: &str) -> Result<CallbackEvent, Text> {
+    let provider = provider(format, &[STANDARD_SECRET]);
+    SignedCallback { provider: &provider, body: body.as_bytes() }.read()
+}
+
+/// Rule 19.4.5: each field of a callback that is absent or wrong is named by its place.
+#[test]
+fn a_wrong_field_is_named_by_its_place() {
+    let standard = |body: &str| english(told(CallbackFormat::Standard, body));
+    let stripe = |body: &str| english(told(CallbackFormat::Stripe, body));
+    assert_eq!(
+        standard("[]"),
+        "body: expected one JSON object: invalid type: sequence, expected an object at line 1 column 0"
+    );
+    assert_eq!(standard("{}"), "type is missing");
+    assert_eq!(standard(r#"{"type":"payment.succeeded"}"#), "data is missing");
+    assert_eq!(standard(r#"{"type":"payment.succeeded","data":1}"#), "data: expected an object, got 1");
+    let payment =
+        r#""provider_order_id":"p1","currency":"CNY","amount":600,"paid_at":"2026-11-21T08:00:00Z""#;
+    let of = |more: &str| format!(r#"{{"type":"payment.succeeded","data":{{{payment}{more}}}}}"#);
+    assert_eq!(standard(&of("")), "data.biz_no is missing; without it, expected open_id and product_id");
+    assert_eq!(
+        standard(&of(r#","provider":"other","biz_no":"b1""#)),
+        r#"data.provider: expected pay, got "other""#
+    );
+    let session = |more: &str| {
+        format!(
+            r#"{{"id":"evt_1","type":"checkout.session.completed","created":1,"data":{{"object":{{"payment_status":"paid"{more}}}}}}}"#
+        )
+    };
+    assert_eq!(stripe(&session("")), "data.object.payment_intent is missing");
+    let money = r#","payment_intent":"pi_1","currency":"cny","amount_total":600"#;
+    assert_eq!(stripe(&session(money)), "data.object.metadata is missing");
+    assert_eq!(
+        stripe(&session(&format!(r#"{money},"metadata":{{}}"#))),
+        "data.object.metadata.biz_no is missing"
+    );
+    assert_eq!(
+        stripe(r#"{"id":"a/b","type":"charge.refunded","data":{"object":{}}}"#),
+        r#"id: expected 1 to 64 printable ASCII characters without /, got "a/b""#
+    );
+}
+
+/// Rule 19.4.6: a session that is not paid, and every other type, concern no purse.
+#[test]
+fn other_events_are_taken() {
+    for body in [
+        r#"{"type":"checkout.session.completed","created":1,"data":{"object":{"payment_status":"unpaid"}}}"#,
+        r#"{"type":"customer.created","data":1}"#,
+    ] {
+        assert_eq!(told(CallbackFormat::Stripe, body), Ok(CallbackEvent::Other));
+    }
+    assert_eq!(told(CallbackFormat::Standard, r#"{"type":"ping"}"#), Ok(CallbackEvent::Other));
+}
+
+proptest! {
+    /// Rule 19.4.3: without the secret nothing is signed, and nothing that comes makes the reader panic.
+    #[test]
+    fn nothing_is_signed_by_chance(
+        signature in "[ -~]{0,200}",
+        body in proptest::collection::vec(any::<u8>(), 0..200),
+        is_stripe: bool,
+    ) {
+        let format = if is_stripe { CallbackFormat::Stripe } else { CallbackFormat::Standard };
+        let provider = provider(format, &[STANDARD_SECRET]);
+        let time = NOW.to_string();
+        let with_time = format!("t={NOW},{signature}");
+        let header = |name| match name {
+            "webhook-timestamp" => Some(time.as_str()),
+            "stripe-signature" => Some(with_time.as_str()),
+            _ => Some(signature.as_str()),
+        };
+        prop_assert!(provider.verify(header, &body, NOW).is_err());
+        let _ = SignedCallback { provider: &provider, body: &body }.read();
+    }
+}
