@@ -56,7 +56,7 @@ pub(super) enum TopupCommand {
     },
     /// Refund a payment or a part of it, once: the player's coins are taken back
     Refund(RefundArguments),
-    /// Set a payment provider that calls back at /notify/APP_ID/PROVIDER of the public listener
+    /// Set a payment provider that calls back, at `/notify/APP_ID/PROVIDER` of the public listener
     Provider {
         /// App of the payments
         app_id: AppId,

@@ -9,9 +9,11 @@ use domain::fields::shown;
 use domain::ids::AppId;
 use domain::operation::topup::{payment_differs, unknown_provider};
 use domain::operator::{Operator, OperatorKind};
+use domain::text;
 use domain::text::Text;
 use domain::topup::{
     CALLBACK_BYTES_MAX, CallbackEvent, CallbackProvider, PaymentFields, PaymentProvider, SignedCallback,
+    not_signed,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -31,20 +33,17 @@ refusals! { Refusal:
     /// The app takes no callbacks of this provider.
     unknown_callback(app_id = APP_ID, provider = "pay") => Refusal::transport(
         StatusCode::NOT_FOUND,
-        domain::text!(
+        text!(
             "path: {refusal}; to take its callbacks, run: minitill topup provider",
             refusal = unknown_provider(shown(&app_id.to_string()), shown(&provider.to_string())).text
         ),
     );
     /// The headers lack a signature, or no secret of the provider has made it.
-    callback_not_signed(fault = "webhook-signature: no secret of this provider has signed the body") => {
-        let status = StatusCode::UNAUTHORIZED;
-        Refusal { transport: Some(status), ..Refusal::new(Code::CallbackNotSigned, Text::same(fault)) }
-    };
+    callback_not_signed(name = "webhook-signature") => unsigned(not_signed(name));
     /// The body is no JSON object, or a field is missing or wrong; the text says which.
-    callback_unreadable(fault = "data.amount is missing") => unfit(StatusCode::UNPROCESSABLE_ENTITY, Text::same(fault));
+    callback_unreadable(name = "type") => unfit(StatusCode::UNPROCESSABLE_ENTITY, text!("{name} is missing", name));
     /// The payment or refund was told of before, with other content.
-    callback_differs(payment = "pay/pi_3OrtQ2") => unfit(StatusCode::CONFLICT, payment_differs(payment).text);
+    callback_differs(payment = "pay/pi_3OrtQ2") => not_done(OperationError::Refused(payment_differs(payment)));
 }
 
 /// Looks up the provider, checks the signature over the body, and carries out what the body tells.
@@ -60,7 +59,7 @@ pub(super) async fn callback(State(state): State<AppState>, request: Request) ->
     let header = |name| parts.headers.get(name).and_then(|value| value.to_str().ok());
     let now = state.clock.unix_millis() / 1000;
     let signed = provider.verify(header, &body, now);
-    let signed = signed.map_err(|fault| Refusal { message: fault, ..callback_not_signed("") })?;
+    let signed = signed.map_err(unsigned)?;
     let app = state.store.find_app(&app_id).await?;
     let app = app.ok_or_else(|| unknown_callback(&app_id, &provider.provider))?;
     note_called(&app);
@@ -91,7 +90,7 @@ async fn carry_out(
     app_id: &AppId,
     provider: &PaymentProvider,
     signed: &SignedCallback<'_>,
-) -> Result<Told, Refusal> {
+) -> Result<CallbackOutcome, Refusal> {
     let event = signed.read().map_err(|fault| unfit(StatusCode::UNPROCESSABLE_ENTITY, fault))?;
     let teller = Operator::new(OperatorKind::Provider, provider.as_str());
     let teller = teller.expect("the name of a provider can be an operator's");
@@ -105,15 +104,24 @@ async fn carry_out(
         }
         CallbackEvent::Other => "ignored".to_owned(),
     };
-    Ok(Told { state })
+    Ok(CallbackOutcome { state })
 }
 
 /// The refusal of what the store did not carry out.
 fn not_done(error: OperationError) -> Refusal {
     match error {
-        OperationError::Refused(refusal) => unfit(StatusCode::CONFLICT, refusal.text),
+        OperationError::Refused(refusal) => {
+            let text = text!("{refusal}; the first stands", refusal = refusal.text);
+            unfit(StatusCode::CONFLICT, text)
+        }
         OperationError::Store(error) => error.into(),
     }
+}
+
+/// The refusal of a callback that is not signed.
+fn unsigned(fault: Text) -> Refusal {
+    let transport = Some(StatusCode::UNAUTHORIZED);
+    Refusal { transport, ..Refusal::new(Code::CallbackNotSigned, fault) }
 }
 
 /// The refusal of a callback that was signed.
@@ -130,14 +138,14 @@ fn too_often(exceeded: LimitExceeded) -> Refusal {
 /// What became of a callback.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Callback")]
-struct Told {
+struct CallbackOutcome {
     /// What became of it: `paid` or `unmatched` for a payment; `refunded`, `waiting`, `refused` or `unchanged` for a refund;
     /// `ignored` for what concerns no purse.
     #[schemars(extend("enum" = ["paid", "unmatched", "refunded", "waiting", "refused", "unchanged", "ignored"]))]
     state: String,
 }
 
-impl Told {
+impl CallbackOutcome {
     /// Whether it was kept, and no purse changed.
     fn is_kept(&self) -> bool {
         ["unmatched", "waiting", "refused"].contains(&self.state.as_str())
@@ -174,7 +182,7 @@ pub(super) fn describe(_: &Config) -> Operation<Refusal> {
         Field::required::<String>("type", "payment.succeeded", "What the provider tells."),
         Field::optional::<serde_json::Map<String, serde_json::Value>>("data", "About what.").example(data),
     ];
-    let paid = |state: &str| succeeded(Told { state: state.to_owned() });
+    let paid = |state: &str| succeeded(CallbackOutcome { state: state.to_owned() });
     Operation::new("Take a callback of a payment provider", description)
         .with(Place::Path, in_path)
         .with(Place::Header, headers)

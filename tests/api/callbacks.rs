@@ -203,7 +203,7 @@ async fn what_is_not_signed_leaves_a_count_and_no_row() {
     let other = till.app("a2").await;
     set(&till, &other, "pay", CallbackFormat::Standard, NEXT).await;
     let body = succeeded("p1", 600, "t1").to_string();
-    let unsigned = "webhook-signature: no secret of this provider has signed the body";
+    let unsigned = "webhook-signature: no secret of this provider has signed the body; to set the one that signs, run: minitill topup provider";
     let far = |at: i64| {
         format!(
             "webhook-timestamp: expected a time within 5 minutes of the present, in Unix seconds, got \"{at}\""
@@ -276,10 +276,10 @@ async fn each_refusal_of_a_callback_has_its_status() {
     }
     assert_eq!(till.purses(&app, "o1").await, (40, 100, 1));
     assert_told(&till.send(standard(&succeeded("p1", 600, "t1"))).await, 200, "paid");
-    let text = "the payment pay/p1 was told of with other content";
+    let text = "the payment pay/p1 was told of with other content; the first stands";
     assert_refused(&till.send(standard(&succeeded("p1", 601, "t1"))).await, 409, 10_000_200, text);
     assert_told(&till.send(standard(&refunded("p1", "r1", 100))).await, 200, "refunded");
-    let text = "the refund pay/p1/r1 was told of with another amount";
+    let text = "the refund pay/p1/r1 was told of with another amount; the first stands";
     assert_refused(&till.send(standard(&refunded("p1", "r1", 101))).await, 409, 10_000_200, text);
     till.assert_audit_clean().await;
 }

@@ -26,7 +26,11 @@ const STEPS: [(u32, &[(&str, &str)]); 25] = [
     (100_200_103, &[("a new login gives one", "重新登录")]),
     (
         100_200_114,
-        &[("HMAC-SHA256 with the pay key", "HMAC-SHA256"), ("data.string_to_sign", "data.string_to_sign")],
+        &[
+            ("HMAC-SHA256 with the pay key", "HMAC-SHA256"),
+            ("data.string_to_sign", "data.string_to_sign"),
+            ("run: minitill topup provider", "请运行：minitill topup provider"),
+        ],
     ),
     (
         10_000_200,
@@ -35,6 +39,8 @@ const STEPS: [(u32, &[(&str, &str)]); 25] = [
             ("is missing", "缺失"),
             ("must be equal", "必须相等"),
             ("expected at most", "至多"),
+            ("run: minitill topup provider", "请运行：minitill topup provider"),
+            ("the first stands", "以首次为准"),
         ],
     ),
     (10_000_303, &[("use another one", "请更换图片")]),

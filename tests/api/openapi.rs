@@ -203,6 +203,11 @@ async fn every_example_of_the_test_world_is_answered_as_documented() {
     try_every_example("tellOfShipment").await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn every_example_of_the_callback_is_answered_as_documented() {
+    try_every_example("notify").await;
+}
+
 /// Rule 12.1.2: the document has a webhook for each type, with an example of both formats. Tests of notifications
 /// compare what is sent.
 #[test]
@@ -247,6 +252,7 @@ fn the_tests_above_try_every_call() {
         "postProgramSession",
         "askForFault",
         "tellOfShipment",
+        "notify",
         "getImage",
         "headImage",
     ];

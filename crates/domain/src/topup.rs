@@ -16,6 +16,7 @@ use crate::ids::{ItemId, made_of, text_type};
 
 pub use callback::{
     CALLBACK_BYTES_MAX, CallbackEvent, CallbackFormat, CallbackProvider, CallbackSecret, SignedCallback,
+    not_signed,
 };
 pub use currency::Currency;
 pub use fields::{PaymentFields, read_refund};

@@ -122,6 +122,10 @@ pub(super) fn segment(name: &'static str) -> (Field, Example<Problem>) {
             Field::required::<PaymentProvider>(name, PROVIDER, "The payment provider."),
             example::no_payment(),
         ),
+        "name" => (
+            Field::required::<PaymentProvider>(name, "pay", "The payment provider."),
+            example::no_provider_name(),
+        ),
         "provider_order_id" => (
             Field::required::<ProviderOrderId>(name, PROVIDER_ORDER_ID, "The provider's id of the payment."),
             example::no_payment(),

@@ -69,6 +69,8 @@ refusals! { Problem:
     no_block(img_id = IMG_ID) => image::not_blocked(img_id).into();
     /// The app has no such receiver.
     no_receiver(receiver_id = RECEIVER_ID, app_id = APP_ID) => receiver::unknown_receiver(app_id, receiver_id).into();
+    /// The path has no name of a provider.
+    no_provider_name() => Problem::none("no such provider: expected 1 to 32 of 0-9a-z_- in the path");
     /// The path has no month.
     no_month() => Problem::none("no such month: expected a month such as 2026-10 in the path");
     /// The app has as many receivers as it may have.

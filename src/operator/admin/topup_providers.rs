@@ -24,9 +24,9 @@ routes! { "Top-ups":
         lists("The providers.", &provider_example());
     /// Set a payment provider that calls back
     ///
-    /// Takes its callbacks at `/notify/{app_id}/{provider}` of the public listener. The secret before a new one of the same
+    /// Takes its callbacks at `/notify/{app_id}/{name}` of the public listener. The secret before a new one of the same
     /// format is valid for 24 hours more. What is set already changes nothing.
-    PUT "/apps/{app_id}/topup-providers/{provider}", "setTopupProvider", Replace(Administer): set -> TopupProvider =>
+    PUT "/apps/{app_id}/topup-providers/{name}", "setTopupProvider", Replace(Administer): set -> TopupProvider =>
         answers("set", "How it is now.", provider_example())
             .read(format_and_secret)
             .wrong("format", "expected standard or stripe, got \"paypal\"")
@@ -34,7 +34,7 @@ routes! { "Top-ups":
     /// Remove a payment provider that calls back
     ///
     /// Its callbacks are refused from now on.
-    DELETE "/apps/{app_id}/topup-providers/{provider}", "removeTopupProvider", Replace(Administer): remove -> RemovedProvider =>
+    DELETE "/apps/{app_id}/topup-providers/{name}", "removeTopupProvider", Replace(Administer): remove -> RemovedProvider =>
         answers("done", "It is gone.", json!({ "app_id": APP_ID, "provider": "pay", "removed": true }))
             .members([])
             .refuses([example::no_provider()]);
@@ -68,7 +68,7 @@ fn format_and_secret(body: &mut Input<'_>) -> Result<ProviderCommand, FieldError
 }
 
 fn provider_of(call: &Call) -> Result<PaymentProvider, Problem> {
-    call.segment("provider", "provider", PaymentProvider::parse)
+    call.segment("name", "provider", PaymentProvider::parse)
 }
 
 async fn list(state: &AppState, call: &Call) -> Result<ListBody<TopupProvider>, Problem> {

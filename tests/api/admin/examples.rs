@@ -9,6 +9,7 @@ use domain::operation::receiver::{NewReceiver, ReceiverCommand, ReceiverReport};
 use domain::operation::user::UserCommand;
 use domain::receiver::ReceiverFormat;
 use domain::rights::{Apps, Rights};
+use domain::topup::CallbackFormat;
 use minitill::config::Config;
 use minitill::openapi::{Content, Example, IMG_ID, Place, Success, plain};
 use minitill::operator::admin::problem::{Problem, ProblemKind};
@@ -25,7 +26,8 @@ use crate::support::program::Program;
 use crate::support::{Answer, AppKind, Request, TestApp, TestTill, committed, fresh_database, operator};
 
 /// What is fresh each time. Everything else must be as documented.
-const FRESH: [&str; 33] = [
+const FRESH: [&str; 34] = [
+    "set_at",
     "credited_at",
     "closed_at",
     "compared_at",
@@ -305,6 +307,12 @@ impl Scenario {
     /// The prices, the order and the payment of the examples.
     async fn order(&self, app: &TestApp) {
         let id = self.call.route.id;
+        let provided =
+            ["listTopupProviders", "removeTopupProvider"].contains(&id) && self.example != "no_provider";
+        if provided {
+            crate::callbacks::set(&self.till, app, "pay", CallbackFormat::Standard, crate::callbacks::PAY)
+                .await;
+        }
         if !self.call.route.path.contains("/topups") && id != "getPrices" {
             return;
         }
@@ -367,7 +375,7 @@ impl Scenario {
             | "no_exchange" | "no_order" | "no_block" | "not_for_role" | "all_apps_only" | "above_limit"
             | "balance_too_large" | "needs_second" | "needs_two_people" | "nothing_recorded" | "no_user"
             | "no_key" | "removed" | "erased" | "prices" | "replaced" | "paid" | "settled" | "no_payment"
-            | "body_too_slow" | "no_longer_sandbox" | "refunded" => {}
+            | "body_too_slow" | "no_longer_sandbox" | "refunded" | "no_provider" => {}
             "payment_differs"
             | "payment_not_open"
             | "payment_not_credited"
@@ -398,6 +406,15 @@ impl Scenario {
             "unavailable" => self.till.store.close().await,
             "app_taken" => {
                 self.till.app("mygame").await;
+            }
+            "no_provider_name" => self.path = self.path.replace("/pay", "/Pay"),
+            "too_many_providers" => {
+                self.till
+                    .execute(
+                        "INSERT INTO topup_providers (app_id, provider, format, secret)
+                         SELECT 'demo', 'p' || n, 'stripe', '\\x00' FROM generate_series(1, 20) n",
+                    )
+                    .await;
             }
             "no_month" => self.path = self.path.replace("2026-10", "October"),
             "no_own_secret" => self.till.execute("UPDATE receivers SET format = 'platform'").await,
@@ -458,6 +475,7 @@ impl Scenario {
 
     fn make_invalid(&mut self) {
         match self.call.route.id {
+            "setTopupProvider" => self.replace("format", Some(json!("paypal"))),
             "setConsoleUserRole" => self.replace("role", Some(json!("owner"))),
             "listApps" => "limit=0".clone_into(&mut self.query),
             "listWallets" | "listTopups" => "open_id=o.1".clone_into(&mut self.query),

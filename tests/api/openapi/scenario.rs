@@ -194,12 +194,10 @@ impl Scenario {
         }
     }
 
-    /// Gives a member of `data` another value, or takes it away.
-    fn replace_in_data(&mut self, name: &str, value: Option<i64>) {
-        let data = self.body.iter_mut().find(|(known, _)| *known == "data");
-        let data = data.and_then(|(_, data)| data.as_object_mut()).unwrap();
-        data.remove(name);
-        data.extend(value.map(|value| (name.to_owned(), value.into())));
+    /// Gives a member of `data` another value.
+    fn replace_in_data(&mut self, name: &str, value: i64) {
+        let (_, data) = self.body.iter_mut().find(|(known, _)| *known == "data").unwrap();
+        data[name] = value.into();
     }
 
     /// What this call calls the field.
@@ -229,10 +227,10 @@ impl Scenario {
                 assert_eq!(order.send(&self.till).await.code(), 1);
                 if self.example == "callback_differs" {
                     assert_eq!(self.till.send(self.request()).await.status, 200);
-                    self.replace_in_data("amount", Some(700));
+                    self.replace_in_data("amount", 700);
                 }
             }
-            "callback_unreadable" => self.replace_in_data("amount", None),
+            "callback_unreadable" => self.leave_out("type"),
             "order" => {
                 let order = Game::topup(&self.app, OPEN_ID, "20270115080000001", "gems60");
                 assert_eq!(order.send(&self.till).await.code(), 1);

@@ -160,6 +160,9 @@ PATCH /apps/{app_id} Develop OneApp
 POST /apps/{app_id}/app-secrets Develop OneApp
 GET /apps/{app_id}/prices Read OneApp
 PUT /apps/{app_id}/prices Develop OneApp
+GET /apps/{app_id}/topup-providers Read OneApp
+PUT /apps/{app_id}/topup-providers/{name} Administer OneApp
+DELETE /apps/{app_id}/topup-providers/{name} Administer OneApp
 GET /apps/{app_id}/topups Read OneApp
 POST /apps/{app_id}/topups Payments OneApp
 GET /apps/{app_id}/topups/{provider}/{provider_order_id} Read OneApp

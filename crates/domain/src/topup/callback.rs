@@ -9,15 +9,14 @@ use time::OffsetDateTime;
 
 use super::fields::{PaymentFields, read_refund};
 use super::{
-    Currency, Excess, NewRefund, Payment, PaymentKey, PaymentProvider, PaymentTarget, ProviderOrderId,
-    RefundAmount, RefundId, RefundKey, Shortfall,
+    Currency, Excess, FIGURE_MAX, NewRefund, Payment, PaymentKey, PaymentProvider, PaymentTarget,
+    ProviderOrderId, RefundAmount, RefundId, RefundKey, Shortfall,
 };
 use crate::fields::{Expected, FieldError, Fields, parse_integer};
 use crate::ids::{BizNo, Reason};
 use crate::input::Input;
 use crate::text;
 use crate::text::Text;
-use crate::wallet::AMOUNT_MAX;
 
 /// The largest body of a callback.
 pub const CALLBACK_BYTES_MAX: usize = 256 * 1024;
@@ -156,9 +155,18 @@ impl CallbackProvider {
         if self.secrets.iter().fold(false, |found, secret| found | signed(secret)) {
             Ok(SignedCallback { provider: self, body })
         } else {
-            Err(text!("{name}: no secret of this provider has signed the body", name = claimed.header))
+            Err(not_signed(claimed.header))
         }
     }
+}
+
+/// Why a callback is refused whose signature, in the header of this name, no secret has made.
+#[must_use]
+pub fn not_signed(name: impl std::fmt::Display) -> Text {
+    text!(
+        "{name}: no secret of this provider has signed the body; to set the one that signs, run: minitill topup provider",
+        name
+    )
 }
 
 /// What the headers of a callback claim.
@@ -259,7 +267,7 @@ impl SignedCallback<'_> {
                 let refund_id = body.required("id", RefundId::parse)?;
                 of_object(&|charge| {
                     let id = charge.required("payment_intent", ProviderOrderId::parse)?;
-                    let sum = required_integer(charge, "amount_refunded", 1, AMOUNT_MAX)?;
+                    let sum = required_integer(charge, "amount_refunded", 1, FIGURE_MAX)?;
                     Ok(self.refund(id, refund_id.clone(), RefundAmount::SumOf(sum), None))
                 })
             }
@@ -274,7 +282,7 @@ impl SignedCallback<'_> {
         let id = session.required("payment_intent", ProviderOrderId::parse)?;
         let in_capitals = |text: &str| Currency::parse(&text.to_ascii_uppercase());
         let currency = session.required("currency", in_capitals)?;
-        let amount = required_integer(session, "amount_total", 1, AMOUNT_MAX)?;
+        let amount = required_integer(session, "amount_total", 1, FIGURE_MAX)?;
         let biz_no =
             session.required_object("metadata", |metadata| metadata.required("biz_no", BizNo::parse))?;
         Ok(CallbackEvent::Payment(Box::new(Payment {

@@ -3,14 +3,14 @@
 use time::OffsetDateTime;
 
 use super::{
-    Currency, Payment, PaymentKey, PaymentProvider, PaymentTarget, PricedProductId, ProviderOrderId, RefundId,
+    Currency, FIGURE_MAX, Payment, PaymentKey, PaymentProvider, PaymentTarget, PricedProductId,
+    ProviderOrderId, RefundId,
 };
 use crate::examples::{MOMENT, NAMED_BIZ_NO, PROVIDER_ORDER_ID};
 use crate::fields::{FieldError, LINE_BYTES_MAX, parse_line};
 use crate::ids::{BizNo, OpenId, Os};
 use crate::input::{Input, Read};
 use crate::moment;
-use crate::wallet::AMOUNT_MAX;
 
 /// The fields of a payment beside its provider, before they are a whole.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl PaymentFields {
         let words = "Code of the currency of the money (ISO 4217).";
         let currency = body.field("currency", words).required("CNY", Currency::parse)?;
         let amount =
-            body.field("amount", "The money, in minor units.").required_integer(600, 1, AMOUNT_MAX)?;
+            body.field("amount", "The money, in minor units.").required_integer(600, 1, FIGURE_MAX)?;
         let paid_at = body.field("paid_at", "When it was paid, as the provider says.");
         let paid_at =
             paid_at.demand("format", "date-time").required_as::<String, _>(MOMENT, moment::parse)?;
@@ -51,7 +51,7 @@ impl PaymentFields {
         let product_id = product_id.optional(PricedProductId::parse)?;
         let os = body.field("os", "The player's platform, such as `ios`.").optional(Os::parse)?;
         let words = "What the provider keeps, in minor units.";
-        let fee = body.field("fee", words).integer(0, AMOUNT_MAX)?;
+        let fee = body.field("fee", words).integer(0, FIGURE_MAX)?;
         let note = body.field("note", "Note, for people.").demand("maxLength", LINE_BYTES_MAX);
         let note = note.optional(parse_line)?.unwrap_or_default();
         let fields =
@@ -87,5 +87,5 @@ pub fn read_refund(body: &mut Input<'_>) -> Read<(RefundId, i64)> {
     let words = "The provider's id of the refund.";
     let refund_id = body.field("refund_id", words).required("re_3OrtQ2", RefundId::parse)?;
     let words = "The money that went back, in minor units.";
-    Ok((refund_id, body.field("amount", words).required_integer(300, 1, AMOUNT_MAX)?))
+    Ok((refund_id, body.field("amount", words).required_integer(300, 1, FIGURE_MAX)?))
 }

@@ -156,7 +156,7 @@ impl ProviderUpdate {
             return Err(too_many_providers().into());
         }
         if let Some(before) = &before {
-            let opened = self.store.open_secrets(&self.app_id, &[before.secret.clone()]).await?;
+            let opened = self.store.open_secrets(&self.app_id, std::slice::from_ref(&before.secret)).await?;
             if before.format == format.as_str() && opened == [secret.expose()] {
                 return self.read(connection).await;
             }

@@ -35,7 +35,10 @@ fn the_published_example_of_standard_webhooks_is_signed() {
         assert_eq!(provider.verify(header, body, now).is_ok(), is_right, "{now}");
     }
     let refused = english(provider.verify(header, br#"{"test": 2432232315}"#, 1_614_265_330));
-    assert_eq!(refused, "webhook-signature: no secret of this provider has signed the body");
+    assert_eq!(
+        refused,
+        "webhook-signature: no secret of this provider has signed the body; to set the one that signs, run: minitill topup provider"
+    );
     let late = english(provider.verify(header, body, NOW));
     assert_eq!(
         late,
