@@ -3,7 +3,7 @@
 use clap::Command;
 
 /// The words of a command, and its examples. After two blanks and `#` stands a comment.
-const EXAMPLES: [(&str, &[&str]); 107] = [
+const EXAMPLES: [(&str, &[&str]); 108] = [
     ("serve", &["minitill serve", "minitill serve --config /etc/minitill.toml"]),
     ("status", &["minitill status", "minitill status --json"]),
     ("health", &["minitill health", "minitill health --ready"]),
@@ -54,6 +54,13 @@ const EXAMPLES: [(&str, &[&str]); 107] = [
         "topup pay",
         &[
             "minitill topup pay mygame stripe pi_3OrtQ2 --currency CNY --amount 600 --paid-at 2026-11-21T08:00 --biz-no 20261121080000001",
+        ],
+    ),
+    (
+        "topup expect",
+        &[
+            "minitill topup expect mygame settlement.csv --provider wechat --map transaction_id=provider_order_id --map total=money --day 2026-11-21",
+            "minitill topup expect mygame settlement.csv --provider wechat --apply",
         ],
     ),
     ("topup list", &["minitill topup list mygame", "minitill topup list mygame --unmatched"]),
@@ -305,6 +312,7 @@ mod tests {
             for line in lines {
                 let line = line.split("  #").next().unwrap_or_default();
                 let line = line.split(" > ").next().unwrap_or_default();
+                let line = line.split(" < ").next().unwrap_or_default();
                 let parsed = Arguments::try_parse_from(line.split(' '));
                 assert!(
                     parsed.is_ok() && line.starts_with(&format!("minitill {name}")),

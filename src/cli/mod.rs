@@ -42,6 +42,7 @@ mod status;
 mod table;
 mod token;
 mod topup;
+mod topup_expect;
 mod user;
 mod visible;
 mod wallet;
@@ -346,7 +347,7 @@ async fn on_store(context: &Context, opened: &database::Opened, command: StoreCo
         StoreCommand::Exchange(command) => exchange::run(context, store, command).await,
         StoreCommand::Refusal(command) => refusal_list::run(context, store, command).await,
         StoreCommand::Price(command) => price::run(context, store, command).await,
-        StoreCommand::Topup(command) => topup::run(context, store, command).await,
+        StoreCommand::Topup(command) => return topup::run(context, store, command).await,
         StoreCommand::Order(command) => order::run(context, store, command).await,
         StoreCommand::Image(command) => return image::run(context, store, command).await,
         StoreCommand::Receiver(command) => receiver::run(context, store, command).await,

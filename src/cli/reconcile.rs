@@ -1,14 +1,20 @@
 //! `minitill reconcile` compares the ledger of an app with the books of others (contract 13.5).
 
 use std::io::{self, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::str::FromStr;
 
 use anyhow::{Result, anyhow};
 use clap::Args;
+use domain::fields::Expected;
 use domain::ids::AppId;
-use domain::period::{Period, TimeZone};
-use store::{BookColumn, ComparedBy, Difference, ReconcileError, Reconciled, Store, TheirFile};
+use domain::period::{Period, TimeSpan, TimeZone};
+use serde::Serialize;
+use store::{
+    BookColumn, BookNumber, ComparedBooks, ComparedBy, Difference, FileColumn, ReconcileError, Reconciled,
+    Store, TheirFile,
+};
 
 use super::output::complain;
 use super::report::{parse_day, parse_month};
@@ -27,34 +33,73 @@ pub(super) struct ReconcileArguments {
     #[arg(long, value_name = "biz_no|ref", default_value_t)]
     by: ComparedBy,
     /// A column of the file that has another name than in the bill, such as `order=biz_no`
-    #[arg(long, value_name = "THEIRS=OURS", value_parser = parse_mapped)]
+    #[arg(long, value_name = "THEIRS=OURS", value_parser = parse_mapped::<BookColumn>)]
     map: Vec<(String, BookColumn)>,
+    #[command(flatten)]
+    period: ComparedPeriod,
+    /// Time zone of the day or month: an IANA name, such as Asia/Shanghai
+    #[arg(long, value_name = "ZONE", default_value = "UTC", value_parser = parse_zone, requires = "period")]
+    time_zone: TimeZone,
+}
+
+/// The period whose entries here are compared.
+#[derive(Debug, Args)]
+pub(super) struct ComparedPeriod {
     /// Only what happened here on this day, such as 2026-10-31
     #[arg(long, value_name = "DAY", value_parser = parse_day, group = "period", conflicts_with = "month")]
     day: Option<Period>,
     /// Only what happened here in this month, such as 2026-10
     #[arg(long, value_name = "MONTH", value_parser = parse_month, group = "period")]
     month: Option<Period>,
-    /// Time zone of the day or month: an IANA name, such as Asia/Shanghai
-    #[arg(long, value_name = "ZONE", default_value = "UTC", value_parser = parse_zone, requires = "period")]
-    time_zone: TimeZone,
 }
 
-fn parse_mapped(text: &str) -> Result<(String, BookColumn), String> {
+impl ComparedPeriod {
+    pub(super) fn span(&self, zone: &TimeZone) -> Option<TimeSpan> {
+        self.day.or(self.month).map(|period| period.span(zone))
+    }
+}
+
+/// Reads a column of the file and what it is.
+pub(super) fn parse_mapped<C>(text: &str) -> Result<(String, C), String>
+where
+    C: FromStr<Err = Expected>,
+{
     // A name may have an equals sign. No column of ours has one.
     let (theirs, ours) = text.rsplit_once('=').ok_or("expected THEIRS=OURS, such as order=biz_no")?;
-    let column = BookColumn::parse(ours).map_err(|expected| format!("{expected} behind ="))?;
+    let column = C::from_str(ours).map_err(|expected| format!("{expected} behind ="))?;
     Ok((theirs.trim().to_owned(), column))
 }
 
 pub(super) async fn run(context: &Context, store: &Store, arguments: ReconcileArguments) -> Result<ExitCode> {
-    let ReconcileArguments { app_id, file, by, map, day, month, time_zone } = arguments;
-    let file = TheirFile::open(&file, (by, &map), &language::WORDS).map_err(failed)?;
+    let ReconcileArguments { app_id, file, by, map, period, time_zone } = arguments;
+    let span = period.span(&time_zone);
+    let mut found = compare(store, &app_id, &file, (by, &map), span).await?;
+    let mut printed = Printed::new(context.output.is_json);
+    let remains = show(&mut printed, &mut found, true).await?;
+    printed.end()?;
+    found.close().await?;
+    Ok(exit_code(remains))
+}
+
+/// 1 where something remains.
+pub(super) fn exit_code(remains: bool) -> ExitCode {
+    if remains { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Compares a file, and tells what of it is not compared.
+pub(super) async fn compare<B: ComparedBooks>(
+    store: &Store,
+    app_id: &AppId,
+    file: &Path,
+    compared: (B, &[(String, B::Column)]),
+    span: Option<TimeSpan>,
+) -> Result<Reconciled<B>> {
+    let by = compared.0.column();
+    let file = TheirFile::open(file, compared, &language::WORDS).map_err(failed)?;
     if !file.ignored().is_empty() {
-        complain(&format!("columns that the bill does not have are ignored: {}", file.ignored().join(", ")));
+        complain(&format!("columns that are not here are ignored: {}", file.ignored().join(", ")));
     }
-    let span = day.or(month).map(|period| period.span(&time_zone));
-    let mut found = store.reconcile(&app_id, span, file).await.map_err(failed)?;
+    let found = store.reconcile(app_id, span, file).await.map_err(failed)?;
     if found.without_number > 0 {
         complain(&format!("{} lines without a {by} are not compared", found.without_number));
     }
@@ -64,12 +109,10 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: ReconcileAr
             found.of_other_periods
         ));
     }
-    let is_same = show(context.output.is_json, &mut found).await?;
-    found.close().await?;
-    Ok(if is_same { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(found)
 }
 
-fn failed(error: ReconcileError) -> anyhow::Error {
+fn failed<C: FileColumn>(error: ReconcileError<C>) -> anyhow::Error {
     match error {
         ReconcileError::Operation(error) => not_done(error),
         ReconcileError::File(refusal) => anyhow!("{refusal}"),
@@ -77,60 +120,76 @@ fn failed(error: ReconcileError) -> anyhow::Error {
     }
 }
 
-/// Prints what was found, one by one, so that many differences need little memory. Returns whether there are none.
-async fn show(is_json: bool, found: &mut Reconciled) -> Result<bool> {
-    let mut out = io::BufWriter::new(io::stdout());
-    let mut list = PrintedList { is_json, is_first: true };
-    list.begin(&mut out, "{\"only_here\":[")?;
-    let here = found
-        .each_only_here(|number| {
-            list.item(&mut out, &serde_json::to_string(number)?, &["only here", number.as_str()])
-        })
-        .await
-        .map_err(failed)?;
-    list.begin(&mut out, "],\"only_there\":[")?;
-    let there = found
-        .each_only_there(|number| {
-            list.item(&mut out, &serde_json::to_string(number)?, &["only there", number.as_str()])
-        })
-        .await
-        .map_err(failed)?;
-    list.begin(&mut out, "],\"differs\":[")?;
-    let (matched, differing) = found
-        .each_difference(|difference| {
-            let Difference { number, field, here, there } = difference;
-            let object = serde_json::to_string(difference)?;
-            list.item(&mut out, &object, &["differs", number.as_str(), field, here, there])
-        })
-        .await
-        .map_err(failed)?;
-    if is_json {
-        writeln!(out, "],\"matched\":{matched}}}")?;
+/// Prints what was found, one by one, so that many differences need little memory: what is only there where that is
+/// wanted. Returns whether something differs.
+pub(super) async fn show<B: ComparedBooks>(
+    printed: &mut Printed,
+    found: &mut Reconciled<B>,
+    with_there: bool,
+) -> Result<bool> {
+    printed.list("only_here")?;
+    let each = |number: &BookNumber| printed.item(number, &["only here", number.as_str()]);
+    let here = found.each_only_here(each).await.map_err(failed)?;
+    let there = if with_there {
+        printed.list("only_there")?;
+        let each = |number: &BookNumber| printed.item(number, &["only there", number.as_str()]);
+        found.each_only_there(each).await.map_err(failed)?
     } else {
-        writeln!(out, "{matched} matched, {here} only here, {there} only there, {differing} differ")?;
-    }
-    out.flush()?;
-    Ok((here, there, differing) == (0, 0, 0))
+        0
+    };
+    printed.list("differs")?;
+    let each = |difference: &Difference| {
+        let Difference { number, field, here, there } = difference;
+        printed.item(difference, &["differs", number.as_str(), field, here, there])
+    };
+    let (matched, differing) = found.each_difference(each).await.map_err(failed)?;
+    let there_text = if with_there { format!(", {there} only there") } else { String::new() };
+    printed.sums(
+        &format!("\"matched\":{matched}"),
+        &format!("{matched} matched, {here} only here{there_text}, {differing} differ"),
+    )?;
+    Ok((here, there, differing) != (0, 0, 0))
 }
 
-/// A list that is printed item by item.
-struct PrintedList {
+/// An object of lists that is printed item by item, as JSON or as lines.
+pub(super) struct Printed {
+    out: io::BufWriter<io::Stdout>,
     is_json: bool,
-    is_first: bool,
+    /// What stands before the next item or list.
+    separator: &'static str,
 }
 
-impl PrintedList {
-    fn begin(&mut self, out: &mut impl io::Write, json: &str) -> io::Result<()> {
-        self.is_first = true;
-        if self.is_json { out.write_all(json.as_bytes()) } else { Ok(()) }
+impl Printed {
+    pub(super) fn new(is_json: bool) -> Self {
+        Self { out: io::BufWriter::new(io::stdout()), is_json, separator: "{" }
     }
 
-    fn item(&mut self, out: &mut impl io::Write, json: &str, cells: &[&str]) -> io::Result<()> {
+    /// Begins a list.
+    pub(super) fn list(&mut self, name: &str) -> io::Result<()> {
+        if !self.is_json {
+            return Ok(());
+        }
+        let end = if self.separator == "{" { "{" } else { "]," };
+        write!(self.out, "{end}\"{name}\":[")?;
+        self.separator = "";
+        Ok(())
+    }
+
+    /// An item of the list.
+    pub(super) fn item(&mut self, json: &impl Serialize, cells: &[&str]) -> io::Result<()> {
         if !self.is_json {
             let cells: Vec<String> = cells.iter().map(|cell| (*cell).to_owned()).collect();
-            return writeln!(out, "{}", tab_separated(&cells));
+            return writeln!(self.out, "{}", tab_separated(&cells));
         }
-        let separator = if std::mem::take(&mut self.is_first) { "" } else { "," };
-        write!(out, "{separator}{json}")
+        write!(self.out, "{}{}", std::mem::replace(&mut self.separator, ","), serde_json::to_string(json)?)
+    }
+
+    /// Ends the lists with the sums.
+    fn sums(&mut self, json: &str, line: &str) -> io::Result<()> {
+        if self.is_json { writeln!(self.out, "],{json}}}") } else { writeln!(self.out, "{line}") }
+    }
+
+    pub(super) fn end(mut self) -> io::Result<()> {
+        self.out.flush()
     }
 }

@@ -1,5 +1,7 @@
 //! `minitill topup ...` shows payments for top-ups, enters one by hand, and settles what fitted nothing (contract 19.3).
 
+use std::process::ExitCode;
+
 use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand};
 use domain::ids::{AppId, BizNo, OpenId, Os, Reason};
@@ -14,12 +16,15 @@ use store::{Store, TopupFilter};
 use time::OffsetDateTime;
 
 use super::span::SpanArguments;
+use super::topup_expect::{ExpectArguments, expect};
 use super::{Context, not_done, refused};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum TopupCommand {
     /// Enter a payment whose provider told nobody; one that is known changes nothing
     Pay(Box<PayArguments>),
+    /// Compare the payments with a provider's settlement file; exit 1 when something remains
+    Expect(Box<ExpectArguments>),
     /// List payments, newest first
     List {
         /// App of the payments
@@ -180,7 +185,7 @@ fn parse_currency(text: &str) -> Result<Currency, String> {
     Currency::parse(text).map_err(|expected| expected.to_string())
 }
 
-pub(super) async fn run(context: &Context, store: &Store, command: TopupCommand) -> Result<()> {
+pub(super) async fn run(context: &Context, store: &Store, command: TopupCommand) -> Result<ExitCode> {
     match command {
         TopupCommand::Pay(arguments) => pay(context, store, *arguments).await,
         TopupCommand::List { app_id, unmatched, open_id, span, limit } => {
@@ -234,9 +239,11 @@ pub(super) async fn run(context: &Context, store: &Store, command: TopupCommand)
             let value = serde_json::json!({ "app_id": app_id, "provider": provider, "removed": true });
             context.output.print(&value, format!("The callbacks of {provider} are refused."))
         }
+        TopupCommand::Expect(arguments) => return expect(context, store, *arguments).await,
         TopupCommand::Refund(arguments) => refund(context, store, arguments).await,
         TopupCommand::Settle(arguments) => settle(context, store, arguments).await,
     }
+    .map(|()| ExitCode::SUCCESS)
 }
 
 async fn pay(context: &Context, store: &Store, arguments: PayArguments) -> Result<()> {

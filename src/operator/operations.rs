@@ -67,6 +67,7 @@ const PAGE_OF_PAYMENT: &str = "the page of the payment shows it";
 const SERVER_REFUNDS: &str = "the payment server tells of refunds; a person uses the command line";
 const PROGRAMS_TELL: &str =
     "programs tell of payments; a person uses the command line for one that is missing";
+const FILE_OF_PROVIDER: &str = "whoever fetches the file from the provider runs the command on it";
 const SECRET_FROM_PROVIDER: &str = "whoever has the secret of the provider sets it once, without a browser";
 const PERSONAL: &str = "a request about personal data is answered by whoever has the server, or by a program";
 const EXPORT_IS_FILE: &str = "the export is a file of any size, which the command writes";
@@ -156,6 +157,7 @@ operations! {
     "refusals": "refusal list", "listRefusals", [SCREEN];
     "prices": "price list", "getPrices", "/console/apps/{app_id}/prices";
     "a payment that is told of": "topup pay", "takePayment", [PROGRAMS_TELL];
+    "a settlement file": "topup expect", [FILE_OF_PROVIDER], [FILE_OF_PROVIDER];
     "payment providers": "topup providers", "listTopupProviders", [SECRET_FROM_PROVIDER];
     "payments": "topup list", "listTopups", "/console/topups";
     "a payment": "topup show", "getTopup",

@@ -72,6 +72,7 @@ mod sandbox;
 mod sandbox_fidelity;
 mod sandbox_server;
 mod service_manager;
+mod settlement_files;
 mod signature_help;
 mod snippets;
 mod token;

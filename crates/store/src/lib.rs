@@ -73,9 +73,9 @@ pub use archive::{Archive, ArchiveError, ArchiveProgress, VerifiedArchive};
 pub use audit::{AppTotals, AuditError, AuditOptions, AuditProgress, AuditReport};
 pub use books::{
     Bill, BillColumn, BillFormat, BillLine, BillPiece, BillSums, BillText, BookColumn, BookNumber,
-    ClosedPeriod, ComparedBy, Comparison, ComparisonQuery, Credits, Difference, FileFault, FileRefusal,
-    Flows, ReconcileError, Reconciled, SheetStyle, SheetWords, Statement, TheirFile, WORKBOOK_ENTRIES_MAX,
-    revenue_headings,
+    ClosedPeriod, ComparedBooks, ComparedBy, Comparison, ComparisonQuery, Credits, Difference, FileColumn,
+    FileFault, FileRefusal, Flows, MissingPayment, PaymentBooks, PaymentColumn, ReconcileError, Reconciled,
+    SheetStyle, SheetWords, Statement, TheirFile, TheirLine, WORKBOOK_ENTRIES_MAX, revenue_headings,
 };
 pub use change_request::{ChangeRequest, RequestState, RequestedChange};
 pub use console_user::{CodeAttempt, ConsoleSession, ConsoleUser, NewSession, SessionUser, SignInAttempt};

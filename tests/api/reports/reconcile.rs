@@ -226,7 +226,7 @@ async fn their_names_are_mapped_and_what_is_there_twice_differs() {
         ],
     });
     assert_eq!(found, expected);
-    let words = "minitill: columns that the bill does not have are ignored: note\n\
+    let words = "minitill: columns that are not here are ignored: note\n\
         minitill: 1 lines without a biz_no are not compared\n";
     assert_eq!(said, words);
     let people = program.run(&[&["reconcile", "a1", &file], &map[..]].concat());

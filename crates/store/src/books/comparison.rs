@@ -8,8 +8,8 @@ use guarded_fetch::bulkhead::Permit;
 use serde::Serialize;
 
 use super::bill::SheetWords;
-use super::book_column::{BookColumn, ComparedBy};
-use super::reconcile::{BookNumber, Difference, MatchKind, ReconcileError};
+use super::book_column::{BookColumn, BookNumber, ComparedBooks as _, ComparedBy};
+use super::reconcile::{Difference, MatchKind, ReconcileError};
 use super::their_file::TheirFile;
 use crate::error::StoreError;
 use crate::store::Store;

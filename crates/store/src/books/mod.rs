@@ -4,6 +4,7 @@ mod bill;
 mod book_column;
 mod closed;
 mod comparison;
+mod payment_books;
 mod reconcile;
 mod settled;
 mod statement;
@@ -13,10 +14,11 @@ pub use bill::{
     Bill, BillColumn, BillFormat, BillLine, BillPiece, BillSums, BillText, SheetStyle, SheetWords,
     WORKBOOK_ENTRIES_MAX, revenue_headings,
 };
-pub use book_column::{BookColumn, ComparedBy};
+pub use book_column::{BookColumn, BookNumber, ComparedBooks, ComparedBy, FileColumn};
 pub use closed::ClosedPeriod;
 pub(crate) use closed::compare_closed;
 pub use comparison::{Comparison, ComparisonQuery};
-pub use reconcile::{BookNumber, Difference, ReconcileError, Reconciled};
+pub use payment_books::{MissingPayment, PaymentBooks, PaymentColumn};
+pub use reconcile::{Difference, ReconcileError, Reconciled};
 pub use statement::{Credits, Flows, Statement};
-pub use their_file::{FileFault, FileRefusal, TheirFile};
+pub use their_file::{FileFault, FileRefusal, TheirFile, TheirLine};

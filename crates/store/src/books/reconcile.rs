@@ -5,7 +5,6 @@
 
 #![expect(clippy::disallowed_methods, reason = "the macros do not know temporary tables")]
 
-use std::borrow::Cow;
 use std::io;
 
 use domain::csv::csv_text;
@@ -19,7 +18,7 @@ use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _
 use time::OffsetDateTime;
 
 use super::bill::BillColumn;
-use super::book_column::{BookColumn, ComparedBy};
+use super::book_column::{BookColumn, BookNumber, ComparedBooks, ComparedBy, FileColumn};
 use super::their_file::{FileRefusal, TheirFile};
 use crate::error::{OperationError, StoreError};
 use crate::store::Store;
@@ -31,58 +30,30 @@ const LINES_OF_A_TURN: i64 = 1000;
 
 /// Why nothing was compared.
 #[derive(Debug)]
-pub enum ReconcileError {
+pub enum ReconcileError<C = BookColumn> {
     /// There is no such app, or the store has failed.
     Operation(OperationError),
     /// The file is not acceptable. The words name it, the line and the field.
-    File(FileRefusal),
+    File(FileRefusal<C>),
     /// The result could not be written.
     Output(io::Error),
 }
 
-impl<E: Into<OperationError>> From<E> for ReconcileError {
+impl<C, E: Into<OperationError>> From<E> for ReconcileError<C> {
     fn from(error: E) -> Self {
         Self::Operation(error.into())
     }
 }
 
-impl From<FileRefusal> for ReconcileError {
-    fn from(refusal: FileRefusal) -> Self {
+impl<C> From<FileRefusal<C>> for ReconcileError<C> {
+    fn from(refusal: FileRefusal<C>) -> Self {
         Self::File(refusal)
     }
 }
 
-impl From<io::Error> for ReconcileError {
+impl<C> From<io::Error> for ReconcileError<C> {
     fn from(error: io::Error) -> Self {
         Self::Output(error)
-    }
-}
-
-/// What names a line in both books.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
-#[schemars(inline)]
-pub struct BookNumber {
-    /// The order number, where the books are compared by it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub biz_no: Option<String>,
-    /// The ref, where the books are compared by it.
-    #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
-    pub reference: Option<String>,
-}
-
-impl BookNumber {
-    fn new(by: ComparedBy, number: &str) -> Self {
-        let number = Some(number.to_owned());
-        match by {
-            ComparedBy::BizNo => Self { biz_no: number, reference: None },
-            ComparedBy::Ref => Self { biz_no: None, reference: number },
-        }
-    }
-
-    /// The number or ref.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        self.biz_no.as_deref().or(self.reference.as_deref()).unwrap_or_default()
     }
 }
 
@@ -105,10 +76,10 @@ pub(super) const LINES: &str = "lines";
 
 /// What a comparison has found.
 #[derive(Debug)]
-pub struct Reconciled {
-    connection: PgConnection,
-    by: ComparedBy,
-    columns: Vec<BookColumn>,
+pub struct Reconciled<B: ComparedBooks = ComparedBy> {
+    pub(super) connection: PgConnection,
+    by: B,
+    pub(super) columns: Vec<B::Column>,
     /// The time zone of their times without an offset.
     zone: TimeZone,
     /// Numbers in their file.
@@ -135,16 +106,16 @@ pub(super) enum MatchKind {
 }
 
 impl Store {
-    /// Compares what [`ComparedBy`] of the file says with an app, of all times or of a span of time.
+    /// Compares what [`ComparedBooks`] of the file says with an app, of all times or of a span of time.
     ///
     /// # Errors
     /// A line of the file that is not acceptable.
-    pub async fn reconcile(
+    pub async fn reconcile<B: ComparedBooks>(
         &self,
         app_id: &AppId,
         span: Option<TimeSpan>,
-        mut file: TheirFile,
-    ) -> Result<Reconciled, ReconcileError> {
+        mut file: TheirFile<B>,
+    ) -> Result<Reconciled<B>, ReconcileError<B::Column>> {
         let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
         let app_no = app_no.fetch_optional(&self.pool).await?;
         let app_no = app_no.ok_or_else(|| unknown_app(app_id))?;
@@ -161,7 +132,7 @@ impl Store {
         let counts = counts.fetch_one(&mut connection).await?;
         Ok(Reconciled {
             connection,
-            by: file.by(),
+            by: file.by().clone(),
             columns,
             zone: file.zone(),
             there: counts.try_get(0)?,
@@ -174,16 +145,16 @@ impl Store {
 }
 
 /// The name of a column in the temporary tables.
-fn name(side: &str, column: BookColumn) -> String {
+pub(super) fn name(side: &str, column: impl FileColumn) -> String {
     format!("{side}_{column}")
 }
 
 /// A part of a statement for each of these columns.
-fn list(columns: &[BookColumn], part: impl Fn(BookColumn) -> String) -> String {
+pub(super) fn list<C: FileColumn>(columns: &[C], part: impl Fn(C) -> String) -> String {
     columns.iter().map(|column| part(*column)).collect::<Vec<_>>().concat()
 }
 
-async fn make_tables(connection: &mut PgConnection, columns: &[BookColumn]) -> Result<(), StoreError> {
+async fn make_tables(connection: &mut PgConnection, columns: &[impl FileColumn]) -> Result<(), StoreError> {
     let columns = list(columns, |column| format!(", {} text NOT NULL", name("there", column)));
     let sql = format!(
         "CREATE TEMPORARY TABLE their_lines (number text COLLATE \"C\" NOT NULL, line bigint NOT NULL{columns})"
@@ -193,13 +164,13 @@ async fn make_tables(connection: &mut PgConnection, columns: &[BookColumn]) -> R
 }
 
 /// Sends the lines of the file. Returns how many have no number.
-async fn send(
+async fn send<B: ComparedBooks>(
     connection: &mut PgConnection,
-    columns: &[BookColumn],
-    file: &mut TheirFile,
-) -> Result<i64, ReconcileError> {
+    columns: &[B::Column],
+    file: &mut TheirFile<B>,
+) -> Result<i64, ReconcileError<B::Column>> {
     let columns = list(columns, |column| format!(", {}", name("there", column)));
-    let by = file.by();
+    let by = file.by().clone();
     let mut copy =
         connection.copy_in_raw(&format!("COPY their_lines (number, line{columns}) FROM STDIN")).await?;
     let (mut piece, mut without_number) = (Vec::with_capacity(PIECE_BYTES + 64 * 1024), 0);
@@ -220,10 +191,7 @@ async fn send(
             }
             continue;
         }
-        match by {
-            ComparedBy::BizNo => escape(&mut piece, line.number),
-            ComparedBy::Ref => escape(&mut piece, &without_apostrophe(line.number)),
-        }
+        escape(&mut piece, &by.key(&line));
         piece.extend_from_slice(format!("\t{}", line.line).as_bytes());
         for value in line.values() {
             piece.push(b'\t');
@@ -240,12 +208,6 @@ async fn send(
     Ok(without_number)
 }
 
-/// A ref without the apostrophe that keeps it from being a formula (contract 8.3.10).
-fn without_apostrophe(there: &str) -> Cow<'_, str> {
-    let bare = there.strip_prefix('\'').unwrap_or(there).replace(";'", ";");
-    if bare != there && csv_text(&bare) == there { Cow::Owned(bare) } else { Cow::Borrowed(there) }
-}
-
 /// Adds a text as COPY reads it.
 fn escape(piece: &mut Vec<u8>, text: &str) {
     for byte in text.bytes() {
@@ -260,16 +222,17 @@ fn escape(piece: &mut Vec<u8>, text: &str) {
 }
 
 /// Makes the temporary table `compared`: each number but for those that are the same bytes in both.
-async fn compare(
+async fn compare<B: ComparedBooks>(
     connection: &mut PgConnection,
-    (by, columns): (ComparedBy, &[BookColumn]),
+    (by, columns): (&B, &[B::Column]),
     app_no: i32,
     span: Option<TimeSpan>,
 ) -> Result<(), StoreError> {
     let here = list(columns, |column| format!(", {} AS {}", column.sql(), name("here", column)));
     let differ = list(columns, |column| format!(" OR {} <> {}", name("there", column), name("here", column)));
     let both_sides = list(columns, |column| format!(", {}, {}", name("here", column), name("there", column)));
-    let is_in = if span.is_some() { "at >= $2 AND at < $3" } else { "true" };
+    let [relation, number, at, ours] = by.rows();
+    let is_in = if span.is_some() { format!("{at} >= $2 AND {at} < $3") } else { "true".to_owned() };
     let sql = format!(
         "CREATE TEMPORARY TABLE compared AS
          SELECT coalesce(t.number, o.number) AS number, t.lines,
@@ -282,12 +245,11 @@ async fn compare(
                  FROM their_lines) l
              WHERE place = 1) t
          FULL JOIN (
-             SELECT {by} AS number, {is_in} AS is_in{here} FROM bill_lines
+             SELECT {number} AS number, {is_in} AS is_in{here} FROM {relation}
              WHERE app_no = $1 AND {ours}) o
              ON o.number = t.number
          WHERE (t.number IS NULL AND o.is_in) OR o.number IS NULL
              OR (t.number IS NOT NULL AND (NOT o.is_in OR t.lines > 1{differ}))",
-        ours = by.sql(),
         only_here = MatchKind::OnlyHere as u8,
         only_there = MatchKind::OnlyThere as u8,
         other = MatchKind::OtherPeriod as u8,
@@ -305,21 +267,21 @@ async fn compare(
     Ok(())
 }
 
-impl Reconciled {
+impl<B: ComparedBooks> Reconciled<B> {
     /// The first numbers that are only here or only there, in their order.
     pub(super) async fn first(&mut self, found: MatchKind, max: i64) -> Result<Vec<BookNumber>, StoreError> {
         let sql =
             format!("SELECT number FROM compared WHERE found = {} ORDER BY number LIMIT {max}", found as u8);
         let numbers: Vec<String> =
             sqlx::query_scalar(AssertSqlSafe(sql)).fetch_all(&mut self.connection).await?;
-        Ok(numbers.iter().map(|number| BookNumber::new(self.by, number)).collect())
+        Ok(numbers.iter().map(|number| self.by.shown(number)).collect())
     }
 
     /// Numbers that are only here, in their order.
     pub async fn each_only_here(
         &mut self,
         each: impl FnMut(&BookNumber) -> io::Result<()>,
-    ) -> Result<i64, ReconcileError> {
+    ) -> Result<i64, ReconcileError<B::Column>> {
         self.numbers(MatchKind::OnlyHere, each).await
     }
 
@@ -327,7 +289,7 @@ impl Reconciled {
     pub async fn each_only_there(
         &mut self,
         each: impl FnMut(&BookNumber) -> io::Result<()>,
-    ) -> Result<i64, ReconcileError> {
+    ) -> Result<i64, ReconcileError<B::Column>> {
         self.numbers(MatchKind::OnlyThere, each).await
     }
 
@@ -335,12 +297,12 @@ impl Reconciled {
         &mut self,
         found: MatchKind,
         mut each: impl FnMut(&BookNumber) -> io::Result<()>,
-    ) -> Result<i64, ReconcileError> {
+    ) -> Result<i64, ReconcileError<B::Column>> {
         let sql = format!("SELECT number FROM compared WHERE found = {} ORDER BY number", found as u8);
         let mut numbers = sqlx::query_scalar::<_, String>(AssertSqlSafe(sql)).fetch(&mut self.connection);
         let mut count = 0;
         while let Some(number) = numbers.try_next().await? {
-            each(&BookNumber::new(self.by, &number))?;
+            each(&self.by.shown(&number))?;
             count += 1;
         }
         Ok(count)
@@ -351,7 +313,7 @@ impl Reconciled {
     pub async fn each_difference(
         &mut self,
         mut each: impl FnMut(&Difference) -> io::Result<()>,
-    ) -> Result<(i64, i64), ReconcileError> {
+    ) -> Result<(i64, i64), ReconcileError<B::Column>> {
         let values =
             list(&self.columns, |column| format!(", {}, {}", name("here", column), name("there", column)));
         let both = MatchKind::Both as u8;
@@ -373,7 +335,7 @@ impl Reconciled {
             }
             differing += i64::from(!differences.is_empty());
             for (field, here, there) in differences {
-                each(&Difference { number: BookNumber::new(self.by, &number), field, here, there })?;
+                each(&Difference { number: self.by.shown(&number), field, here, there })?;
             }
         }
         Ok((self.there - self.only_there - self.of_other_periods - differing, differing))
@@ -385,29 +347,25 @@ impl Reconciled {
     }
 }
 
-impl BookColumn {
-    /// Whether a value there is the one here: an integer as a number, a time to the precision that it has there, and a
-    /// text with or without the apostrophe that keeps it from being a formula. A time without an offset is in this zone.
-    fn is_same(self, here: &str, there: &str, zone: &TimeZone) -> bool {
-        if here == there {
-            return true;
+/// Whether a value there is the one here: an integer as a number, a time to the precision that it has there, and a
+/// text with or without the apostrophe that keeps it from being a formula. A time without an offset is in this zone.
+pub(super) fn is_same_value(column: BookColumn, here: &str, there: &str, zone: &TimeZone) -> bool {
+    if here == there {
+        return true;
+    }
+    match column {
+        _ if column.is_integer() => there.trim().parse::<i128>().is_ok_and(|there| here.parse() == Ok(there)),
+        BookColumn::Bill(BillColumn::At) => {
+            let given = moment::parse_given(&there.trim().replacen(' ', "T", 1));
+            let (Ok(here), Ok(given)) = (moment::parse(here), given) else { return false };
+            // The clock shows some times twice, so it is the clock that is compared.
+            let (here, at) = match given {
+                GivenMoment::Fixed(at) => (here, at),
+                GivenMoment::Local(at) => (zone.clock(here).assume_utc(), at.assume_utc()),
+            };
+            to_precision(here, there) == to_precision(at, there)
         }
-        match self {
-            _ if self.is_integer() => {
-                there.trim().parse::<i128>().is_ok_and(|there| here.parse() == Ok(there))
-            }
-            Self::Bill(BillColumn::At) => {
-                let given = moment::parse_given(&there.trim().replacen(' ', "T", 1));
-                let (Ok(here), Ok(given)) = (moment::parse(here), given) else { return false };
-                // The clock shows some times twice, so it is the clock that is compared.
-                let (here, at) = match given {
-                    GivenMoment::Fixed(at) => (here, at),
-                    GivenMoment::Local(at) => (zone.clock(here).assume_utc(), at.assume_utc()),
-                };
-                to_precision(here, there) == to_precision(at, there)
-            }
-            _ => *there == *csv_text(here),
-        }
+        _ => *there == *csv_text(here),
     }
 }
 

@@ -6,14 +6,12 @@ use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use csv::{ByteRecord, Reader, StringRecord};
-use domain::ids::BizNo;
 use domain::period::TimeZone;
-use domain::strays::without_strays;
 use domain::text;
 use domain::text::Text;
 
-use super::bill::{BillColumn, SheetWords};
-use super::book_column::{BookColumn, ComparedBy};
+use super::bill::SheetWords;
+use super::book_column::{BookColumn, ComparedBooks, ComparedBy, FileColumn};
 use super::reconcile::ReconcileError;
 use crate::wallet::{LINE_BYTES_MAX, bare_cell, csv_fault, csv_line, not_csv};
 
@@ -24,11 +22,11 @@ const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 /// What is wrong with a file that cannot be compared (contract 13.5.6).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FileFault {
-    /// No column has the numbers by which the books are compared.
-    NoNumber {
+pub enum FileFault<C = BookColumn> {
+    /// It lacks a column that the comparison needs.
+    NoColumnOfOurs {
         /// The column that it lacks.
-        column: BookColumn,
+        column: C,
         /// Their names, with commas between them.
         columns: String,
     },
@@ -37,12 +35,12 @@ pub enum FileFault {
         /// The name that it lacks.
         name: String,
         /// What the column was said to be.
-        column: BookColumn,
+        column: C,
         /// The names of its columns, with commas between them.
         columns: String,
     },
     /// Two columns are this one.
-    Twice(BookColumn),
+    Twice(C),
     /// A line is not acceptable.
     Line {
         /// Its number, as editors count.
@@ -54,12 +52,12 @@ pub enum FileFault {
     Unreadable(Text),
 }
 
-impl FileFault {
+impl<C: FileColumn> FileFault<C> {
     /// The column of the bill whose name in the file is at fault; `None` where the file is.
     #[must_use]
-    pub fn column(&self) -> Option<BookColumn> {
+    pub fn column(&self) -> Option<C> {
         match self {
-            Self::NoNumber { column, .. } | Self::NoColumn { column, .. } => Some(*column),
+            Self::NoColumnOfOurs { column, .. } | Self::NoColumn { column, .. } => Some(*column),
             Self::Twice(_) | Self::Line { .. } | Self::Unreadable(_) => None,
         }
     }
@@ -68,7 +66,7 @@ impl FileFault {
     #[must_use]
     pub fn text(&self) -> Text {
         match self {
-            Self::NoNumber { column: name, columns } => {
+            Self::NoColumnOfOurs { column: name, columns } => {
                 text!("there is no column {name}; there are {columns}", name, columns)
             }
             Self::NoColumn { name, columns, .. } => {
@@ -83,17 +81,17 @@ impl FileFault {
 
 /// A file that cannot be compared, in the words of the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileRefusal {
+pub struct FileRefusal<C = BookColumn> {
     file: String,
     /// What is wrong with it.
-    pub fault: FileFault,
+    pub fault: FileFault<C>,
 }
 
-impl fmt::Display for FileRefusal {
+impl<C: FileColumn> fmt::Display for FileRefusal<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (file, words) = (&self.file, self.fault.text().english());
         match &self.fault {
-            FileFault::NoNumber { column, columns } => {
+            FileFault::NoColumnOfOurs { column, columns } => {
                 let words =
                     format!("there is no column {column}; name it with --map NAME={column}; there are");
                 write!(f, "{file}: {words} {columns}")
@@ -107,22 +105,22 @@ impl fmt::Display for FileRefusal {
 }
 
 /// Columns, each with its place in a line.
-type ColumnPlaces = Vec<(BookColumn, usize)>;
+type ColumnPlaces<C> = Vec<(C, usize)>;
 
-/// A file of CSV, and the columns of it that the bill has too.
+/// A file of CSV, and the columns of it that the books have too.
 #[derive(Debug)]
-pub struct TheirFile {
+pub struct TheirFile<B: ComparedBooks = ComparedBy> {
     /// What refusals call it.
     name: String,
     /// The file once more, for the place of a line that is refused.
     file: File,
     reader: Reader<Bounded>,
     /// What is compared by.
-    by: ComparedBy,
+    by: B,
     /// Where its numbers stand.
     number: usize,
     /// The other columns that are compared, each with its place.
-    columns: ColumnPlaces,
+    columns: ColumnPlaces<B::Column>,
     /// The columns that nothing is compared with.
     ignored: Vec<String>,
     record: StringRecord,
@@ -150,23 +148,29 @@ impl Read for Bounded {
 }
 
 /// A line of the file.
-pub(super) struct TheirLine<'a> {
+pub struct TheirLine<'a, C> {
     /// Its number, which is higher than that of the line before.
     pub(super) line: u64,
-    /// Its `biz_no` or `ref`. It may be empty.
+    /// What names it. It may be empty.
     pub(super) number: &'a str,
     record: &'a StringRecord,
-    columns: &'a [(BookColumn, usize)],
+    columns: &'a [(C, usize)],
 }
 
-impl TheirLine<'_> {
+impl<C: FileColumn> TheirLine<'_, C> {
     /// Its values, in the order of the compared columns.
     pub(super) fn values(&self) -> impl Iterator<Item = &str> {
         self.columns.iter().map(|(_, place)| self.record.get(*place).unwrap_or_default())
     }
+
+    /// Its value in this column, where the file has it.
+    pub(super) fn value(&self, wanted: C) -> Option<&str> {
+        let place = self.columns.iter().find(|(column, _)| *column == wanted).map(|(_, place)| *place);
+        self.record.get(place?)
+    }
 }
 
-impl TheirFile {
+impl<B: ComparedBooks> TheirFile<B> {
     /// Opens a file. `map` has names of its columns, each with the column that it is; other columns have our names or are
     /// ignored. With the headings of a bill's workbook in one of these languages, each column has its
     /// name of the bill, and times are in the time zone of the heading.
@@ -175,9 +179,9 @@ impl TheirFile {
     /// The file cannot be read, has no `biz_no`, lacks a column of `map`, or has two for one column of the bill.
     pub fn open(
         path: &Path,
-        (by, map): (ComparedBy, &[(String, BookColumn)]),
+        (by, map): (B, &[(String, B::Column)]),
         languages: &[SheetWords],
-    ) -> Result<Self, ReconcileError> {
+    ) -> Result<Self, ReconcileError<B::Column>> {
         let name = path.display().to_string();
         let refused = |cause| FileRefusal { file: name.clone(), fault: FileFault::Unreadable(cause) };
         let file = File::open(path).map_err(|error| refused(Text::same(error)))?;
@@ -194,9 +198,9 @@ impl TheirFile {
     pub fn read(
         file: File,
         name: &str,
-        (by, map): (ComparedBy, &[(String, BookColumn)]),
+        (by, map): (B, &[(String, B::Column)]),
         languages: &[SheetWords],
-    ) -> Result<Self, FileRefusal> {
+    ) -> Result<Self, FileRefusal<B::Column>> {
         let refused = |fault| FileRefusal { file: name.to_owned(), fault };
         let again = file.try_clone().map_err(|error| refused(FileFault::Unreadable(Text::same(error))))?;
         let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(Bounded {
@@ -215,21 +219,21 @@ impl TheirFile {
         let trimmed = |name: &String| name.trim_start_matches(BYTE_ORDER_MARK).trim().to_owned();
         let mut names: Vec<String> = names.iter().map(trimmed).collect();
         let is_mapped = map.iter().any(|(theirs, ours)| theirs != ours.as_str());
-        let zone = BillColumn::zone_of_workbook(&names, languages).filter(|_| !is_mapped);
-        if zone.is_some() {
-            names = BillColumn::WORDS.map(str::to_owned).into();
-        }
+        let zone = B::Column::zone_of_workbook(&mut names, languages, is_mapped);
         if let Some((missing, column)) = map.iter().find(|(theirs, _)| !names.contains(theirs)) {
             let (name, column) = (missing.clone(), *column);
             return Err(refused(FileFault::NoColumn { name, column, columns: names.join(", ") }));
         }
         let (columns, ignored) = columns_of(&names, map).map_err(refused)?;
-        let number = columns.iter().find(|(column, _)| *column == by.column()).map(|(_, place)| *place);
-        let none = || refused(FileFault::NoNumber { column: by.column(), columns: names.join(", ") });
-        let number = number.ok_or_else(none)?;
-        // An entry has a biz_no or a ref, so there is nothing to compare in the other one.
-        let is_number = |column| matches!(column, BookColumn::Bill(BillColumn::BizNo | BillColumn::Ref));
-        let columns = columns.into_iter().filter(|(column, _)| !is_number(*column)).collect();
+        let place = |wanted| {
+            let found = columns.iter().find(|(column, _)| *column == wanted).map(|(_, place)| *place);
+            found.ok_or_else(|| {
+                refused(FileFault::NoColumnOfOurs { column: wanted, columns: names.join(", ") })
+            })
+        };
+        let number = place(by.column())?;
+        by.second_column().map(place).transpose()?;
+        let columns = columns.into_iter().filter(|(column, _)| !column.is_number()).collect();
         let (name, record) = (name.to_owned(), StringRecord::new());
         let zone = zone.unwrap_or_default();
         Ok(Self { name, file: again, reader, by, number, columns, ignored, record, zone })
@@ -247,12 +251,12 @@ impl TheirFile {
     }
 
     /// What is compared by.
-    pub(super) fn by(&self) -> ComparedBy {
-        self.by
+    pub(super) fn by(&self) -> &B {
+        &self.by
     }
 
     /// The columns that are compared.
-    pub(super) fn columns(&self) -> Vec<BookColumn> {
+    pub(super) fn columns(&self) -> Vec<B::Column> {
         self.columns.iter().map(|(column, _)| *column).collect()
     }
 
@@ -260,7 +264,7 @@ impl TheirFile {
     ///
     /// # Errors
     /// It has more or fewer columns than the heading, is no UTF-8 or is too long.
-    pub(super) fn next(&mut self) -> Result<Option<TheirLine<'_>>, FileRefusal> {
+    pub(super) fn next(&mut self) -> Result<Option<TheirLine<'_, B::Column>>, FileRefusal<B::Column>> {
         let Self { name, file, reader, by, number, columns, record, .. } = self;
         let refused = |position, cause: Text| {
             let fault = FileFault::Line { line: csv_line(file, position), cause };
@@ -277,11 +281,7 @@ impl TheirFile {
         if record.as_slice().contains('\0') {
             return Err(refused(at, "expected a text without zero bytes".into()));
         }
-        let number = bare_cell(record.get(*number).unwrap_or_default().trim());
-        // What stands around a biz_no and keeps it from being a number does not belong to it.
-        let bare = without_strays(number);
-        let is_bare = *by == ComparedBy::BizNo && BizNo::parse(bare).is_ok();
-        let number = if is_bare { bare } else { number };
+        let number = by.bare(bare_cell(record.get(*number).unwrap_or_default().trim()));
         if number.len() > NUMBER_BYTES_MAX {
             let max = NUMBER_BYTES_MAX;
             return Err(refused(at, text!("{name}: expected at most {max} bytes", name = by.column(), max)));
@@ -291,15 +291,15 @@ impl TheirFile {
 }
 
 /// The columns of a file that the books have too, each with its place, and the names of the others.
-fn columns_of(
+fn columns_of<C: FileColumn>(
     names: &[String],
-    map: &[(String, BookColumn)],
-) -> Result<(ColumnPlaces, Vec<String>), FileFault> {
+    map: &[(String, C)],
+) -> Result<(ColumnPlaces<C>, Vec<String>), FileFault<C>> {
     let (mut columns, mut ignored) = (Vec::new(), Vec::new());
     for (place, name) in names.iter().enumerate() {
         let mapped = map.iter().find(|(theirs, _)| theirs == name).map(|(_, column)| *column);
         // A column that `map` gives to another name is not this one.
-        let by_name = BookColumn::parse(name).ok();
+        let by_name = C::named(name);
         let by_name = by_name.filter(|column| map.iter().all(|(_, mapped)| mapped != column));
         match mapped.or(by_name) {
             Some(column) if columns.iter().any(|(known, _)| *known == column) => {

@@ -8,7 +8,9 @@ use domain::ids::AppId;
 use domain::period::Period;
 use domain::rights::Need;
 use domain::text;
-use store::{BillColumn, BookColumn, ComparedBy, Comparison, FileFault, ReconcileError, StoreError};
+use store::{
+    BillColumn, BookColumn, ComparedBooks as _, ComparedBy, Comparison, FileFault, ReconcileError, StoreError,
+};
 
 use super::super::error::ConsoleError;
 use super::super::i18n::{said, zone};

@@ -1,0 +1,283 @@
+//! A payment provider's settlement file, compared with the payments of an app (contract 19.7).
+
+#![expect(clippy::disallowed_methods, reason = "the macros do not know temporary tables")]
+
+use std::borrow::Cow;
+
+use domain::fields::{FieldError, Fields};
+use domain::input::Input;
+use domain::moment;
+use domain::period::TimeZone;
+use domain::strays::without_strays;
+use domain::topup::{Currency, Payment, PaymentFields, PaymentProvider, ProviderOrderId};
+use sqlx::{AssertSqlSafe, Row as _};
+
+use super::bill::SheetWords;
+use super::book_column::{BookNumber, ComparedBooks, FileColumn};
+use super::reconcile::{MatchKind, Reconciled, list, name};
+use super::their_file::TheirLine;
+use crate::error::StoreError;
+
+/// Payments of a file that are read at once.
+const PAGE: u16 = 1000;
+
+domain::word_enum! {
+    /// A column of a settlement file: a field of a payment, or the money as people write it.
+    pub enum PaymentColumn {
+        /// The payment provider.
+        Provider = "provider",
+        /// The provider's id of the payment.
+        ProviderOrderId = "provider_order_id",
+        /// Code of the currency, in capitals or not.
+        Currency = "currency",
+        /// The money in minor units.
+        Amount = "amount",
+        /// The money in units of the currency, such as 6.00.
+        Money = "money",
+        /// When it was paid.
+        PaidAt = "paid_at",
+        /// The order.
+        BizNo = "biz_no",
+        /// The player.
+        OpenId = "open_id",
+        /// The product.
+        ProductId = "product_id",
+        /// Platform of the player.
+        Os = "os",
+        /// What the provider keeps, in minor units.
+        Fee = "fee",
+        /// Note for people.
+        Note = "note",
+    }
+}
+
+impl FileColumn for PaymentColumn {
+    fn named(name: &str) -> Option<Self> {
+        Self::parse(name).ok()
+    }
+
+    fn as_str(self) -> &'static str {
+        Self::as_str(self)
+    }
+
+    fn is_number(self) -> bool {
+        self == Self::ProviderOrderId
+    }
+
+    fn sql(self) -> &'static str {
+        match self {
+            Self::Provider => "provider",
+            Self::ProviderOrderId => "provider_order_id",
+            Self::Currency => "currency",
+            Self::Amount => "amount::text",
+            // With its currency, which says how many digits are behind the point.
+            Self::Money => "amount || ' ' || currency",
+            Self::BizNo => "coalesce(biz_no, paid_biz_no, '')",
+            Self::OpenId => "coalesce(open_id, '')",
+            Self::ProductId => "coalesce(product_id, paid_product_id, '')",
+            Self::PaidAt | Self::Os | Self::Fee | Self::Note => "''",
+        }
+    }
+
+    fn is_same(self, here: &str, there: &str, _: &TimeZone) -> bool {
+        let there = bare_value(there);
+        match self {
+            Self::Provider | Self::ProviderOrderId => here == there,
+            Self::Currency => here.eq_ignore_ascii_case(there),
+            Self::Amount => there.parse::<i64>().is_ok_and(|there| here.parse() == Ok(there)),
+            Self::Money => here.split_once(' ').is_some_and(|(here, currency)| {
+                Currency::parse(currency).is_ok_and(|of| minor_units(there, of).as_deref() == Some(here))
+            }),
+            // What one of both does not tell is no difference (19.3.2).
+            Self::BizNo | Self::OpenId | Self::ProductId => {
+                here.is_empty() || there.is_empty() || here == there
+            }
+            Self::PaidAt | Self::Os | Self::Fee | Self::Note => true,
+        }
+    }
+
+    fn zone_of_workbook(_: &mut Vec<String>, _: &[SheetWords], _: bool) -> Option<TimeZone> {
+        None
+    }
+}
+
+/// A value without what some providers put before each one, so that spreadsheets keep it as a text.
+fn bare_value(cell: &str) -> &str {
+    let cell = cell.trim();
+    cell.strip_prefix('`').unwrap_or(cell)
+}
+
+/// Money in minor units, of a text in units of the currency. `None` where it is none, or has too many digits.
+fn minor_units(text: &str, currency: Currency) -> Option<String> {
+    let digits = usize::try_from(currency.minor_digits()).ok()?;
+    let (whole, behind) = text.split_once('.').unwrap_or((text, ""));
+    let is_number = !whole.is_empty()
+        && [whole, behind].iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
+    let behind = behind.trim_end_matches('0');
+    if !is_number || behind.len() > digits {
+        return None;
+    }
+    let minor = format!("{whole}{behind:0<digits$}");
+    let minor = minor.trim_start_matches('0');
+    Some(if minor.is_empty() { "0" } else { minor }.to_owned())
+}
+
+/// The payments of an app.
+#[derive(Debug, Clone)]
+pub struct PaymentBooks {
+    /// The provider whose file it is. Without it, the file has a column of it.
+    pub provider: Option<PaymentProvider>,
+}
+
+impl ComparedBooks for PaymentBooks {
+    type Column = PaymentColumn;
+
+    fn column(&self) -> PaymentColumn {
+        PaymentColumn::ProviderOrderId
+    }
+
+    fn second_column(&self) -> Option<PaymentColumn> {
+        self.provider.is_none().then_some(PaymentColumn::Provider)
+    }
+
+    fn bare<'a>(&self, number: &'a str) -> &'a str {
+        let bare = without_strays(bare_value(number));
+        if ProviderOrderId::parse(bare).is_ok() { bare } else { number }
+    }
+
+    fn key<'a>(&self, line: &'a TheirLine<'_, PaymentColumn>) -> Cow<'a, str> {
+        let provider = self.provider.as_ref().map(PaymentProvider::as_str);
+        let provider = provider.or_else(|| line.value(PaymentColumn::Provider)).unwrap_or_default();
+        format!("{}/{}", bare_value(provider), line.number).into()
+    }
+
+    fn rows(&self) -> [Cow<'static, str>; 4] {
+        let ours = match &self.provider {
+            // The name has no quotes.
+            Some(provider) => format!("provider = '{}'", provider.as_str()).into(),
+            None => "provider IN (SELECT split_part(number, '/', 1) FROM their_lines)".into(),
+        };
+        ["topup_payments".into(), "provider || '/' || provider_order_id".into(), "paid_at".into(), ours]
+    }
+
+    fn shown(&self, number: &str) -> BookNumber {
+        BookNumber { biz_no: None, reference: Some(number.to_owned()) }
+    }
+}
+
+/// A payment of a settlement file that is not here.
+#[derive(Debug)]
+pub struct MissingPayment {
+    /// Its provider and its id there, with a slash between both.
+    pub reference: String,
+    /// The payment, or what keeps it from being one.
+    pub payment: Result<Payment, FieldError>,
+}
+
+impl Reconciled<PaymentBooks> {
+    /// The next payments that are only in the file, in the order of their refs, behind the ref `after`, which then is that
+    /// of the last one. A time without an offset is in this zone.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn missing(
+        &mut self,
+        after: &mut String,
+        zone: &TimeZone,
+    ) -> Result<Vec<MissingPayment>, StoreError> {
+        let columns = list(&self.columns, |column| format!(", {}", name("there", column)));
+        let sql = format!(
+            "SELECT number, lines{columns} FROM compared WHERE found = {} AND number > $1 ORDER BY number LIMIT {PAGE}",
+            MatchKind::OnlyThere as u8
+        );
+        let rows =
+            sqlx::query(AssertSqlSafe(sql)).bind(after.as_str()).fetch_all(&mut self.connection).await?;
+        let mut missing = Vec::with_capacity(rows.len());
+        for row in rows {
+            let (reference, lines): (String, i64) = (row.try_get(0)?, row.try_get(1)?);
+            let mut values = Vec::with_capacity(self.columns.len());
+            for (place, column) in self.columns.iter().enumerate() {
+                values.push((*column, row.try_get::<String, _>(place + 2)?));
+            }
+            let payment = payment_of(&reference, lines, &values, zone);
+            after.clone_from(&reference);
+            missing.push(MissingPayment { reference, payment });
+        }
+        Ok(missing)
+    }
+}
+
+/// The payment of a line, by the same rules as those of the admin API.
+fn payment_of(
+    reference: &str,
+    lines: i64,
+    values: &[(PaymentColumn, String)],
+    zone: &TimeZone,
+) -> Result<Payment, FieldError> {
+    if lines > 1 {
+        let expected = "a line for each payment";
+        return Err(FieldError::malformed("provider_order_id", expected, &format!("{lines} lines")));
+    }
+    let (provider, id) = reference.split_once('/').unwrap_or_default();
+    let provider = PaymentProvider::parse(provider)
+        .map_err(|expected| FieldError::malformed("provider", expected, provider))?;
+    let value = |column| values.iter().find(|(of, _)| *of == column).map(|(_, value)| bare_value(value));
+    let currency = value(PaymentColumn::Currency).unwrap_or_default().to_ascii_uppercase();
+    let mut fields = Fields::default();
+    let mut add = |name: &str, value: String| {
+        if value.is_empty() {
+            return;
+        }
+        // Columns stand once, and no value has a NUL.
+        fields.add_text(name.to_owned(), value).unwrap_or_default();
+    };
+    add("provider_order_id", id.to_owned());
+    for (column, value) in values {
+        let value = bare_value(value);
+        match column {
+            PaymentColumn::Provider | PaymentColumn::ProviderOrderId => {}
+            PaymentColumn::Currency => add("currency", currency.clone()),
+            PaymentColumn::Money => {
+                let minor = Currency::parse(&currency).ok().and_then(|currency| minor_units(value, currency));
+                let expected = "money in units of the currency, such as 6.00";
+                add("amount", minor.ok_or_else(|| FieldError::malformed("money", expected, value))?);
+            }
+            PaymentColumn::PaidAt => {
+                let given = moment::parse_given(&value.replacen(' ', "T", 1));
+                let at = given.map(|given| moment::rfc3339(zone.moment(given)));
+                add("paid_at", at.unwrap_or_else(|_| value.to_owned()));
+            }
+            other => add(other.as_str(), value.to_owned()),
+        }
+    }
+    PaymentFields::read(&mut Input::of(&fields))?.of(provider)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn money_of_people_is_in_minor_units() {
+        for (text, currency, minor) in [
+            ("6.00", "CNY", Some("600")),
+            ("6", "CNY", Some("600")),
+            ("0.5", "CNY", Some("50")),
+            ("6.500", "CNY", Some("650")),
+            ("0", "CNY", Some("0")),
+            ("600", "JPY", Some("600")),
+            ("6.000", "JPY", Some("6")),
+            ("1.234", "KWD", Some("1234")),
+            ("6.001", "CNY", None),
+            ("6.5", "JPY", None),
+            ("6,50", "CNY", None),
+            ("1,000.00", "CNY", None),
+            ("-6.00", "CNY", None),
+            (".5", "CNY", None),
+            ("", "CNY", None),
+        ] {
+            let currency = Currency::parse(currency).unwrap();
+            assert_eq!(minor_units(text, currency).as_deref(), minor, "{text} {currency}");
+        }
+    }
+}

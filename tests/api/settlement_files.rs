@@ -1,0 +1,163 @@
+//! `minitill topup expect`: payments compared with a provider's settlement file (contract 19.7).
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::admin::Caller;
+use crate::support::TestTill;
+use crate::support::program::Program;
+use crate::topups::{app, keep_unmatched, order, payment, tell};
+
+/// A file that is removed.
+struct SettlementFile(PathBuf);
+
+impl SettlementFile {
+    fn new(name: &str, text: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("minitill-settlement-{name}-{}", std::process::id()));
+        fs::write(&path, text).unwrap();
+        Self(path)
+    }
+
+    /// What the command prints about it, with the exit code and what it complains.
+    fn expect(&self, program: &Program, more: &[&str]) -> (Option<i32>, String, String) {
+        let output = program.run(&[&["topup", "expect", "a1", self.0.to_str().unwrap()], more].concat());
+        let [out, complaint] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        (output.status.code(), out, complaint.replace(self.0.to_str().unwrap(), "FILE"))
+    }
+
+    fn json(&self, program: &Program, more: &[&str]) -> (Option<i32>, Value) {
+        let (code, out, complaint) = self.expect(program, &[more, &["--json"]].concat());
+        (code, serde_json::from_str(&out).unwrap_or_else(|_| panic!("{complaint}")))
+    }
+}
+
+impl Drop for SettlementFile {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// A till with a payment `pi_1` of the order `t1`, and `pi_2` of a product.
+async fn till() -> (TestTill, Program) {
+    let till = TestTill::start().await;
+    let app = app(&till).await;
+    let teller = Caller::admin(&till).await;
+    order(&till, &app, "t1").await;
+    assert_eq!(tell(&teller, &payment("pi_1", "t1")).await.status, 200);
+    let mut second = payment("pi_2", "");
+    (second["open_id"], second["product_id"]) = (json!("o2"), json!("gems6"));
+    second.as_object_mut().unwrap().remove("biz_no");
+    (second["amount"], second["paid_at"]) = (json!(60), json!("2026-11-22T08:00:00Z"));
+    assert_eq!(tell(&teller, &second).await.status, 200);
+    keep_unmatched(&till, &app, "wechat", "42").await;
+    order(&till, &app, "t2").await;
+    let program = Program::on(&till.database_url);
+    (till, program)
+}
+
+/// Rules 19.7.1 to 19.7.4: what is only here, only there or differs is named, by the meaning of each column.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_settlement_file_is_compared_with_the_payments_of_its_provider() {
+    let (_till, program) = till().await;
+    // Backticks before values, money in units, a currency in small letters, cells without a value, a column of the provider, and another column.
+    let text = "id,total,currency,biz_no,product_id,paid_at,status\n\
+        `pi_1,`6.00,`cny,`t1,`,`2026-11-21 08:00:00,`ok\n pi_2 ,0.6,CNY,,gems6,,ok\n";
+    let map = ["--provider", "stripe", "--map", "id=provider_order_id", "--map", "total=money"];
+    let same = SettlementFile::new("same", text);
+    let nothing = json!({"only_here": [], "only_there": [], "differs": [], "matched": 2});
+    assert_eq!(same.json(&program, &map), (Some(0), nothing));
+    let ignored = "columns that are not here are ignored: status";
+    let (code, out, complaint) = same.expect(&program, &map);
+    assert_eq!((code, out.as_str()), (Some(0), "2 matched, 0 only here, 0 only there, 0 differ\n"));
+    assert!(complaint.contains(ignored), "{complaint}");
+
+    let differing = "provider,provider_order_id,currency,amount,biz_no,open_id\n\
+        stripe,pi_1,USD,601,t2,o9\nstripe,pi_3,CNY,600,t2,\nstripe,pi_1,CNY,600,t1,\n";
+    let differing = SettlementFile::new("differing", differing);
+    let difference = |field: &str, here: &str, there: &str| json!({"ref": "stripe/pi_1", "field": field, "here": here, "there": there});
+    let found = json!({
+        "only_here": [{"ref": "stripe/pi_2"}],
+        "only_there": [{"ref": "stripe/pi_3"}],
+        "differs": [
+            difference("lines", "1", "2"), difference("currency", "CNY", "USD"), difference("amount", "600", "601"),
+            difference("biz_no", "t1", "t2"),
+        ],
+        "matched": 0,
+    });
+    assert_eq!(differing.json(&program, &[]), (Some(1), found));
+
+    let day = SettlementFile::new("day", "provider,provider_order_id,amount\nstripe,pi_1,600\n");
+    let one = "1 matched, 0 only here, 0 only there, 0 differ\n".to_owned();
+    let (code, out, _) = day.expect(&program, &["--day", "2026-11-21"]);
+    assert_eq!((code, out), (Some(0), one));
+    let (code, out, complaint) = day.expect(&program, &["--day", "2026-11-22"]);
+    let other = "only here\tstripe/pi_2\n0 matched, 1 only here, 0 only there, 0 differ\n";
+    assert_eq!((code, out.as_str()), (Some(1), other));
+    assert!(complaint.contains("1 numbers that are of another period here are not compared"), "{complaint}");
+
+    let (code, _, complaint) = same.expect(&program, &["--map", "id=provider_order_id"]);
+    let lacks = "FILE: there is no column provider; name it with --map NAME=provider; there are id, total, \
+        currency, biz_no, product_id, paid_at, status";
+    assert!(code == Some(1) && complaint.contains(lacks), "{complaint}");
+}
+
+/// Rules 19.7.5 and 19.7.6: with `--apply`, what is only there is entered as by the admin API, once; what fits nothing remains.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_only_in_a_settlement_file_is_entered_once() {
+    let (till, program) = till().await;
+    let text = "id,total,currency,biz_no,open_id,product_id,paid_at,fee\n\
+        pi_1,6.00,CNY,t1,,,2026-11-21 08:00:00,\npi_2,0.60,CNY,,o2,gems6,2026-11-22 08:00:00,\n\
+        pi_3,6.00,cny,t2,,,2026-11-21 08:00:00,4\npi_4,6.00,CNY,t9,,,2026-11-21 08:00:00,\n";
+    let file = SettlementFile::new("apply", text);
+    let map = ["--provider", "stripe", "--map", "id=provider_order_id", "--map", "total=money"];
+    let apply = [&map[..], &["--apply", "--time-zone", "Asia/Shanghai"]].concat();
+    let found = json!({
+        "entered": [
+            {"ref": "stripe/pi_3", "state": "paid"},
+            {"ref": "stripe/pi_4", "state": "unmatched", "reason": "unknown_order"},
+        ],
+        "only_here": [], "differs": [], "matched": 2,
+    });
+    assert_eq!(file.json(&program, &apply), (Some(1), found));
+    let shown = program.json(&["topup", "show", "a1", "stripe", "pi_3"]);
+    assert_eq!(
+        (&shown["state"], &shown["biz_no"], &shown["amount"]),
+        (&json!("paid"), &json!("t2"), &json!(600))
+    );
+    assert_eq!((&shown["paid_at"], &shown["fee"]), (&json!("2026-11-21T00:00:00Z"), &json!(4)));
+    let coins = "SELECT charge_balance FROM wallets WHERE open_id = 'o1'";
+    assert_eq!(till.number(coins).await, 100 + 60 + 60);
+
+    let nothing = json!({"entered": [], "only_here": [], "differs": [], "matched": 4});
+    assert_eq!(file.json(&program, &apply), (Some(0), nothing));
+    let (_, out, _) = file.expect(&program, &apply);
+    assert_eq!(out, "4 matched, 0 only here, 0 differ\n");
+    assert_eq!(till.number(coins).await, 100 + 60 + 60);
+}
+
+/// Rule 19.7.5: a line that is no payment is named with its field, and nothing is entered.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_settlement_file_with_a_wrong_line_enters_nothing() {
+    let (till, program) = till().await;
+    let text = "provider,provider_order_id,currency,money,biz_no,paid_at\n\
+        stripe,pi_3,CNY,6.00,t2,2026-11-21T08:00:00Z\nstripe,pi_4,CNY,6.001,t2,2026-11-21T08:00:00Z\n\
+        stripe,pi_5,CNY,6.00,,2026-11-21T08:00:00Z\nstripe,pi_6,CNY,6.00,t2,soon\nStripe,pi_7,CNY,6.00,t2,\n\
+        stripe,pi_8,CNY,6.00,t2,2026-11-21\nstripe,pi_8,CNY,6.00,t2,2026-11-21\n";
+    let file = SettlementFile::new("wrong", text);
+    let (code, out, complaint) = file.expect(&program, &["--apply"]);
+    assert_eq!((code, out.as_str()), (Some(1), ""));
+    for line in [
+        "Stripe/pi_7: provider: expected 1 to 32 of 0-9a-z_-, got \"Stripe\"",
+        "stripe/pi_4: money: expected money in units of the currency, such as 6.00, got \"6.001\"",
+        "stripe/pi_5: biz_no is missing; without it, expected open_id and product_id",
+        "stripe/pi_6: paid_at: expected a date and time such as 2026-11-21 or 2026-11-21T08:00, got \"soon\"",
+        "stripe/pi_8: provider_order_id: expected a line for each payment, got \"2 lines\"",
+        "payments that cannot be entered: 5; nothing was entered",
+    ] {
+        assert!(complaint.contains(line), "{line}\n{complaint}");
+    }
+    assert!(!complaint.contains("stripe/pi_3"), "{complaint}");
+    assert_eq!(till.number("SELECT count(*) FROM topup_payments").await, 3);
+}
