@@ -93,7 +93,7 @@ macro_rules! route {
 /// Every route of the public listener (contract 1.2.1: sections 3 to 6, 10, 11, 15, 18, 19.2 and 19.4, and nothing else), those of a
 /// path together.
 #[rustfmt::skip]
-pub static ROUTES: [Route; 25] = [
+pub static ROUTES: [Route; 26] = [
     route!(POST "/api/{payment_segment}/minigame/pay", "exchange" in "Exchange",
         SignedForm, Exchange, Exchange, exchange::exchange, exchange::describe),
     route!(POST "/api/{payment_segment}/minigame/balance", "getBalance" in "Exchange",
@@ -137,6 +137,8 @@ pub static ROUTES: [Route; 25] = [
         QueryToken, Sandbox, Open, server::reset, server::describe_reset).of_sandbox_server(),
     route!(POST "/sandbox/v1/wallets", "setWallet" in "Sandbox server",
         QueryToken, Sandbox, Open, server::wallets, server::describe_wallets).of_sandbox_server(),
+    route!(POST "/sandbox/v1/topups", "payTopup" in "Sandbox server",
+        QueryToken, Sandbox, Open, server::topups, server::describe_topups).of_sandbox_server(),
     route!(POST "/sandbox/v1/clock", "moveClock" in "Sandbox server",
         QueryToken, Sandbox, Open, server::clock, server::describe_clock).of_sandbox_server(),
     route!(POST "/notify/{app_id}/{provider}", "notify" in "Callbacks",

@@ -73,9 +73,13 @@ async fn read_query(state: &AppState, request: Request) -> Result<(SandboxApp, F
 /// The sandbox app that calls, and the fields of its body.
 async fn read(state: &AppState, request: Request) -> Result<(SandboxApp, Fields), Refusal> {
     let (app, _, body) = read_query(state, request).await?;
+    Ok((app, read_fields(state, body).await?))
+}
+
+async fn read_fields(state: &AppState, body: Body) -> Result<Fields, Refusal> {
     let fields = Fields::from_json(&read_body(&state.config.http, body).await?)?;
     auth::note_fields(&fields);
-    Ok((app, fields))
+    Ok(fields)
 }
 
 fn read_fault(body: &mut Input<'_>) -> Result<Fault, Refusal> {

@@ -21,7 +21,8 @@ const EVERY_ROW: &str = "
         DECLARE t text;
         BEGIN
             FOR t IN SELECT format('%I.%I', schemaname, tablename) FROM pg_tables
-                     WHERE schemaname NOT IN ('pg_catalog', 'information_schema') LOOP
+                     WHERE schemaname NOT IN ('pg_catalog', 'information_schema')
+                         AND schemaname NOT LIKE 'pg_temp%' LOOP
                 RETURN QUERY EXECUTE format('SELECT %L || '': '' || r::text FROM %s r', t, t);
             END LOOP;
         END

@@ -248,7 +248,13 @@ fn a_wrong_seed_is_refused() {
     };
     let app = "[[apps]]\napp_id = \"g1\"\n";
     assert!(complaint(&format!("{app}colour = 1")).contains("line 3: unknown field `colour`"));
-    assert!(complaint(&format!("{app}[[apps.prices]]\n")).contains("prices are not known yet"));
+    let price = complaint(&format!(
+        "{app}[[apps.prices]]\nproduct_id = \"a\"\ncurrency = \"CNY\"\namount = 0\ncharge = 1\n"
+    ));
+    assert!(
+        price.contains("prices: a: amount: expected an integer from 1 to 1000000000000, got 0"),
+        "{price}"
+    );
     let picture = complaint(&format!("{app}[[apps.pictures]]\nfile = \"none.png\"\nimgId = \"{IMG_ID}\""));
     assert!(
         picture.contains("the app g1 of the seed: pictures: ") && picture.contains("none.png"),
@@ -374,6 +380,86 @@ async fn purses_are_set_as_ledger_entries() {
         server.call("wallets", &body).await.assert_refused(10_000_200, message);
     }
     assert_eq!(server.command(&["audit"])["differences"], json!(0));
+}
+
+const PRICES: &str = "[[apps.prices]]\nproduct_id = \"gems60\"\ncurrency = \"CNY\"\namount = 600\ncharge = 60\nbonus = 6\n\
+    [[apps.prices]]\nproduct_id = \"old\"\ncurrency = \"CNY\"\namount = 60\ncharge = 6\nactive = false\n";
+
+/// Rule 18.2.8: a pretended payment goes from its order to its event. What cannot be sold or credited says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pretended_payment_goes_from_its_order_to_its_event() {
+    let server = SandboxProcess::start(&seed(PRICES).replace("\"epay\"", "\"epay\", \"topup\"")).await;
+    let paid = server.call("topups", &json!({"open_id": "o1", "product_id": "gems60"})).await;
+    let number = paid.json()["biz_no"].as_str().unwrap().to_owned();
+    assert!(number.starts_with("sandbox"), "{number}");
+    paid.assert_body(&format!(
+        r#"{{"result":1,"error_msg":"success","state":"paid","reason":null,"biz_no":"{number}","open_id":"o1","charge":60,"bonus":6,"free_balance":46,"charge_balance":160,"replayed":false}}"#
+    ));
+    let shown = server.command(&["topup", "show", "g1", "sandbox", &number]);
+    assert_eq!(
+        (&shown["state"], &shown["amount"], &shown["told_by"]),
+        (&json!("paid"), &json!(600), &json!("command_line sandbox"))
+    );
+    let mut sql = server.sql().await;
+    let told = "SELECT count(*) FROM events WHERE type = 'topup.paid' AND app_id = 'g1'";
+    until("the event", async || {
+        let told: i64 = sqlx::query_scalar(told).fetch_one(&mut sql).await.unwrap();
+        told == 1
+    })
+    .await;
+
+    for (body, code, message) in [
+        (json!({"open_id": "o1"}), 10_000_200, "product_id is missing"),
+        (
+            json!({"open_id": "o 1", "product_id": "gems60"}),
+            10_000_200,
+            "open_id: expected 1 to 64 of 0-9A-Za-z_-, got \"o 1\"",
+        ),
+        (
+            json!({"open_id": "o1", "product_id": "old"}),
+            10_000_610,
+            "product_id: the app does not sell old; the operator adds it with `minitill price set`",
+        ),
+    ] {
+        server.call("topups", &body).await.assert_refused(code, message);
+    }
+    let unknown = server.call("topups", &json!({"open_id": "nobody", "product_id": "gems60"})).await;
+    assert_eq!(unknown.code(), 10_000_423, "{}", unknown.body);
+
+    // The money came, but the purse can hold no more.
+    let full = "UPDATE wallets SET charge_balance = 9223372036854775807 WHERE open_id = 'o2'";
+    sqlx::query(full).execute(&mut sql).await.unwrap();
+    let full = server.call("topups", &json!({"open_id": "o2", "product_id": "gems60"})).await.json();
+    assert_eq!((&full["state"], &full["reason"]), (&json!("unmatched"), &json!("purse_full")));
+
+    server.reset().await;
+    assert_eq!(server.command(&["price", "list", "g1"])["prices"].as_array().unwrap().len(), 2);
+    assert_eq!(server.command(&["topup", "list", "g1"])["topups"], json!([]));
+    assert_eq!(server.command(&["audit"])["differences"], json!(0));
+    server.stop();
+}
+
+/// Rules 18.2.2 and 18.2.8: payments and resets at once leave all or nothing of each payment.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reset_beside_pretended_payments_leaves_each_whole_or_away() {
+    let server = SandboxProcess::start(&seed(PRICES).replace("\"epay\"", "\"epay\", \"topup\"")).await;
+    let pay = async {
+        for _ in 0..20 {
+            let paid = server.call("topups", &json!({"open_id": "o1", "product_id": "gems60"})).await;
+            assert_eq!(paid.json()["state"], json!("paid"), "{}", paid.body);
+        }
+    };
+    let reset = async {
+        for _ in 0..4 {
+            server.reset().await;
+        }
+    };
+    tokio::join!(pay, reset);
+    let payments = server.command(&["topup", "list", "g1"])["topups"].as_array().unwrap().len();
+    let charge = server.command(&["wallet", "show", "g1", "o1"])["charge_balance"].as_u64().unwrap();
+    assert_eq!(charge, 100 + 60 * payments as u64);
+    assert_eq!(server.command(&["audit"])["differences"], json!(0));
+    server.stop();
 }
 
 /// Rules 18.2.4 and 18.2.5: one clock for `ts`, numbers, tokens, login codes and tries of notifications. It never goes back,

@@ -98,15 +98,15 @@ codes! {
         "the signature does not match";
     CallbackNotSigned = 100_200_114, [401], Unknown, [Callback],
         "no secret of the payment provider has signed the callback";
-    CallbackUnfit = 10_000_200, [409, 422], Unknown, [Callback],
-        "the callback cannot be read, or was told with other content";
-    CallbackRateLimited = 10_000_305, [429], Unknown, [Callback],
-        "rate limited";
     IllegalParameter = 10_000_200, [400, 404, 405, 408, 413], Unknown, Endpoint::ALL,
         "illegal parameter";
+    CallbackUnfit = 10_000_200, [409, 422], Unknown, [Callback],
+        "the callback cannot be read, or was told with other content";
     ImageBlocked = 10_000_303, [], Unknown, [OrderReport, UploadWithFile, UploadWithUrl],
         "image blocked by risk control";
     RateLimited = 10_000_305, [], Unknown, CALLED,
+        "rate limited";
+    CallbackRateLimited = 10_000_305, [429], Unknown, [Callback],
         "rate limited";
     ImageNotFound = 10_000_417, [404], Unknown, [OrderReport, Image],
         "uploaded image does not exist";

@@ -13,10 +13,12 @@ use domain::ids::{
 };
 use domain::operation::app::AppCommand;
 use domain::operation::receiver::NewReceiver;
+use domain::operation::topup::SetPrices;
 use domain::operation::wallet::Credit;
 use domain::period::TimeZone;
 use domain::receiver::ReceiverFormat;
 use domain::text::Language;
+use domain::topup::{Currency, FIGURE_MAX, PRICES_MAX, Price, PriceName, PricedProductId};
 use serde::{Deserialize, Deserializer, de};
 use serde_json::Map;
 use store::{CreditsSource, FixedSecrets, KeepOutcome, Store};
@@ -74,6 +76,8 @@ struct SeedApp {
     #[serde(default)]
     pictures: Vec<SeedPicture>,
     #[serde(default)]
+    prices: Vec<SeedPrice>,
+    #[serde(default)]
     receivers: Vec<SeedReceiver>,
 }
 
@@ -97,6 +101,22 @@ struct SeedPicture {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+struct SeedPrice {
+    product_id: PricedProductId,
+    currency: Currency,
+    amount: i64,
+    #[serde(default)]
+    charge: i64,
+    #[serde(default)]
+    bonus: i64,
+    #[serde(default)]
+    name: PriceName,
+    #[serde(default = "yes")]
+    active: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct SeedReceiver {
     url: WebUrl,
     #[serde(default)]
@@ -112,6 +132,10 @@ fn utc() -> TimeZone {
 
 fn all_scopes() -> Vec<Scope> {
     Scope::ALL.to_vec()
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn standard() -> ReceiverFormat {
@@ -134,12 +158,7 @@ impl Seed {
     }
 
     fn parse(path: &Path, text: &str) -> Result<Self> {
-        toml::from_str(text).map_err(|error| {
-            let fault = file_fault(path, text, &error);
-            // Pretended top-ups are to come.
-            let is_to_come = error.message().starts_with("unknown field `prices`");
-            if is_to_come { anyhow!("{fault}; prices are not known yet") } else { fault }
-        })
+        toml::from_str(text).map_err(|error| file_fault(path, text, &error))
     }
 
     /// Makes all that the seed names, in the new database of a sandbox server.
@@ -189,6 +208,12 @@ impl SeedApp {
             app::command(context, store, id, command).await?;
         }
         self.credit(context, store).await?;
+        if !self.prices.is_empty() {
+            ensure!(self.prices.len() <= PRICES_MAX, "prices: expected at most {PRICES_MAX} products");
+            let prices = self.prices.iter().map(SeedPrice::price).collect::<Result<Vec<_>>>()?;
+            let set = store.set_prices(&context.operator, id, SetPrices { prices }).await;
+            set.map_err(|error| not_done(error).context("prices"))?;
+        }
         for picture in &self.pictures {
             picture.plant(context, store, (id, folder)).await?;
         }
@@ -236,6 +261,24 @@ impl SeedApp {
             }
         }
         Ok(())
+    }
+}
+
+impl SeedPrice {
+    /// The product, with figures within their limits.
+    fn price(&self) -> Result<Price> {
+        let Self { product_id, currency, amount, charge, bonus, name, active } = self;
+        for (field, figure, min) in [("amount", amount, 1), ("charge", charge, 0), ("bonus", bonus, 0)] {
+            ensure!(
+                (min..=FIGURE_MAX).contains(figure),
+                "prices: {product_id}: {field}: expected an integer from {min} to {FIGURE_MAX}, got {figure}"
+            );
+        }
+        Price::check_coins(*charge, *bonus)
+            .map_err(|expected| anyhow!("prices: {product_id}: {expected}"))?;
+        let (product_id, name) = (product_id.clone(), name.clone());
+        let (currency, amount, charge, bonus, active) = (*currency, *amount, *charge, *bonus, *active);
+        Ok(Price { product_id, currency, amount, charge, bonus, name, active })
     }
 }
 
@@ -288,6 +331,8 @@ mod tests {
         let app = &seed.apps[0];
         let secrets = app.secrets().unwrap();
         assert_eq!((app.app_id.as_str(), app.players.len(), app.pictures.len()), ("mygame", 2, 1));
+        let prices = app.prices.iter().map(|price| price.price().unwrap()).collect::<Vec<_>>();
+        assert_eq!((prices[0].product_id.as_str(), prices[0].charge, prices[0].bonus), ("gems60", 60, 6));
         let secrets = (&*secrets.app_secret, &*secrets.pay_key, &*secrets.access_token);
         assert_eq!(secrets, ("mygame-secret", "mygame-pay-key", "mygame-token"));
         let commented = DEFAULT.split("# [[apps.receivers]]").nth(1).unwrap();
@@ -303,6 +348,19 @@ mod tests {
     }
 
     #[test]
+    fn figures_of_a_price_are_within_their_limits() {
+        let fault = |figures: &str| {
+            let price = format!("product_id = \"a\"\ncurrency = \"CNY\"\n{figures}");
+            toml::from_str::<SeedPrice>(&price).unwrap().price().unwrap_err().to_string()
+        };
+        let amount = "prices: a: amount: expected an integer from 1 to 1000000000000, got 0";
+        assert_eq!(fault("amount = 0\ncharge = 1"), amount);
+        let bonus = "prices: a: bonus: expected an integer from 0 to 1000000000000, got -1";
+        assert_eq!(fault("amount = 1\ncharge = 1\nbonus = -1"), bonus);
+        assert_eq!(fault("amount = 1"), "prices: a: expected 1 or more in charge or bonus");
+    }
+
+    #[test]
     fn an_unknown_key_is_an_error_that_names_it() {
         let fault = |text: &str| Seed::parse(Path::new("seed.toml"), text).unwrap_err().to_string();
         assert!(
@@ -312,8 +370,10 @@ mod tests {
         assert!(
             fault(&format!("{app}secret = \"a\"")).starts_with("seed.toml, line 3: unknown field `secret`")
         );
-        let prices = fault(&format!("{app}[[apps.prices]]\nproduct_id = \"a\""));
-        assert!(prices.contains("`prices`") && prices.ends_with("; prices are not known yet"), "{prices}");
+        let prices = fault(&format!("{app}[[apps.prices]]\nproduct_id = \"a\"\nprice = 6"));
+        assert!(prices.starts_with("seed.toml, line 5: unknown field `price`"), "{prices}");
+        let prices = fault(&format!("{app}[[apps.prices]]\nproduct_id = \"a b\""));
+        assert_eq!(prices, "seed.toml, line 4: expected 1 to 64 of 0-9A-Za-z._-, got \"a b\"");
         let players = fault(&format!("{app}[[apps.players]]\nopen_id = \"a b\""));
         assert_eq!(players, "seed.toml, line 4: expected 1 to 64 of 0-9A-Za-z_-, got \"a b\"");
     }

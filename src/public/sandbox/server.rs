@@ -1,26 +1,31 @@
-//! `/sandbox/v1/reset`, `/sandbox/v1/wallets` and `/sandbox/v1/clock`: what a sandbox server can do for the tests of a game,
-//! and no other server has (contract 18.2). Each has the calls to itself while it works.
+//! `/sandbox/v1/reset`, `.../wallets`, `.../topups` and `.../clock`: what a sandbox server can do for the tests of a game, and
+//! no other server has (contract 18.2). Each has the calls to itself while it works.
 
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
+use domain::examples::PRICED;
 use domain::fields::{Expected, FieldError};
-use domain::ids::{CreditRef, OpenId};
+use domain::ids::{AppId, BizNo, CreditRef, OpenId};
 use domain::operation::app::AppCommand;
 use domain::operation::wallet::{Credit, Debit, WalletCommand};
 use domain::operator::{Operator, OperatorKind};
 use domain::sandbox::SandboxApp;
 use domain::text;
-use domain::wallet::AMOUNT_MAX;
+use domain::topup::{Payment, PaymentKey, PaymentProvider, PaymentTarget, PricedProductId, ProviderOrderId};
+use domain::wallet::{AMOUNT_MAX, WalletCall, canonical_string};
 use schemars::JsonSchema;
 use serde::Serialize;
-use store::OperationError;
 use store::secrets::random_bytes;
+use store::{OperationError, PaymentReport};
+use time::OffsetDateTime;
 
 use super::super::describe::{credentials, wrong_value};
 use super::super::extract::{succeeded, success};
-use super::{read, read_query};
+use super::super::wallet;
+use super::{read, read_fields, read_query};
 use crate::config::Config;
 use crate::http::refusal::{Code, Refusal};
 use crate::openapi::{Input, Operation, Place, Success, refusals};
@@ -30,7 +35,9 @@ use crate::state::AppState;
 /// How far ahead the clock of a sandbox server is at most.
 const AHEAD_MAX: Duration = Duration::from_hours(24 * 3660);
 const AHEAD_EXPECTED: &str = "a duration of at most 3660 days, such as 49h";
-/// The operator of what the calls of this file change.
+/// An address that belongs to nobody.
+const USER_IP: &str = "203.0.113.7";
+/// The operator of what the calls of this file change, and the provider of pretended payments.
 const OPERATOR: &str = "sandbox";
 
 refusals! { Refusal:
@@ -65,11 +72,19 @@ pub(in crate::public) async fn wallets(
     let (app, fields) = read(&state, request).await?;
     let purses = read_purses(&mut Input::of(&fields))?;
     let _alone = of(&state)?.stop_calls().await;
-    set_purses(&state, &app, &purses).await.map_err(|error| match error {
+    set_purses(&state, &app, &purses).await.map_err(refused)?;
+    Ok(success(purses))
+}
+
+fn refused(error: OperationError) -> Refusal {
+    match error {
         OperationError::Refused(refusal) => Refusal::new(Code::IllegalParameter, refusal.text),
         OperationError::Store(error) => error.into(),
-    })?;
-    Ok(success(purses))
+    }
+}
+
+fn operator() -> Operator {
+    Operator::new(OperatorKind::CommandLine, OPERATOR).expect("the name is well-formed")
 }
 
 /// Moves the clock of this server forward.
@@ -95,6 +110,73 @@ pub(in crate::public) async fn clock(
     Ok(success(Moved { ahead: shown(ahead), now: state.clock.unix_millis() }))
 }
 
+/// Carries out a pretended payment, from its order to its event.
+///
+/// # Errors
+/// The codes of contract 7.1 that are marked sandbox or all, and those of an order (contract 19.2).
+pub(in crate::public) async fn topups(
+    State(state): State<AppState>,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let (app, query, body) = read_query(&state, request).await?;
+    let fields = read_fields(&state, body).await?;
+    let (open_id, product_id) = read_purchase(&mut Input::of(&fields))?;
+    let _alone = of(&state)?.stop_calls().await;
+    let biz_no = BizNo::parse(&format!("sandbox{}", hex::encode(random_bytes::<8>())));
+    let biz_no = biz_no.expect("the number is well-formed");
+    let token = query.text("access_token").unwrap_or_default();
+    let order =
+        signed_order(&state, app.id(), token, [open_id.as_str(), product_id.as_str(), biz_no.as_str()]);
+    drop(wallet::carry_out(&state, WalletCall::Topup, order.await?).await?);
+    let offer = state
+        .store
+        .offer(app.id(), &product_id, 0)
+        .await?
+        .ok_or_else(|| wallet::topup::not_for_sale(&product_id))?;
+    let payment = Payment {
+        key: PaymentKey {
+            provider: PaymentProvider::parse(OPERATOR).expect("the name is well-formed"),
+            provider_order_id: ProviderOrderId::parse(biz_no.as_str()).expect("a number is such an id"),
+        },
+        currency: offer.currency,
+        amount: offer.amount,
+        target: PaymentTarget::Order { biz_no, open_id: None, product_id: None },
+        paid_at: OffsetDateTime::UNIX_EPOCH + Duration::from_millis(state.clock.unix_millis().unsigned_abs()),
+        os: None,
+        fee: None,
+        note: String::new(),
+    };
+    let report = state.store.take_payment(&operator(), app.id(), payment).await.map_err(refused)?;
+    Ok(success(report))
+}
+
+/// The form of an order, signed as the game signs it.
+async fn signed_order(
+    state: &AppState,
+    app_id: &AppId,
+    token: &str,
+    [open_id, product_id, biz_no]: [&str; 3],
+) -> Result<Request, Refusal> {
+    let app = state.store.find_app(app_id).await?;
+    let key = app.as_ref().and_then(|app| app.live_pay_keys.first());
+    let key = key.ok_or_else(|| Refusal::internal("the app of a call has no pay key"))?;
+    let ts = state.clock.unix_millis().to_string();
+    let fields = [
+        ("app_id", app_id.as_str()),
+        ("open_id", open_id),
+        ("zone_id", "zone1_role1"),
+        ("os", "android"),
+        ("ts", &ts),
+        ("user_ip", USER_IP),
+        ("biz_no", biz_no),
+        ("product_id", product_id),
+    ];
+    let sign = key.sign(&canonical_string(fields.into_iter()));
+    let mut form = form_urlencoded::Serializer::new(String::new());
+    form.extend_pairs(fields).append_pair("access_token", token).append_pair("sign", &sign);
+    Ok(Request::new(Body::from(form.finish())))
+}
+
 /// What this server has as a sandbox server. Others have no such route.
 fn of(state: &AppState) -> Result<&SandboxServer, Refusal> {
     state.sandbox_server.as_ref().ok_or_else(|| Refusal::internal("this is no sandbox server"))
@@ -102,7 +184,7 @@ fn of(state: &AppState) -> Result<&SandboxServer, Refusal> {
 
 /// Credits or debits what is missing or too much in each purse. No call is under way, so nothing comes between.
 async fn set_purses(state: &AppState, app: &SandboxApp, purses: &SetPurses) -> Result<(), OperationError> {
-    let operator = Operator::new(OperatorKind::CommandLine, OPERATOR).expect("the name is well-formed");
+    let operator = operator();
     let (store, app_id, open_id) = (&state.store, app.id(), &purses.open_id);
     let wallet = store.wallet(app_id, open_id).await?;
     if wallet.is_none() {
@@ -135,6 +217,12 @@ fn read_purses(body: &mut Input<'_>) -> Result<SetPurses, FieldError> {
         free: body.field("free", "Gifted coins from now on.").required_integer(40, 0, AMOUNT_MAX)?,
         charge: body.field("charge", "Charged coins from now on.").required_integer(100, 0, AMOUNT_MAX)?,
     })
+}
+
+fn read_purchase(body: &mut Input<'_>) -> Result<(OpenId, PricedProductId), FieldError> {
+    let open_id = body.field("open_id", "The player.").required("player-1", OpenId::parse)?;
+    let product_id = body.field("product_id", "A product of the app's list of prices.");
+    Ok((open_id, product_id.required(PRICED, PricedProductId::parse)?))
 }
 
 fn read_ahead(body: &mut Input<'_>) -> Result<Duration, FieldError> {
@@ -218,4 +306,26 @@ pub(in super::super) fn describe_clock(_: &Config) -> Operation<Refusal> {
         .body(&["application/json"], Input::describe(read_ahead))
         .answers(Success::json("moved", "The clock is 49 hours ahead.", &succeeded(moved)))
         .refuses([example::illegal_ahead()])
+}
+
+/// What the API's document says of the pretended payment.
+pub(in super::super) fn describe_topups(_: &Config) -> Operation<Refusal> {
+    let description = "Only on a sandbox server. Carries out a pretended payment: an order of the player, its payment by the \
+        provider `sandbox`, the coins, and the event `topup.paid`.";
+    let paid = PaymentReport {
+        state: "paid",
+        reason: None,
+        biz_no: Some("sandbox9f86d081884c7d65".to_owned()),
+        open_id: Some("player-1".to_owned()),
+        charge: Some(60),
+        bonus: Some(6),
+        free_balance: Some(46),
+        charge_balance: Some(160),
+        replayed: false,
+    };
+    Operation::new("Pay a top-up", description)
+        .with(Place::Query, credentials(true))
+        .body(&["application/json"], Input::describe(read_purchase))
+        .answers(Success::json("paid", "60 charged and 6 gifted coins for 6 yuan.", &succeeded(paid)))
+        .refuses([example::illegal_open_id(), wallet::topup::example::not_for_sale()])
 }
