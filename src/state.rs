@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use domain::clock::Clock;
 use domain::ids::WEB_URL_BYTES_MAX;
+use domain::moment;
 use domain::wallet::Reading;
 use guarded_fetch::bulkhead::Bulkhead;
 use guarded_fetch::{FetchSettings, Fetcher, ServiceClient};
@@ -13,6 +14,7 @@ use http_server::{OpenConnections, ServerLimits};
 use ipnet::IpNet;
 use store::{Store, StoreSettings};
 use telemetry::traces::Tracer;
+use time::OffsetDateTime;
 use tokio::sync::{Semaphore, watch};
 
 use crate::config::Config;
@@ -245,6 +247,12 @@ impl AppState {
     pub async fn share_rate_limits(&self) -> store::Result<()> {
         self.rate_limits.share_among(self.store.count_instances().await?);
         Ok(())
+    }
+
+    /// The time of the server.
+    #[must_use]
+    pub fn now(&self) -> OffsetDateTime {
+        moment::of_millis(self.clock.unix_millis()).unwrap_or(OffsetDateTime::UNIX_EPOCH)
     }
 
     /// How the fields of an exchange that arrives now are read.

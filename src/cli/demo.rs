@@ -5,17 +5,18 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use domain::app::{App, AppSettings, Scope, TOKEN_LIFETIME};
+use domain::examples::USER_IP;
 use domain::fields::Fields;
 use domain::ids::{AppId, AppName, CreditRef, ImgId, OpenId, PackageVersion, PagePath};
 use domain::operation::app::{AppCommand, AppReport, IssuedToken};
 use domain::operation::wallet::{ChangedPurses, Credit, WalletReport};
+use domain::signature::SignedRequest;
 use domain::wallet::WalletCall;
 use serde_json::{Map, json};
 use store::{KeepOutcome, OperationError, Store};
 
 use super::database::Opened;
 use super::running::Addresses;
-use super::sign::sign;
 use super::{Context, app, not_done, unknown_app};
 use crate::config::DEMO_PICTURE_PATH;
 use crate::operator;
@@ -158,7 +159,7 @@ fn wallet_call(scene: &Scene, call: WalletCall, own: &[(&str, &str)]) -> Result<
         ("zone_id", "zone1_role1"),
         ("os", "android"),
         ("ts", &ts),
-        ("user_ip", "203.0.113.7"),
+        ("user_ip", USER_IP),
     ];
     let mut fields = Fields::default();
     let common = common.into_iter().filter(|(name, _)| *name == "access_token" || call.signs(name));
@@ -166,7 +167,7 @@ fn wallet_call(scene: &Scene, call: WalletCall, own: &[(&str, &str)]) -> Result<
         fields.add_text(name.to_owned(), value.to_owned())?;
     }
     let key = scene.app.live_pay_keys.first().context("the demo app has no pay key")?;
-    let (body, segment) = (sign(key, &fields).body, call.segment());
+    let (body, segment) = (SignedRequest::of(key, &fields).body, call.segment());
     Ok(format!("curl -sS -i -w '\\n' '{}/api/kpay/minigame/{segment}' \\\n  --data '{body}'", scene.base))
 }
 

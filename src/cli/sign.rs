@@ -5,14 +5,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, anyhow};
 use clap::Args;
 use domain::fields::Fields;
-use domain::signature::PayKey;
-use domain::wallet::canonical_string;
-use serde::Serialize;
+use domain::signature::{PayKey, SignedRequest};
 
 use super::Context;
-
-/// Fields that are never signed (contract 3.1).
-const NOT_SIGNED: [&str; 2] = ["access_token", "sign"];
 
 #[derive(Debug, Args)]
 pub(super) struct SignArguments {
@@ -56,7 +51,7 @@ pub(super) fn run(context: &Context, arguments: &SignArguments) -> Result<()> {
     for (name, value) in &arguments.fields {
         fields.add_text(name.clone(), value.clone())?;
     }
-    context.output.show(&sign(&PayKey::new(key), &fields))
+    context.output.show(&SignedRequest::of(&PayKey::new(key), &fields))
 }
 
 /// The key in a file, without the end of its line.
@@ -68,25 +63,4 @@ fn key_in(file: &Path) -> Result<String> {
     };
     let text = text.map_err(|error| anyhow!("--key-file: cannot read {}: {error}", file.display()))?;
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
-}
-
-/// A signed request.
-#[derive(Serialize)]
-pub(super) struct SignedRequest {
-    /// Form-encoded, with `sign`.
-    pub(super) body: String,
-    sign: String,
-    string_to_sign: String,
-}
-
-/// Signs all fields except those that are never signed.
-pub(super) fn sign(key: &PayKey, fields: &Fields) -> SignedRequest {
-    let signed = fields.texts().filter(|(name, _)| !NOT_SIGNED.contains(name));
-    let string_to_sign = canonical_string(signed);
-    let sign = key.sign(&string_to_sign);
-    let body = form_urlencoded::Serializer::new(String::new())
-        .extend_pairs(fields.texts().filter(|(name, _)| *name != "sign"))
-        .append_pair("sign", &sign)
-        .finish();
-    SignedRequest { body, sign, string_to_sign }
 }

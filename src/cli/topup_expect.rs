@@ -9,7 +9,7 @@ use domain::ids::AppId;
 use domain::period::TimeZone;
 use domain::topup::PaymentProvider;
 use serde::Serialize;
-use store::{MissingPayment, PaymentBooks, PaymentColumn, Reconciled, Store};
+use store::{MissingPayment, PaymentBooks, PaymentColumn, Reconciled, Store, StoreError};
 
 use super::output::complain;
 use super::reconcile::{ComparedPeriod, Printed, compare, exit_code, parse_mapped, show};
@@ -72,20 +72,18 @@ pub(super) async fn expect(context: &Context, store: &Store, arguments: ExpectAr
 /// # Errors
 /// There is one. Nothing was entered.
 async fn refuse_wrong(found: &mut Reconciled<PaymentBooks>, zone: &TimeZone) -> Result<()> {
-    let (mut after, mut wrong) = (String::new(), 0);
-    loop {
-        let page = found.missing(&mut after, zone).await?;
-        if page.is_empty() {
-            break;
-        }
-        for MissingPayment { reference, payment } in page {
-            let Err(error) = payment else { continue };
-            wrong += 1;
-            if wrong <= TOLD_MAX {
-                complain(&format!("{reference}: {error}"));
+    let mut wrong = 0;
+    found
+        .each_missing(zone, async |MissingPayment { reference, payment }| {
+            if let Err(error) = payment {
+                wrong += 1;
+                if wrong <= TOLD_MAX {
+                    complain(&format!("{reference}: {error}"));
+                }
             }
-        }
-    }
+            Ok::<_, StoreError>(())
+        })
+        .await?;
     if wrong > 0 {
         Err(anyhow!("payments that cannot be entered: {wrong}; nothing was entered"))
     } else {
@@ -102,19 +100,17 @@ async fn enter(
     printed: &mut Printed,
 ) -> Result<bool> {
     printed.list("entered")?;
-    let (mut after, mut remains) = (String::new(), false);
-    loop {
-        let page = found.missing(&mut after, zone).await?;
-        if page.is_empty() {
-            return Ok(remains);
-        }
-        for MissingPayment { reference, payment } in page {
+    let mut remains = false;
+    found
+        .each_missing(zone, async |MissingPayment { reference, payment }| {
             let payment = payment.map_err(|error| anyhow!("{reference}: {error}"))?;
             let report = store.take_payment(&context.operator, app_id, payment).await.map_err(not_done)?;
             remains |= report.reason.is_some();
             let reason = report.reason.as_deref();
             let entered = Entered { reference: &reference, state: report.state, reason };
-            printed.item(&entered, &["entered", &reference, report.state, reason.unwrap_or_default()])?;
-        }
-    }
+            let cells = ["entered", &reference, report.state, reason.unwrap_or_default()];
+            Ok::<_, anyhow::Error>(printed.item(&entered, &cells)?)
+        })
+        .await?;
+    Ok(remains)
 }

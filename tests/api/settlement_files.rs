@@ -161,3 +161,24 @@ async fn a_settlement_file_with_a_wrong_line_enters_nothing() {
     assert!(!complaint.contains("stripe/pi_3"), "{complaint}");
     assert_eq!(till.number("SELECT count(*) FROM topup_payments").await, 3);
 }
+
+/// Rule 19.7.5: a file that tells the money in both forms is entered where both agree.
+#[tokio::test(flavor = "multi_thread")]
+async fn money_of_a_settlement_file_that_disagrees_with_its_amount_enters_nothing() {
+    let (till, program) = till().await;
+    let header = "provider,provider_order_id,currency,amount,money,biz_no,paid_at";
+    let line = "CNY,600,6.00,t2,2026-11-21T08:00:00Z";
+    let wrong = "CNY,60,6.00,t2,2026-11-21T08:00:00Z";
+    let file =
+        SettlementFile::new("twice-wrong", &format!("{header}\nstripe,pi_3,{line}\nstripe,pi_4,{wrong}\n"));
+    let (code, _, complaint) = file.expect(&program, &["--apply"]);
+    let text = "stripe/pi_4: amount: expected the same money as in money, got \"60\"";
+    assert!(code == Some(1) && complaint.contains(text), "{complaint}");
+    assert_eq!(till.number("SELECT count(*) FROM topup_payments").await, 3);
+
+    let file = SettlementFile::new("twice", &format!("{header}\nstripe,pi_3,{line}\n"));
+    let (_, found) = file.json(&program, &["--apply"]);
+    assert_eq!(found["entered"], json!([{"ref": "stripe/pi_3", "state": "paid"}]));
+    let shown = program.json(&["topup", "show", "a1", "stripe", "pi_3"]);
+    assert_eq!(shown["amount"], json!(600));
+}

@@ -30,3 +30,5 @@ pub const NAMED_BIZ_NO: &str = "order1001";
 pub const PROVIDER_ORDER_ID: &str = "pi_3OrtQ2";
 /// Time of the examples, where it is a text.
 pub const MOMENT: &str = "2026-11-21T08:00:00Z";
+/// An address that belongs to nobody.
+pub const USER_IP: &str = "203.0.113.7";

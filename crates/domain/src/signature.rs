@@ -8,6 +8,7 @@ mod mistaken_strings;
 mod miswritten;
 mod other_rules;
 mod product_info_texts;
+mod signed_request;
 mod tries;
 
 use base64::Engine as _;
@@ -17,6 +18,7 @@ use sha2::Sha256;
 
 pub use diagnosis::{DiagnosisKeys, diagnose, first_difference};
 pub use mistake::Mistake;
+pub use signed_request::SignedRequest;
 
 use crate::strays::without_strays;
 

@@ -72,7 +72,7 @@ pub use app::{AppDetail, AppKey, AppWithKeys, COUNTED_MAX, Package};
 pub use archive::{Archive, ArchiveError, ArchiveProgress, VerifiedArchive};
 pub use audit::{AppTotals, AuditError, AuditOptions, AuditProgress, AuditReport};
 pub use books::{
-    Bill, BillColumn, BillFormat, BillLine, BillPiece, BillSums, BillText, BookColumn, BookNumber,
+    Bill, BillColumn, BillFormat, BillLine, BillPiece, BillSums, BillText, BookColumn, BookNumber, BookRows,
     ClosedPeriod, ComparedBooks, ComparedBy, Comparison, ComparisonQuery, Credits, Difference, FileColumn,
     FileFault, FileRefusal, Flows, MissingPayment, PaymentBooks, PaymentColumn, ReconcileError, Reconciled,
     SheetStyle, SheetWords, Statement, TheirFile, TheirLine, WORKBOOK_ENTRIES_MAX, revenue_headings,

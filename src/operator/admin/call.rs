@@ -10,7 +10,6 @@ use domain::console_user::Role;
 use domain::fields::{Expected, FieldError, Fields, shown};
 use domain::idempotency::IdempotentRequest;
 use domain::ids::{AppId, IdempotencyKey};
-use domain::moment;
 use domain::operator::{Operator, OperatorKind};
 use domain::rights::Apps;
 use domain::strays;
@@ -19,7 +18,6 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use store::secrets::{answer_key, is_api_key, random_bytes, token_hash};
 use store::{ApiKey, SEARCH_PERIOD_DAYS_MAX};
-use time::OffsetDateTime;
 
 use super::super::authorization::{Denied, admit, names_own_app};
 use super::describe::limit;
@@ -242,11 +240,6 @@ fn no_such_app(app_id: &str) -> Problem {
         |expected| Problem::none(format_args!("no such app: {expected}")),
         |app_id| messages::no_app(&app_id),
     )
-}
-
-/// The time of the server.
-pub(super) fn now(state: &AppState) -> OffsetDateTime {
-    moment::of_millis(state.clock.unix_millis()).unwrap_or(OffsetDateTime::UNIX_EPOCH)
 }
 
 /// Finds the API key that the request brings.

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use store::{ItemFilter, ListedKind, NumberRecord, SaleCursor, SaleFilter, SaleRow, Zone};
 
-use super::call::{Call, now};
+use super::call::Call;
 use super::describe::{ListBody, MOMENT, after, answers, lists, moment};
 use super::messages::{example, no_app, no_exchange};
 use super::problem::Problem;
@@ -82,7 +82,7 @@ routes! { "Exchanges":
 async fn list(state: &AppState, call: &Call) -> Result<ListBody<SaleRow>, Problem> {
     let (filter, after) = call.read(filter_and_place)?;
     let filter = SaleFilter { apps: call.apps().clone(), ..filter };
-    call.demand_period(filter.lacks_period(now(state)), "without app_id, zone, product_name and kind")?;
+    call.demand_period(filter.lacks_period(state.now()), "without app_id, zone, product_name and kind")?;
     let found = state.store.sales(&filter, after.as_ref(), call.limit()?);
     let found = call.search(state, filter.is_unbounded(), found).await?;
     Ok(ListBody { items: found.items, next: found.next.map(|next| next.to_string()) })

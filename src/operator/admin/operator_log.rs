@@ -5,7 +5,7 @@ use domain::ids::AppId;
 use serde_json::json;
 use store::{LoggedAction, MadeBy, OperatorLogCursor, OperatorLogFilter, OperatorLogLine};
 
-use super::call::{Call, now};
+use super::call::Call;
 use super::describe::{ListBody, MOMENT, after, lists, moment};
 use super::page;
 use super::problem::Problem;
@@ -36,7 +36,7 @@ const LOOKED_FOR_BYTES_MAX: usize = 512;
 async fn list(state: &AppState, call: &Call) -> Result<ListBody<OperatorLogLine>, Problem> {
     let ((filter, after), limit) = (call.read(lines_and_place)?, call.limit()?);
     let filter = OperatorLogFilter { apps: call.apps().clone(), ..filter };
-    call.demand_period(filter.lacks_period(now(state)), "subject, operator, action and by")?;
+    call.demand_period(filter.lacks_period(state.now()), "subject, operator, action and by")?;
     let lines = state.store.operator_log_page(&filter, after, limit + 1);
     let lines = call.search(state, filter.is_unbounded(), lines).await?;
     Ok(page(lines, limit, |line| line.cursor().to_string()))

@@ -14,7 +14,7 @@ use serde_json::json;
 use store::{ApiKeySummary, ChangeRequest, ConsoleUser, RequestState, RequestedChange};
 use time::OffsetDateTime;
 
-use super::call::{Call, now};
+use super::call::Call;
 use super::describe::{ListBody, MOMENT, answers, lists};
 use super::messages::example;
 use super::problem::Problem;
@@ -263,6 +263,6 @@ async fn requests(state: &AppState, call: &Call) -> Result<ListBody<RequestShown
 #[expect(clippy::unused_async, reason = "each handler is one")]
 async fn health(state: &AppState, call: &Call) -> Result<HealthShown, Problem> {
     call.fields.only(&[])?;
-    let verdict = state.health.verdict(now(state));
+    let verdict = state.health.verdict(state.now());
     Ok(HealthShown { is_healthy: verdict.is_healthy(), verdict })
 }

@@ -9,13 +9,14 @@ use axum::extract::Path;
 use axum::http::Request;
 use axum::routing::{get, post};
 use domain::app::App;
-use domain::examples::PRICED;
+use domain::examples::{PRICED, USER_IP};
 use domain::fields::{Expected, Fields};
 use domain::ids::{AppId, BizNo, OpenId};
 use domain::rights::Need;
+use domain::signature::SignedRequest;
 use domain::text;
 use domain::topup::PricedProductId;
-use domain::wallet::{AMOUNT_MAX, WalletCall, canonical_string};
+use domain::wallet::{AMOUNT_MAX, WalletCall};
 use tower::ServiceExt as _;
 
 use super::error::ConsoleError;
@@ -34,8 +35,6 @@ pub(super) const ROUTES: &[ConsoleRoute] =
 const NO_SANDBOX: &str = "Only a sandbox app has a list of its calls.";
 /// Calls on the page.
 const SHOWN_MAX: usize = 100;
-/// An address that belongs to nobody.
-const USER_IP: &str = "203.0.113.7";
 /// How long the token of a call lives.
 const TOKEN_LIFETIME: Duration = Duration::from_mins(10);
 /// Bytes of an answer that the page shows.
@@ -110,18 +109,9 @@ async fn send_call(request: &ConsoleRequest, app: &App) -> Result<SentCall, Cons
     let token = state.store.issue_token(&app.id, TOKEN_LIFETIME).await?;
     let (token, _) = token.ok_or_else(|| ConsoleError::no_such_app(app.id.as_str()))?;
     let filled = filled_in(call, fields, app, &token, state.clock.unix_millis())?;
-    let signed = filled.texts().filter(|(name, _)| *name != "access_token");
     let key = app.live_pay_keys.first().ok_or_else(|| ConsoleError::no_such_app(app.id.as_str()))?;
-    let sign = key.sign(&canonical_string(signed));
-    let encoded = |more: Option<&str>| {
-        let mut form = form_urlencoded::Serializer::new(String::new());
-        form.extend_pairs(filled.texts());
-        if let Some(sign) = more {
-            form.append_pair("sign", sign);
-        }
-        form.finish()
-    };
-    let (form, body) = (encoded(None), encoded(Some(&sign)));
+    let form = form_urlencoded::Serializer::new(String::new()).extend_pairs(filled.texts()).finish();
+    let body = SignedRequest::of(key, &filled).body;
     let path = format!("/api/kpay/minigame/{}", call.segment());
     let posted = Request::post(&path)
         .header("content-type", "application/x-www-form-urlencoded")

@@ -9,7 +9,6 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use domain::console_user::Role;
 use domain::fields::{Expected, FieldError, Fields};
-use domain::moment;
 use domain::operator::{Operator, OperatorKind};
 use domain::rights::{Apps, Need};
 use domain::text;
@@ -53,7 +52,7 @@ pub(super) struct ConsoleRequest {
 impl ConsoleRequest {
     /// The time of the server.
     pub(super) fn now(&self) -> OffsetDateTime {
-        moment::of_millis(self.state.clock.unix_millis()).unwrap_or(OffsetDateTime::UNIX_EPOCH)
+        self.state.now()
     }
 
     /// A field without the blanks around it; empty when it did not come.

@@ -13,12 +13,10 @@ use axum::http::header::ALLOW;
 use axum::http::{HeaderName, HeaderValue, Method};
 use axum::response::{IntoResponse as _, Response};
 use domain::app::App;
-use domain::moment;
 use domain::sandbox::SandboxApp;
 use futures_util::FutureExt as _;
 use http_server::Peer;
 use telemetry::traces::{Answered, Trace, TraceParent};
-use time::OffsetDateTime;
 use tokio::sync::OwnedRwLockReadGuard;
 use tokio::time::Instant;
 use tower::{Layer, Service};
@@ -236,7 +234,7 @@ impl Answering {
         };
         let response = Response::from_parts(head, body);
         let logged = LoggedRequest {
-            at: moment::of_millis(self.state.clock.unix_millis()).unwrap_or(OffsetDateTime::UNIX_EPOCH),
+            at: self.state.now(),
             endpoint: route.endpoint.as_str(),
             fields: call.fields.iter().cloned().collect(),
             status: response.status().as_u16(),

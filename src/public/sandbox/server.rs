@@ -6,21 +6,21 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use domain::examples::PRICED;
-use domain::fields::{Expected, FieldError};
+use domain::examples::{PRICED, USER_IP};
+use domain::fields::{Expected, FieldError, Fields};
 use domain::ids::{AppId, BizNo, CreditRef, OpenId};
 use domain::operation::app::AppCommand;
 use domain::operation::wallet::{Credit, Debit, WalletCommand};
 use domain::operator::{Operator, OperatorKind};
 use domain::sandbox::SandboxApp;
+use domain::signature::SignedRequest;
 use domain::text;
 use domain::topup::{Payment, PaymentKey, PaymentProvider, PaymentTarget, PricedProductId, ProviderOrderId};
-use domain::wallet::{AMOUNT_MAX, WalletCall, canonical_string};
+use domain::wallet::{AMOUNT_MAX, WalletCall};
 use schemars::JsonSchema;
 use serde::Serialize;
 use store::secrets::random_bytes;
 use store::{OperationError, PaymentReport};
-use time::OffsetDateTime;
 
 use super::super::describe::{credentials, wrong_value};
 use super::super::extract::{succeeded, success};
@@ -35,8 +35,6 @@ use crate::state::AppState;
 /// How far ahead the clock of a sandbox server is at most.
 const AHEAD_MAX: Duration = Duration::from_hours(24 * 3660);
 const AHEAD_EXPECTED: &str = "a duration of at most 3660 days, such as 49h";
-/// An address that belongs to nobody.
-const USER_IP: &str = "203.0.113.7";
 /// The operator of what the calls of this file change, and the provider of pretended payments.
 const OPERATOR: &str = "sandbox";
 
@@ -141,7 +139,7 @@ pub(in crate::public) async fn topups(
         currency: offer.currency,
         amount: offer.amount,
         target: PaymentTarget::Order { biz_no, open_id: None, product_id: None },
-        paid_at: OffsetDateTime::UNIX_EPOCH + Duration::from_millis(state.clock.unix_millis().unsigned_abs()),
+        paid_at: state.now(),
         os: None,
         fee: None,
         note: String::new(),
@@ -161,7 +159,9 @@ async fn signed_order(
     let key = app.as_ref().and_then(|app| app.live_pay_keys.first());
     let key = key.ok_or_else(|| Refusal::internal("the app of a call has no pay key"))?;
     let ts = state.clock.unix_millis().to_string();
-    let fields = [
+    let mut fields = Fields::default();
+    for (name, value) in [
+        ("access_token", token),
         ("app_id", app_id.as_str()),
         ("open_id", open_id),
         ("zone_id", "zone1_role1"),
@@ -170,11 +170,10 @@ async fn signed_order(
         ("user_ip", USER_IP),
         ("biz_no", biz_no),
         ("product_id", product_id),
-    ];
-    let sign = key.sign(&canonical_string(fields.into_iter()));
-    let mut form = form_urlencoded::Serializer::new(String::new());
-    form.extend_pairs(fields).append_pair("access_token", token).append_pair("sign", &sign);
-    Ok(Request::new(Body::from(form.finish())))
+    ] {
+        fields.add_text(name.to_owned(), value.to_owned())?;
+    }
+    Ok(Request::new(Body::from(SignedRequest::of(key, &fields).body)))
 }
 
 /// What this server has as a sandbox server. Others have no such route.

@@ -8,7 +8,7 @@ use super::purses::{AMOUNT_MAX, Amount, PayPriority};
 use super::request::{
     Action, Change, Purchase, Reading, TS_AHEAD_MAX, TS_BEHIND_MAX, Timestamp, WalletRequest,
 };
-use crate::examples::{BIZ_NO, OPEN_ID, PAY_BIZ_NO, PRICED, TS};
+use crate::examples::{BIZ_NO, OPEN_ID, PAY_BIZ_NO, PRICED, TS, USER_IP};
 use crate::fields::Expected;
 use crate::ids::{BizNo, ItemId, OpenId, Os, ProductText, UserIp, ZoneId};
 use crate::input::{Input, Read};
@@ -154,7 +154,7 @@ impl Sent {
         let os = os.required("android", Os::parse)?;
         let ts = ts(input)?;
         let user_ip = input.field_with("user_ip", || format!("The player's address, {}.", UserIp::EXPECTED));
-        let user_ip = user_ip.required("203.0.113.7", UserIp::parse)?;
+        let user_ip = user_ip.required(USER_IP, UserIp::parse)?;
         Ok(Self { open_id, zone_id, os, ts, is_fresh: reading.is_fresh(ts), user_ip })
     }
 

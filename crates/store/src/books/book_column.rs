@@ -2,21 +2,24 @@
 
 use std::borrow::Cow;
 use std::fmt::{Debug, Display};
+use std::str::FromStr;
 
 use domain::csv::csv_text;
 use domain::fields::Expected;
 use domain::ids::BizNo;
+use domain::moment;
+use domain::moment::GivenMoment;
 use domain::period::TimeZone;
 use domain::strays::without_strays;
+use time::OffsetDateTime;
 
 use super::bill::{BillColumn, SheetWords};
-use super::reconcile::is_same_value;
 use super::their_file::TheirLine;
 
 /// A column of books that are compared with a file.
-pub trait FileColumn: Copy + PartialEq + Debug + Display + Send + Sync + 'static {
-    /// The column of this name.
-    fn named(name: &str) -> Option<Self>;
+pub trait FileColumn:
+    Copy + PartialEq + Debug + Display + FromStr<Err = Expected> + Send + Sync + 'static
+{
     /// Its word.
     fn as_str(self) -> &'static str;
     /// Whether its value is what the books are compared by, or another number that is not compared.
@@ -25,12 +28,12 @@ pub trait FileColumn: Copy + PartialEq + Debug + Display + Send + Sync + 'static
     fn sql(self) -> &'static str;
     /// Whether a value there is the one here. A time without an offset is in this zone.
     fn is_same(self, here: &str, there: &str, zone: &TimeZone) -> bool;
-    /// The time zone of a file whose headings are those of a workbook of ours, and their names then.
-    fn zone_of_workbook(
-        names: &mut Vec<String>,
-        languages: &[SheetWords],
-        is_mapped: bool,
-    ) -> Option<TimeZone>;
+    /// The time zone of a file whose headings are those of a workbook of ours, unless columns are mapped. Their names become
+    /// those of the columns.
+    #[must_use]
+    fn zone_of_workbook(_: &mut Vec<String>, _: &[SheetWords], _: bool) -> Option<TimeZone> {
+        None
+    }
 }
 
 /// Books that are compared with a file.
@@ -47,10 +50,23 @@ pub trait ComparedBooks: Clone + Debug + Send + Sync + 'static {
     fn bare<'a>(&self, number: &'a str) -> &'a str;
     /// What names a line of the file here.
     fn key<'a>(&self, line: &'a TheirLine<'_, Self::Column>) -> Cow<'a, str>;
-    /// The relation, what names a row of it, the time of a row, and which rows are compared.
-    fn rows(&self) -> [Cow<'static, str>; 4];
+    /// Where they are.
+    fn rows(&self) -> BookRows;
     /// What is shown of a number.
     fn shown(&self, number: &str) -> BookNumber;
+}
+
+/// Where the books are in the database, as parts of a statement.
+#[derive(Debug)]
+pub struct BookRows {
+    /// The relation.
+    pub relation: &'static str,
+    /// What names a row.
+    pub number: &'static str,
+    /// The time of a row.
+    pub at: &'static str,
+    /// Which rows are compared.
+    pub compared: Cow<'static, str>,
 }
 
 /// What names a line in both books.
@@ -117,12 +133,12 @@ impl ComparedBooks for ComparedBy {
         }
     }
 
-    fn rows(&self) -> [Cow<'static, str>; 4] {
-        let ours = match self {
+    fn rows(&self) -> BookRows {
+        let compared = match self {
             Self::BizNo => "kind IN ('exchange', 'present', 'cancel') AND biz_no IS NOT NULL",
             Self::Ref => "kind IN ('credit', 'debit', 'cancel') AND ref IS NOT NULL",
         };
-        ["bill_lines", self.as_str(), "at", ours].map(Cow::Borrowed)
+        BookRows { relation: "bill_lines", number: self.as_str(), at: "at", compared: compared.into() }
     }
 
     fn shown(&self, number: &str) -> BookNumber {
@@ -141,10 +157,6 @@ fn without_apostrophe(there: &str) -> Cow<'_, str> {
 }
 
 impl FileColumn for BookColumn {
-    fn named(name: &str) -> Option<Self> {
-        Self::parse(name).ok()
-    }
-
     fn as_str(self) -> &'static str {
         Self::as_str(self)
     }
@@ -154,12 +166,49 @@ impl FileColumn for BookColumn {
         matches!(self, Self::Bill(BillColumn::BizNo | BillColumn::Ref))
     }
 
+    // As the bill writes it for programs before formulas are made texts.
     fn sql(self) -> &'static str {
-        Self::sql(self)
+        match self {
+            Self::Bill(BillColumn::At) => {
+                "rtrim(rtrim(to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US'), '0'), '.') || 'Z'"
+            }
+            Self::Bill(BillColumn::OpenId) => "open_id",
+            Self::Bill(BillColumn::Seq) => "seq::text",
+            Self::Bill(BillColumn::Kind) => "kind",
+            Self::Bill(BillColumn::BizNo) => "biz_no",
+            Self::Bill(BillColumn::Ref) => "ref",
+            Self::Bill(BillColumn::FreeChange) => "free_change::text",
+            Self::Bill(BillColumn::ChargeChange) => "charge_change::text",
+            Self::Bill(BillColumn::FreeBalance) => "free_balance::text",
+            Self::Bill(BillColumn::ChargeBalance) => "charge_balance::text",
+            Self::Bill(BillColumn::ZoneId) => "coalesce(zone_id, '')",
+            Self::Bill(BillColumn::ProductName) => "coalesce(product_name, '')",
+            Self::Amount => "abs(free_change::numeric + charge_change)::text",
+        }
     }
 
+    // An integer is compared as a number, a time to the precision that it has there, and a text with or without the
+    // apostrophe that keeps it from being a formula.
     fn is_same(self, here: &str, there: &str, zone: &TimeZone) -> bool {
-        is_same_value(self, here, there, zone)
+        if here == there {
+            return true;
+        }
+        match self {
+            _ if self.is_integer() => {
+                there.trim().parse::<i128>().is_ok_and(|there| here.parse() == Ok(there))
+            }
+            Self::Bill(BillColumn::At) => {
+                let given = moment::parse_given(&there.trim().replacen(' ', "T", 1));
+                let (Ok(here), Ok(given)) = (moment::parse(here), given) else { return false };
+                // The clock shows some times twice, so it is the clock that is compared.
+                let (here, at) = match given {
+                    GivenMoment::Fixed(at) => (here, at),
+                    GivenMoment::Local(at) => (zone.clock(here).assume_utc(), at.assume_utc()),
+                };
+                to_precision(here, there) == to_precision(at, there)
+            }
+            _ => *there == *csv_text(here),
+        }
     }
 
     fn zone_of_workbook(
@@ -208,27 +257,48 @@ impl BookColumn {
             Self::Amount => true,
         }
     }
-
-    /// The value in a row of `bill_lines`, as the bill writes it for programs before formulas are made texts.
-    pub(super) const fn sql(self) -> &'static str {
-        match self {
-            Self::Bill(BillColumn::At) => {
-                "rtrim(rtrim(to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US'), '0'), '.') || 'Z'"
-            }
-            Self::Bill(BillColumn::OpenId) => "open_id",
-            Self::Bill(BillColumn::Seq) => "seq::text",
-            Self::Bill(BillColumn::Kind) => "kind",
-            Self::Bill(BillColumn::BizNo) => "biz_no",
-            Self::Bill(BillColumn::Ref) => "ref",
-            Self::Bill(BillColumn::FreeChange) => "free_change::text",
-            Self::Bill(BillColumn::ChargeChange) => "charge_change::text",
-            Self::Bill(BillColumn::FreeBalance) => "free_balance::text",
-            Self::Bill(BillColumn::ChargeBalance) => "charge_balance::text",
-            Self::Bill(BillColumn::ZoneId) => "coalesce(zone_id, '')",
-            Self::Bill(BillColumn::ProductName) => "coalesce(product_name, '')",
-            Self::Amount => "abs(free_change::numeric + charge_change)::text",
-        }
-    }
 }
 
 domain::text_traits!(BookColumn, { "type": "string", "enum": &Self::WORDS[..] });
+
+/// The moment in units of the last digit that the text has behind its seconds.
+fn to_precision(at: OffsetDateTime, text: &str) -> i128 {
+    let behind = text.split_once('.').map_or("", |(_, behind)| behind);
+    let digits = behind.bytes().take_while(u8::is_ascii_digit).count();
+    let lost = u32::try_from(9_usize.saturating_sub(digits)).unwrap_or_default();
+    at.unix_timestamp_nanos().div_euclid(10_i128.pow(lost))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_compared_by_the_meaning_of_its_column() {
+        let at = "2026-10-31T08:00:05.123456Z";
+        for (column, here, there) in [
+            (BookColumn::Bill(BillColumn::FreeChange), "-60", " -060 "),
+            (BookColumn::Bill(BillColumn::FreeChange), "60", "+60"),
+            (BookColumn::Bill(BillColumn::At), at, "2026-10-31 08:00:05"),
+            (BookColumn::Bill(BillColumn::At), at, "2026-10-31T16:00:05.123+08:00"),
+            (BookColumn::Bill(BillColumn::ProductName), "=1+1", "'=1+1"),
+            (BookColumn::Bill(BillColumn::ProductName), "'=1+1", "'=1+1"),
+            (BookColumn::Bill(BillColumn::ProductName), "a;=b", "a;'=b"),
+        ] {
+            assert!(column.is_same(here, there, &TimeZone::UTC), "{column}: {here}, {there}");
+        }
+        for (column, here, there) in [
+            (BookColumn::Bill(BillColumn::FreeChange), "-60", "60"),
+            (BookColumn::Bill(BillColumn::FreeChange), "-60", ""),
+            (BookColumn::Bill(BillColumn::FreeChange), "-60", "-60.5"),
+            (BookColumn::Bill(BillColumn::At), at, "2026-10-31 08:00:06"),
+            (BookColumn::Bill(BillColumn::At), at, "2026-10-31T08:00:05.123457Z"),
+            (BookColumn::Bill(BillColumn::At), at, "soon"),
+            (BookColumn::Bill(BillColumn::ProductName), "=1+1", "=1+2"),
+            (BookColumn::Bill(BillColumn::ProductName), "Sword", "'Sword"),
+            (BookColumn::Bill(BillColumn::ProductName), "Sword", "sword"),
+        ] {
+            assert!(!column.is_same(here, there, &TimeZone::UTC), "{column}: {here}, {there}");
+        }
+    }
+}

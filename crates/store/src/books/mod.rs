@@ -14,7 +14,7 @@ pub use bill::{
     Bill, BillColumn, BillFormat, BillLine, BillPiece, BillSums, BillText, SheetStyle, SheetWords,
     WORKBOOK_ENTRIES_MAX, revenue_headings,
 };
-pub use book_column::{BookColumn, BookNumber, ComparedBooks, ComparedBy, FileColumn};
+pub use book_column::{BookColumn, BookNumber, BookRows, ComparedBooks, ComparedBy, FileColumn};
 pub use closed::ClosedPeriod;
 pub(crate) use closed::compare_closed;
 pub use comparison::{Comparison, ComparisonQuery};

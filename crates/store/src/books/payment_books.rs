@@ -10,16 +10,14 @@ use domain::moment;
 use domain::period::TimeZone;
 use domain::strays::without_strays;
 use domain::topup::{Currency, Payment, PaymentFields, PaymentProvider, ProviderOrderId};
+use futures_util::TryStreamExt as _;
+use sqlx::postgres::PgRow;
 use sqlx::{AssertSqlSafe, Row as _};
 
-use super::bill::SheetWords;
-use super::book_column::{BookNumber, ComparedBooks, FileColumn};
+use super::book_column::{BookNumber, BookRows, ComparedBooks, FileColumn};
 use super::reconcile::{MatchKind, Reconciled, list, name};
 use super::their_file::TheirLine;
 use crate::error::StoreError;
-
-/// Payments of a file that are read at once.
-const PAGE: u16 = 1000;
 
 domain::word_enum! {
     /// A column of a settlement file: a field of a payment, or the money as people write it.
@@ -52,10 +50,6 @@ domain::word_enum! {
 }
 
 impl FileColumn for PaymentColumn {
-    fn named(name: &str) -> Option<Self> {
-        Self::parse(name).ok()
-    }
-
     fn as_str(self) -> &'static str {
         Self::as_str(self)
     }
@@ -94,10 +88,6 @@ impl FileColumn for PaymentColumn {
             }
             Self::PaidAt | Self::Os | Self::Fee | Self::Note => true,
         }
-    }
-
-    fn zone_of_workbook(_: &mut Vec<String>, _: &[SheetWords], _: bool) -> Option<TimeZone> {
-        None
     }
 }
 
@@ -151,13 +141,14 @@ impl ComparedBooks for PaymentBooks {
         format!("{}/{}", bare_value(provider), line.number).into()
     }
 
-    fn rows(&self) -> [Cow<'static, str>; 4] {
-        let ours = match &self.provider {
+    fn rows(&self) -> BookRows {
+        let compared = match &self.provider {
             // The name has no quotes.
             Some(provider) => format!("provider = '{}'", provider.as_str()).into(),
             None => "provider IN (SELECT split_part(number, '/', 1) FROM their_lines)".into(),
         };
-        ["topup_payments".into(), "provider || '/' || provider_order_id".into(), "paid_at".into(), ours]
+        let number = "provider || '/' || provider_order_id";
+        BookRows { relation: "topup_payments", number, at: "paid_at", compared }
     }
 
     fn shown(&self, number: &str) -> BookNumber {
@@ -175,36 +166,35 @@ pub struct MissingPayment {
 }
 
 impl Reconciled<PaymentBooks> {
-    /// The next payments that are only in the file, in the order of their refs, behind the ref `after`, which then is that
-    /// of the last one. A time without an offset is in this zone.
+    /// Payments that are only in the file, in the order of their refs. A time without an offset is in this zone.
     ///
     /// # Errors
-    /// The database is away.
-    pub async fn missing(
+    /// The database is away, or `each` has failed, which ends it.
+    pub async fn each_missing<E: From<StoreError>>(
         &mut self,
-        after: &mut String,
         zone: &TimeZone,
-    ) -> Result<Vec<MissingPayment>, StoreError> {
+        mut each: impl AsyncFnMut(MissingPayment) -> Result<(), E>,
+    ) -> Result<(), E> {
         let columns = list(&self.columns, |column| format!(", {}", name("there", column)));
-        let sql = format!(
-            "SELECT number, lines{columns} FROM compared WHERE found = {} AND number > $1 ORDER BY number LIMIT {PAGE}",
-            MatchKind::OnlyThere as u8
-        );
-        let rows =
-            sqlx::query(AssertSqlSafe(sql)).bind(after.as_str()).fetch_all(&mut self.connection).await?;
-        let mut missing = Vec::with_capacity(rows.len());
-        for row in rows {
-            let (reference, lines): (String, i64) = (row.try_get(0)?, row.try_get(1)?);
-            let mut values = Vec::with_capacity(self.columns.len());
-            for (place, column) in self.columns.iter().enumerate() {
-                values.push((*column, row.try_get::<String, _>(place + 2)?));
-            }
-            let payment = payment_of(&reference, lines, &values, zone);
-            after.clone_from(&reference);
-            missing.push(MissingPayment { reference, payment });
+        let only_there = MatchKind::OnlyThere as u8;
+        let sql =
+            format!("SELECT number, lines{columns} FROM compared WHERE found = {only_there} ORDER BY number");
+        let mut rows = sqlx::query(AssertSqlSafe(sql)).fetch(&mut self.connection);
+        while let Some(row) = rows.try_next().await.map_err(StoreError::from)? {
+            each(missing_of(&row, &self.columns, zone)?).await?;
         }
-        Ok(missing)
+        Ok(())
     }
+}
+
+fn missing_of(row: &PgRow, columns: &[PaymentColumn], zone: &TimeZone) -> Result<MissingPayment, StoreError> {
+    let (reference, lines): (String, i64) = (row.try_get(0)?, row.try_get(1)?);
+    let mut values = Vec::with_capacity(columns.len());
+    for (place, column) in columns.iter().enumerate() {
+        values.push((*column, row.try_get::<String, _>(place + 2)?));
+    }
+    let payment = payment_of(&reference, lines, &values, zone);
+    Ok(MissingPayment { reference, payment })
 }
 
 /// The payment of a line, by the same rules as those of the admin API.
@@ -223,6 +213,8 @@ fn payment_of(
         .map_err(|expected| FieldError::malformed("provider", expected, provider))?;
     let value = |column| values.iter().find(|(of, _)| *of == column).map(|(_, value)| bare_value(value));
     let currency = value(PaymentColumn::Currency).unwrap_or_default().to_ascii_uppercase();
+    let minor = value(PaymentColumn::Money).filter(|money| !money.is_empty());
+    let minor = minor.map(|money| minor_of(money, &currency)).transpose()?;
     let mut fields = Fields::default();
     let mut add = |name: &str, value: String| {
         if value.is_empty() {
@@ -235,13 +227,14 @@ fn payment_of(
     for (column, value) in values {
         let value = bare_value(value);
         match column {
-            PaymentColumn::Provider | PaymentColumn::ProviderOrderId => {}
+            PaymentColumn::Provider | PaymentColumn::ProviderOrderId | PaymentColumn::Money => {}
             PaymentColumn::Currency => add("currency", currency.clone()),
-            PaymentColumn::Money => {
-                let minor = Currency::parse(&currency).ok().and_then(|currency| minor_units(value, currency));
-                let expected = "money in units of the currency, such as 6.00";
-                add("amount", minor.ok_or_else(|| FieldError::malformed("money", expected, value))?);
+            // A file may tell the money twice. Which of two would be right, nobody knows here.
+            PaymentColumn::Amount if minor.as_deref().is_some_and(|minor| !is_amount(value, minor)) => {
+                let expected = "the same money as in money";
+                return Err(FieldError::malformed("amount", expected, value));
             }
+            PaymentColumn::Amount if minor.is_some() => {}
             PaymentColumn::PaidAt => {
                 let given = moment::parse_given(&value.replacen(' ', "T", 1));
                 let at = given.map(|given| moment::rfc3339(zone.moment(given)));
@@ -250,7 +243,20 @@ fn payment_of(
             other => add(other.as_str(), value.to_owned()),
         }
     }
+    add("amount", minor.unwrap_or_default());
     PaymentFields::read(&mut Input::of(&fields))?.of(provider)
+}
+
+/// Money in minor units, of a value of `money`.
+fn minor_of(money: &str, currency: &str) -> Result<String, FieldError> {
+    let minor = Currency::parse(currency).ok().and_then(|currency| minor_units(money, currency));
+    let expected = "money in units of the currency, such as 6.00";
+    minor.ok_or_else(|| FieldError::malformed("money", expected, money))
+}
+
+/// Whether a value of `amount` is empty or this money.
+fn is_amount(value: &str, minor: &str) -> bool {
+    value.is_empty() || value.parse::<i64>().is_ok_and(|value| minor.parse() == Ok(value))
 }
 
 #[cfg(test)]

@@ -7,18 +7,15 @@
 
 use std::io;
 
-use domain::csv::csv_text;
 use domain::ids::AppId;
 use domain::moment;
-use domain::moment::GivenMoment;
 use domain::operation::unknown_app;
 use domain::period::{TimeSpan, TimeZone};
 use futures_util::TryStreamExt as _;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _};
 use time::OffsetDateTime;
 
-use super::bill::BillColumn;
-use super::book_column::{BookColumn, BookNumber, ComparedBooks, ComparedBy, FileColumn};
+use super::book_column::{BookColumn, BookNumber, BookRows, ComparedBooks, ComparedBy, FileColumn};
 use super::their_file::{FileRefusal, TheirFile};
 use crate::error::{OperationError, StoreError};
 use crate::store::Store;
@@ -231,7 +228,7 @@ async fn compare<B: ComparedBooks>(
     let here = list(columns, |column| format!(", {} AS {}", column.sql(), name("here", column)));
     let differ = list(columns, |column| format!(" OR {} <> {}", name("there", column), name("here", column)));
     let both_sides = list(columns, |column| format!(", {}, {}", name("here", column), name("there", column)));
-    let [relation, number, at, ours] = by.rows();
+    let BookRows { relation, number, at, compared } = by.rows();
     let is_in = if span.is_some() { format!("{at} >= $2 AND {at} < $3") } else { "true".to_owned() };
     let sql = format!(
         "CREATE TEMPORARY TABLE compared AS
@@ -246,7 +243,7 @@ async fn compare<B: ComparedBooks>(
              WHERE place = 1) t
          FULL JOIN (
              SELECT {number} AS number, {is_in} AS is_in{here} FROM {relation}
-             WHERE app_no = $1 AND {ours}) o
+             WHERE app_no = $1 AND {compared}) o
              ON o.number = t.number
          WHERE (t.number IS NULL AND o.is_in) OR o.number IS NULL
              OR (t.number IS NOT NULL AND (NOT o.is_in OR t.lines > 1{differ}))",
@@ -347,68 +344,9 @@ impl<B: ComparedBooks> Reconciled<B> {
     }
 }
 
-/// Whether a value there is the one here: an integer as a number, a time to the precision that it has there, and a
-/// text with or without the apostrophe that keeps it from being a formula. A time without an offset is in this zone.
-pub(super) fn is_same_value(column: BookColumn, here: &str, there: &str, zone: &TimeZone) -> bool {
-    if here == there {
-        return true;
-    }
-    match column {
-        _ if column.is_integer() => there.trim().parse::<i128>().is_ok_and(|there| here.parse() == Ok(there)),
-        BookColumn::Bill(BillColumn::At) => {
-            let given = moment::parse_given(&there.trim().replacen(' ', "T", 1));
-            let (Ok(here), Ok(given)) = (moment::parse(here), given) else { return false };
-            // The clock shows some times twice, so it is the clock that is compared.
-            let (here, at) = match given {
-                GivenMoment::Fixed(at) => (here, at),
-                GivenMoment::Local(at) => (zone.clock(here).assume_utc(), at.assume_utc()),
-            };
-            to_precision(here, there) == to_precision(at, there)
-        }
-        _ => *there == *csv_text(here),
-    }
-}
-
-/// The moment in units of the last digit that the text has behind its seconds.
-fn to_precision(at: OffsetDateTime, text: &str) -> i128 {
-    let behind = text.split_once('.').map_or("", |(_, behind)| behind);
-    let digits = behind.bytes().take_while(u8::is_ascii_digit).count();
-    let lost = u32::try_from(9_usize.saturating_sub(digits)).unwrap_or_default();
-    at.unix_timestamp_nanos().div_euclid(10_i128.pow(lost))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_value_is_compared_by_the_meaning_of_its_column() {
-        let at = "2026-10-31T08:00:05.123456Z";
-        for (column, here, there) in [
-            (BookColumn::Bill(BillColumn::FreeChange), "-60", " -060 "),
-            (BookColumn::Bill(BillColumn::FreeChange), "60", "+60"),
-            (BookColumn::Bill(BillColumn::At), at, "2026-10-31 08:00:05"),
-            (BookColumn::Bill(BillColumn::At), at, "2026-10-31T16:00:05.123+08:00"),
-            (BookColumn::Bill(BillColumn::ProductName), "=1+1", "'=1+1"),
-            (BookColumn::Bill(BillColumn::ProductName), "'=1+1", "'=1+1"),
-            (BookColumn::Bill(BillColumn::ProductName), "a;=b", "a;'=b"),
-        ] {
-            assert!(column.is_same(here, there, &TimeZone::UTC), "{column}: {here}, {there}");
-        }
-        for (column, here, there) in [
-            (BookColumn::Bill(BillColumn::FreeChange), "-60", "60"),
-            (BookColumn::Bill(BillColumn::FreeChange), "-60", ""),
-            (BookColumn::Bill(BillColumn::FreeChange), "-60", "-60.5"),
-            (BookColumn::Bill(BillColumn::At), at, "2026-10-31 08:00:06"),
-            (BookColumn::Bill(BillColumn::At), at, "2026-10-31T08:00:05.123457Z"),
-            (BookColumn::Bill(BillColumn::At), at, "soon"),
-            (BookColumn::Bill(BillColumn::ProductName), "=1+1", "=1+2"),
-            (BookColumn::Bill(BillColumn::ProductName), "Sword", "'Sword"),
-            (BookColumn::Bill(BillColumn::ProductName), "Sword", "sword"),
-        ] {
-            assert!(!column.is_same(here, there, &TimeZone::UTC), "{column}: {here}, {there}");
-        }
-    }
 
     #[test]
     fn copy_reads_back_what_was_escaped() {

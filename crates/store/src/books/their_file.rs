@@ -299,7 +299,7 @@ fn columns_of<C: FileColumn>(
     for (place, name) in names.iter().enumerate() {
         let mapped = map.iter().find(|(theirs, _)| theirs == name).map(|(_, column)| *column);
         // A column that `map` gives to another name is not this one.
-        let by_name = C::named(name);
+        let by_name = C::from_str(name).ok();
         let by_name = by_name.filter(|column| map.iter().all(|(_, mapped)| mapped != column));
         match mapped.or(by_name) {
             Some(column) if columns.iter().any(|(known, _)| *known == column) => {
