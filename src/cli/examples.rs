@@ -3,7 +3,7 @@
 use clap::Command;
 
 /// The words of a command, and its examples. After two blanks and `#` stands a comment.
-const EXAMPLES: [(&str, &[&str]); 108] = [
+const EXAMPLES: [(&str, &[&str]); 110] = [
     ("serve", &["minitill serve", "minitill serve --config /etc/minitill.toml"]),
     ("status", &["minitill status", "minitill status --json"]),
     ("health", &["minitill health", "minitill health --ready"]),
@@ -152,6 +152,20 @@ const EXAMPLES: [(&str, &[&str]); 108] = [
         &[
             "minitill report revenue mygame --since 2026-10-01 --until 2026-11-01 --time-zone Asia/Shanghai",
             "minitill report revenue mygame --group day,product_name --csv",
+        ],
+    ),
+    (
+        "report topups",
+        &[
+            "minitill report topups mygame --month 2026-10 --time-zone Asia/Shanghai",
+            "minitill report topups mygame --month 2026-10 --group provider,product_id,currency --csv",
+        ],
+    ),
+    (
+        "report unused",
+        &[
+            "minitill report unused mygame",
+            "minitill report unused mygame --at 2026-11-01 --time-zone Asia/Shanghai --excel --out unused.xlsx",
         ],
     ),
     ("report check", &["minitill report check mygame"]),

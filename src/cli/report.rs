@@ -7,6 +7,8 @@ mod close;
 mod options;
 mod revenue;
 mod statement;
+mod topups;
+mod unused;
 
 use std::process::ExitCode;
 
@@ -33,6 +35,10 @@ pub(super) enum ReportCommand {
     Bill(bill::BillArguments),
     /// Show what exchanges have taken and what cancels have given back, in sums
     Revenue(revenue::RevenueArguments),
+    /// Show what payments have brought: money, fees, refunds and coins
+    Topups(topups::TopupsArguments),
+    /// Show the charged coins that nobody has used yet, by what they have cost
+    Unused(unused::UnusedArguments),
     /// Compare the sums of which reports are made with the ledger; exit code 1 if anything differs
     Check(check::CheckArguments),
 }
@@ -59,6 +65,12 @@ pub(super) async fn run(context: &Context, store: &Store, command: ReportCommand
         }
         ReportCommand::Revenue(arguments) => {
             revenue::run(context, store, arguments).await.map(|()| ExitCode::SUCCESS)
+        }
+        ReportCommand::Topups(arguments) => {
+            topups::run(context, store, arguments).await.map(|()| ExitCode::SUCCESS)
+        }
+        ReportCommand::Unused(arguments) => {
+            unused::run(context, store, arguments).await.map(|()| ExitCode::SUCCESS)
         }
         ReportCommand::Check(arguments) => check::run(context, store, arguments).await,
     }

@@ -6,7 +6,8 @@ use domain::text;
 use domain::text::Text;
 use spreadsheet::{SheetCell, Workbook, WorkbookError};
 use store::{
-    RevenueGroup, RevenueReport, RevenueRow, RevenueSums, SheetStyle, Statement, StoreError, revenue_headings,
+    IncomeGroup, IncomeReport, RevenueGroup, RevenueReport, RevenueRow, RevenueSums, SheetStyle, Statement,
+    StoreError, UnusedReport, revenue_headings,
 };
 use time::{Date, Month, PrimitiveDateTime, Time};
 use tokio::task::spawn_blocking;
@@ -121,6 +122,75 @@ fn figures_of(sums: &RevenueSums) -> [SheetCell<'static>; 6] {
     let RevenueSums { count, free_taken, charge_taken, free_given_back, charge_given_back, net } = sums;
     [count, free_taken, charge_taken, free_given_back, charge_given_back, net]
         .map(|sum| SheetCell::Integer(i128::from(*sum)))
+}
+
+/// What payments have brought: a row for each group, and the unmatched ones on a sheet of their own.
+pub(crate) async fn income(
+    report: IncomeReport,
+    groups: Vec<IncomeGroup>,
+    style: SheetStyle,
+) -> Result<Vec<u8>, StoreError> {
+    made(move |book| {
+        let column = |heading: &Text| style.column(heading, 16);
+        let names = groups.iter().map(|group| match group {
+            IncomeGroup::Day => text!("Day ({zone})", zone = style.zone),
+            IncomeGroup::Provider => text!("Provider"),
+            IncomeGroup::Product => text!("Product"),
+            IncomeGroup::Os => text!("Platform"),
+        });
+        let figures = [
+            text!("Currency"),
+            text!("Payments"),
+            text!("Money in minor units"),
+            text!("Fees"),
+            text!("Refunded"),
+            text!("Charged coins"),
+            text!("Gifted coins"),
+        ];
+        let columns = names.chain(figures).map(|heading| column(&heading)).collect();
+        book.sheet(&(style.words)(&text!("Top-ups")), columns)?;
+        for row in &report.rows {
+            let names = groups.iter().map(|group| match group {
+                IncomeGroup::Day => date_of(row.name(*group)).map_or(SheetCell::Empty, SheetCell::Day),
+                group => SheetCell::Text(row.name(*group)),
+            });
+            let figures = row.sums.figures().map(|sum| SheetCell::Integer(sum.into()));
+            book.row(names.chain([SheetCell::Text(&row.currency)]).chain(figures))?;
+        }
+        let columns = [text!("Currency"), text!("Payments"), text!("Money in minor units")];
+        book.sheet(&(style.words)(&text!("Unmatched")), columns.iter().map(column).collect())?;
+        for row in &report.unmatched {
+            let figures = [row.payments, row.amount].map(|sum| SheetCell::Integer(sum.into()));
+            book.row([SheetCell::Text(&row.currency)].into_iter().chain(figures))?;
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// The unused charged coins: a row for each price, and the sums on a sheet of their own.
+pub(crate) async fn unused(report: UnusedReport, style: SheetStyle) -> Result<Vec<u8>, StoreError> {
+    made(move |book| {
+        let column = |heading: &Text| style.column(heading, 24);
+        let columns = [
+            text!("Currency"),
+            text!("Price of a coin in minor units"),
+            text!("Unused coins"),
+            text!("Money in minor units"),
+        ];
+        book.sheet(&(style.words)(&text!("Unused coins")), columns.iter().map(column).collect())?;
+        for row in &report.rows {
+            let figures = [row.unused, row.money].map(|figure| SheetCell::Integer(figure.into()));
+            book.row(
+                [SheetCell::Text(&row.currency), SheetCell::Text(&row.price)].into_iter().chain(figures),
+            )?;
+        }
+        let columns = [text!("Before ({zone})", zone = style.zone), text!("Without a price"), text!("Total")];
+        book.sheet(&(style.words)(&text!("Sums")), columns.iter().map(column).collect())?;
+        let sums = [report.without_price, report.total].map(|sum| SheetCell::Integer(sum.into()));
+        book.row([style.moment(report.at)].into_iter().chain(sums))
+    })
+    .await
 }
 
 /// The figures of a statement by purse: a name, gifted, charged. What goes out is below zero.

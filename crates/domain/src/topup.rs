@@ -2,6 +2,7 @@
 //! decided here.
 
 mod callback;
+mod coin_price;
 mod currency;
 mod fields;
 mod lots;
@@ -18,6 +19,7 @@ pub use callback::{
     CALLBACK_BYTES_MAX, CallbackEvent, CallbackFormat, CallbackProvider, CallbackSecret, SignedCallback,
     not_signed,
 };
+pub use coin_price::CoinPrice;
 pub use currency::Currency;
 pub use fields::{PaymentFields, read_refund};
 pub use lots::{LOT_EXCHANGES_MAX, Lot, LotExchange, LotUse};

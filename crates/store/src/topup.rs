@@ -3,12 +3,14 @@
 
 mod consumption;
 mod debt;
+mod income;
 mod list;
 mod payment;
 mod prices;
 mod provider;
 mod refund;
 mod settle;
+mod unused;
 
 use domain::ids::{AppId, BizNo, ItemId, OpenId};
 use domain::operation::unknown_app;
@@ -19,12 +21,16 @@ use crate::error::{OperationError, Result, StoreError};
 use crate::store::Store;
 
 pub use consumption::ConsumptionReport;
+pub use income::{
+    INCOME_ROWS_MAX, IncomeGroup, IncomeQuery, IncomeReport, IncomeRow, IncomeSums, UnmatchedSums,
+};
 pub use list::{RefundRow, TopupCursor, TopupFilter, TopupRow, TopupsPage};
 pub use payment::PaymentReport;
 pub use prices::{ListedPrice, PRICE_COLUMNS, PriceList, prices_of_csv};
 pub use provider::TopupProvider;
 pub use refund::RefundReport;
 pub use settle::SettledPayment;
+pub use unused::{UnusedReport, UnusedRow};
 
 /// An order of a top-up with what became of it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -142,7 +142,7 @@ fn asked_for_bill(query: &mut Input<'_>) -> Result<(BooksQuery, FileFormat), Fie
 
 impl BooksQuery {
     /// The one period.
-    fn period(&self) -> Result<Period, Problem> {
+    pub(super) fn period(&self) -> Result<Period, Problem> {
         self.period_if_any()?.ok_or_else(|| Problem::field("month", "expected a month or a day, got none"))
     }
 

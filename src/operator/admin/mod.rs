@@ -26,6 +26,7 @@ mod reports;
 mod routes;
 mod tokens;
 mod topup_providers;
+mod topup_reports;
 mod topups;
 mod wallets;
 

@@ -15,7 +15,7 @@ use super::call::Call;
 use super::problem::Problem;
 use super::{
     apps, books, closed_periods, credits, events, exchanges, images, logins, operator_log, operators, orders,
-    prices, receivers, reconcile, refusals, reports, tokens, topup_providers, topups, wallets,
+    prices, receivers, reconcile, refusals, reports, tokens, topup_providers, topup_reports, topups, wallets,
 };
 use crate::http::body::BODY_BYTES_MAX;
 use crate::openapi::{Operation, Schema, schema};
@@ -170,6 +170,7 @@ pub static ROUTES: LazyLock<Vec<AdminRoute>> = LazyLock::new(|| {
         exchanges::ROUTES,
         prices::ROUTES,
         topup_providers::ROUTES,
+        topup_reports::ROUTES,
         topups::ROUTES,
         refusals::ROUTES,
         reports::ROUTES,

@@ -486,7 +486,10 @@ impl Scenario {
             "listRefusals" => "code=601".clone_into(&mut self.query),
             "listImages" => "blocked=yes".clone_into(&mut self.query),
             "listOperatorLog" | "listFailedEvents" => "since=soon".clone_into(&mut self.query),
-            "getStatement" | "getBill" => "app_id=demo&month=October".clone_into(&mut self.query),
+            "getUnusedReport" => "app_id=demo&at=soon".clone_into(&mut self.query),
+            "getStatement" | "getBill" | "getTopupReport" => {
+                "app_id=demo&month=October".clone_into(&mut self.query);
+            }
             "listEvents" => "wait=31".clone_into(&mut self.query),
             "addReceiver" => self.replace("url", Some(json!("ftp://game.example"))),
             "resendEvents" => self.replace("since", Some(json!("soon"))),

@@ -223,5 +223,7 @@ GET /reports/bill Reports OwnApps
 POST /reports/reconcile Reports OwnApps
 GET /reports/revenue Reports OwnApps
 GET /reports/statement Reports OwnApps
+GET /reports/topups Reports OwnApps
+GET /reports/unused Reports OwnApps
 POST /signature-checks Develop OwnApps
 ";

@@ -14,14 +14,14 @@ use crate::error::Result;
 
 /// From this time after its end a period is settled. It is more than the minute that writes keep to, because PostgreSQL
 /// may pause between the start of a statement and its locks.
-pub(super) const SETTLES_IN: Duration = Duration::from_mins(2);
+pub(crate) const SETTLES_IN: Duration = Duration::from_mins(2);
 /// How long transactions are waited for. They normally take milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(50);
 
 /// Whether more entries may come before a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Settled {
+pub(crate) enum Settled {
     /// None can come.
     Yes,
     /// The time has not come.
@@ -33,7 +33,7 @@ pub(super) enum Settled {
 }
 
 /// Whether more entries may come before `until`. It waits for transactions that may write them.
-pub(super) async fn settled(connection: &mut PgConnection, until: OffsetDateTime) -> Result<Settled> {
+pub(crate) async fn settled(connection: &mut PgConnection, until: OffsetDateTime) -> Result<Settled> {
     let now = sqlx::query!(
         r#"SELECT clock_timestamp() < $1 AS "is_before!",
                clock_timestamp() < $1 + make_interval(secs => $2) AS "is_young!""#,

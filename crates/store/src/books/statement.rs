@@ -102,12 +102,24 @@ impl Store {
         period: Period,
         zone: &TimeZone,
     ) -> Result<Statement, OperationError> {
+        let (store, of, zone) = (self.clone(), app_id.clone(), zone.clone());
+        self.in_turn_of_statements(app_id, async move { store.make_statement(of, period, &zone).await }).await
+    }
+
+    /// Reads the books of an app when the app has its turn among the statements.
+    ///
+    /// # Errors
+    /// `Overloaded` where the turn does not come in time; and those of the work.
+    pub(crate) async fn in_turn_of_statements<T: Send + 'static>(
+        &self,
+        app_id: &AppId,
+        work: impl Future<Output = Result<T, OperationError>> + Send + 'static,
+    ) -> Result<T, OperationError> {
         let permit = self.statements.take(app_id).await?;
-        let (store, app_id, zone) = (self.clone(), app_id.clone(), zone.clone());
         // A caller who hangs up does not end the work of the database, so the permit must last as long.
         let task = tokio::spawn(async move {
             let _permit = permit;
-            store.make_statement(app_id, period, &zone).await
+            work.await
         });
         task.await.unwrap_or_else(|fault| {
             Err(StoreError::Internal(format!("the task of a statement ended: {fault}")).into())

@@ -1,0 +1,64 @@
+//! `minitill report topups` shows what payments have brought (contract 19.8.1).
+
+use anyhow::Result;
+use clap::Args;
+use csv::{IntoInnerError, WriterBuilder};
+use domain::ids::AppId;
+use store::{IncomeGroup, IncomeQuery, IncomeReport, Store, UnmatchedSums};
+
+use super::{FormatArguments, PeriodArguments, ReportFormat};
+use crate::cli::output::visible_document;
+use crate::cli::{Context, not_done};
+use crate::operator::workbook;
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct TopupsArguments {
+    /// Id of the app
+    app_id: AppId,
+    #[command(flatten)]
+    period: PeriodArguments,
+    /// What each row is of: `day`, `provider`, `product_id`, `currency` and `os`, with commas between them; currencies are
+    /// never added
+    #[arg(long, value_name = "GROUPS", default_value = "day,currency", value_parser = parse_groups)]
+    group: ParsedIncomeGroups,
+    #[command(flatten)]
+    format: FormatArguments,
+}
+
+/// The groups of one argument.
+#[derive(Debug, Clone)]
+struct ParsedIncomeGroups(Vec<IncomeGroup>);
+
+fn parse_groups(text: &str) -> Result<ParsedIncomeGroups, String> {
+    IncomeGroup::parse_groups(text).map(ParsedIncomeGroups).map_err(|expected| format!("expected {expected}"))
+}
+
+pub(super) async fn run(context: &Context, store: &Store, arguments: TopupsArguments) -> Result<()> {
+    let TopupsArguments { app_id, period, group: ParsedIncomeGroups(groups), format } = arguments;
+    let asked = format.format(context, ReportFormat::Table)?;
+    let query =
+        IncomeQuery { span: period.span()?, groups: groups.clone(), time_zone: period.time_zone.clone() };
+    let report = store.topup_income(&app_id, query).await.map_err(not_done)?;
+    let report = match asked {
+        ReportFormat::Table => {
+            let columns: Vec<&str> = IncomeReport::columns(&groups).collect();
+            let table = context.output.table(&columns, report.lines(&groups));
+            let waiting = report.unmatched.iter().map(|UnmatchedSums { payments, amount, currency }| {
+                format!("unmatched: {payments} payments of {amount} {currency}")
+            });
+            let text = [table].into_iter().chain(waiting).collect::<Vec<_>>().join("\n");
+            visible_document(&text).into_bytes()
+        }
+        ReportFormat::Csv => {
+            let mut csv = WriterBuilder::new().has_headers(false).from_writer(Vec::new());
+            csv.write_record(IncomeReport::columns(&groups))?;
+            for line in report.lines(&groups) {
+                csv.write_record(line)?;
+            }
+            csv.into_inner().map_err(IntoInnerError::into_error)?
+        }
+        ReportFormat::Json | ReportFormat::Jsonl => (serde_json::to_string(&report)? + "\n").into_bytes(),
+        ReportFormat::Xlsx => workbook::income(report, groups, period.style()).await?,
+    };
+    format.give(context, &report)
+}
