@@ -69,7 +69,6 @@ const PROGRAMS_TELL: &str =
     "programs tell of payments; a person uses the command line for one that is missing";
 const FILE_OF_PROVIDER: &str = "whoever fetches the file from the provider runs the command on it";
 const SECRET_FROM_PROVIDER: &str = "whoever has the secret of the provider sets it once, without a browser";
-const FILE_OF_FINANCE: &str = "finance takes it as a file of the command, or by the API";
 const PERSONAL: &str = "a request about personal data is answered by whoever has the server, or by a program";
 const EXPORT_IS_FILE: &str = "the export is a file of any size, which the command writes";
 
@@ -181,8 +180,12 @@ operations! {
     "revenue as a workbook": [SCREEN], [SCREEN], "/console/reports/revenue.xlsx";
     "refusals by code as a file": [SCREEN], [SCREEN], "/console/reports/refusals.csv";
     "refusals by code as a workbook": [SCREEN], [SCREEN], "/console/reports/refusals.xlsx";
-    "what payments have brought": "report topups", "getTopupReport", [FILE_OF_FINANCE];
-    "unused coins": "report unused", "getUnusedReport", [FILE_OF_FINANCE];
+    "what payments have brought": "report topups", "getTopupReport", "/console/reports/topups";
+    "unused coins": "report unused", "getUnusedReport", "/console/reports/unused";
+    "what payments have brought, as a file": [SCREEN], [SCREEN], "/console/reports/topups.csv";
+    "what payments have brought, as a workbook": [SCREEN], [SCREEN], "/console/reports/topups.xlsx";
+    "unused coins as a file": [SCREEN], [SCREEN], "/console/reports/unused.csv";
+    "unused coins as a workbook": [SCREEN], [SCREEN], "/console/reports/unused.xlsx";
     "a check of revenue": "report check", [PROCESS], [PROCESS];
     "the statement of an app": "report statement", "getStatement", "/console/reports/statement";
     "the statement as a document": [SCREEN], [SCREEN], "/console/reports/statement.txt";

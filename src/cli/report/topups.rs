@@ -2,7 +2,6 @@
 
 use anyhow::Result;
 use clap::Args;
-use csv::{IntoInnerError, WriterBuilder};
 use domain::ids::AppId;
 use store::{IncomeGroup, IncomeQuery, IncomeReport, Store, UnmatchedSums};
 
@@ -49,14 +48,7 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: TopupsArgum
             let text = [table].into_iter().chain(waiting).collect::<Vec<_>>().join("\n");
             visible_document(&text).into_bytes()
         }
-        ReportFormat::Csv => {
-            let mut csv = WriterBuilder::new().has_headers(false).from_writer(Vec::new());
-            csv.write_record(IncomeReport::columns(&groups))?;
-            for line in report.lines(&groups) {
-                csv.write_record(line)?;
-            }
-            csv.into_inner().map_err(IntoInnerError::into_error)?
-        }
+        ReportFormat::Csv => report.csv(&groups)?,
         ReportFormat::Json | ReportFormat::Jsonl => (serde_json::to_string(&report)? + "\n").into_bytes(),
         ReportFormat::Xlsx => workbook::income(report, groups, period.style()).await?,
     };

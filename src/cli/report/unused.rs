@@ -2,7 +2,6 @@
 
 use anyhow::Result;
 use clap::Args;
-use csv::{IntoInnerError, WriterBuilder};
 use domain::ids::AppId;
 use domain::moment::GivenMoment;
 use domain::period::TimeZone;
@@ -40,16 +39,7 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: UnusedArgum
             let sums = format!("without a price: {}\ntotal: {}", report.without_price, report.total);
             visible_document(&format!("{}\n{sums}", table.trim_end())).into_bytes()
         }
-        ReportFormat::Csv => {
-            let mut csv = WriterBuilder::new().has_headers(false).from_writer(Vec::new());
-            csv.write_record(UnusedReport::COLUMNS)?;
-            for line in report.lines() {
-                csv.write_record(line)?;
-            }
-            csv.write_record(["without_price", "", &report.without_price.to_string(), ""])?;
-            csv.write_record(["total", "", &report.total.to_string(), ""])?;
-            csv.into_inner().map_err(IntoInnerError::into_error)?
-        }
+        ReportFormat::Csv => report.csv()?,
         ReportFormat::Json | ReportFormat::Jsonl => (serde_json::to_string(&report)? + "\n").into_bytes(),
         ReportFormat::Xlsx => {
             workbook::unused(report, SheetStyle { words: Text::english, zone: time_zone }).await?

@@ -14,6 +14,7 @@ mod apps;
 mod asset;
 mod change_notice;
 mod closed_link;
+mod currency;
 mod error;
 mod exchange;
 mod exchanges;
@@ -71,7 +72,7 @@ use crate::operator::oidc::SignInProvider;
 use crate::state::AppState;
 
 /// The tables of all parts. A part that is not listed here has no pages.
-const PARTS: [&[ConsoleRoute]; 32] = [
+const PARTS: [&[ConsoleRoute]; 33] = [
     asset::ROUTES,
     sign_in::ROUTES,
     oidc::ROUTES,
@@ -89,6 +90,7 @@ const PARTS: [&[ConsoleRoute]; 32] = [
     reports::ROUTES,
     reports::STATEMENT_ROUTES,
     reports::RECONCILE_ROUTES,
+    reports::MONEY_ROUTES,
     topups::ROUTES,
     prices::ROUTES,
     signature_check::ROUTES,

@@ -13,12 +13,12 @@ use domain::text;
 use store::{PRICE_COLUMNS, PriceList, prices_of_csv};
 use time::OffsetDateTime;
 
+use super::currency::money;
 use super::error::ConsoleError;
 use super::i18n::{Moment as _, said};
 use super::page::{Page, Section, Shown as _, render_search};
 use super::request::{Answer, ConsoleRequest};
 use super::route::ConsoleRoute;
-use super::topups::money;
 use super::upload::{LIST, ListUpload};
 
 pub(super) const ROUTES: &[ConsoleRoute] = &[

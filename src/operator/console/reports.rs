@@ -1,10 +1,11 @@
 //! Reports of apps: what exchanges took, as pictures and tables over time, by app, item and zone, paying players, refusals
-//! by code, each table as a file, the close of a period, and the comparison with other books (contract 8.6.31, 8.6.32 and
-//! 8.6.43).
+//! by code, each table as a file, the close of a period, the comparison with other books, and what payments have brought
+//! (contract 8.6.31, 8.6.32, 8.6.43 and 8.6.55).
 
 mod asked;
 mod chart;
 mod figures;
+mod money;
 mod reconcile;
 mod statement;
 mod tables;
@@ -36,6 +37,7 @@ use super::request::{Answer, ConsoleRequest, Filters, address};
 use super::route::ConsoleRoute;
 use super::times::Times;
 
+pub(super) use self::money::MONEY_ROUTES;
 pub(super) use self::reconcile::RECONCILE_ROUTES;
 pub(super) use self::statement::STATEMENT_ROUTES;
 
@@ -71,6 +73,8 @@ struct ReportsPage<'a> {
     statement: String,
     /// The address of the form that compares a file.
     reconcile: String,
+    /// The address of what payments have brought.
+    income: String,
 }
 
 /// What the page shows.
@@ -109,11 +113,12 @@ async fn page(request: ConsoleRequest) -> Answer {
     let cleared = [("app_id", app_id.as_str()), ("period", ""), ("from", ""), ("to", "")];
     let statement = visit_address(&request, "/console/reports/statement", &cleared);
     let reconcile = address(reconcile::PATH, &Fields::default(), &[("app_id", &app_id)]);
+    let income = visit_address(&request, money::INCOME, &cleared);
     let (page, about, apps) = (page.marking(&wrong), asked.about(), typed_apps(&request));
     let has_filter = asked.has_filter();
     let times = asked.times;
     render_search(
-        &ReportsPage { page, times, app_id, apps, about, has_filter, report, statement, reconcile },
+        &ReportsPage { page, times, app_id, apps, about, has_filter, report, statement, reconcile, income },
         &wrong,
     )
 }

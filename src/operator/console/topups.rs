@@ -10,12 +10,11 @@ use domain::ids::{AppId, BizNo, OpenId, Reason};
 use domain::operation::topup::{SettlePayment, Settlement, unknown_payment};
 use domain::rights::Need;
 use domain::text;
-use domain::topup::{
-    Currency, PaymentKey, PaymentProvider, PricedProductId, ProviderOrderId, UnmatchedReason,
-};
+use domain::topup::{PaymentKey, PaymentProvider, PricedProductId, ProviderOrderId, UnmatchedReason};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use store::{ConsumptionReport, ListedPrice, TopupCursor, TopupFilter, TopupRow, TopupsPage};
 
+use super::currency::money;
 use super::error::ConsoleError;
 use super::i18n::{Moment as _, parse_moment};
 use super::page::{Page, Section, Shown as _, render, render_search};
@@ -47,17 +46,6 @@ fn payment_path(row: &TopupRow) -> String {
     let TopupRow { app_id, provider, provider_order_id, .. } = row;
     let id = utf8_percent_encode(provider_order_id, NON_ALPHANUMERIC);
     format!("/console/apps/{app_id}/topups/{provider}/{id}")
-}
-
-/// Money in the units that people count, such as `6.00 CNY`.
-pub(super) fn money(currency: &str, amount: i64) -> String {
-    let digits = Currency::parse(currency).map_or(0, |currency| currency.minor_digits());
-    let unit = 10_i64.pow(digits);
-    let whole = (amount / unit).shown();
-    if digits == 0 {
-        return format!("{whole} {currency}");
-    }
-    format!("{whole}.{:0width$} {currency}", amount % unit, width = digits as usize)
 }
 
 /// The name of a state of a payment or a refund.
@@ -232,21 +220,4 @@ async fn settle(Path(names): PaymentNames, request: ConsoleRequest) -> Answer {
     let command = SettlePayment { settlement, reason: fields.required("reason", Reason::parse)? };
     let settled = request.state.store.settle_payment(&request.operator()?, &app_id, key, command).await?;
     Ok(Redirect::to(&format!("{}?done={}", payment_path(&payment), settled.state)).into_response())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn money_is_in_the_units_of_its_currency() {
-        for (currency, amount, expected) in [
-            ("CNY", 600, "6.00 CNY"),
-            ("CNY", 5, "0.05 CNY"),
-            ("JPY", 120, "120 JPY"),
-            ("KWD", 1_234, "1.234 KWD"),
-        ] {
-            assert_eq!(money(currency, amount), expected);
-        }
-    }
 }

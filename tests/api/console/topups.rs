@@ -11,6 +11,7 @@ use crate::admin::Caller;
 use crate::support::console::{HOSTILE, ORIGIN};
 use crate::support::{AppKind, Request, TestApp, TestTill, form};
 use crate::topups::{keep_unmatched, sell};
+use crate::workbook::sheet_lines;
 
 const HEADING: &str = "product_id,currency,amount,charge,bonus,name,active";
 
@@ -175,4 +176,65 @@ async fn prices_are_shown_with_their_versions_and_set() {
     assert_eq!(viewer.post("/console/apps/a1/prices", &[("list", &list)]).await.status, 403);
     assert!(!viewer.get("/console/apps/a1/prices").await.body.contains("<textarea"));
     till.assert_audit_clean().await;
+}
+
+/// Rule 8.6.55: finance sees the money of a month and the unused coins of a moment, on pages and as files.
+#[tokio::test(flavor = "multi_thread")]
+async fn finance_sees_money_and_unused_coins() {
+    let (till, app) = till_and_app().await;
+    let finance = till.browser(Role::Finance).await;
+    let nothing = finance.get("/console/reports/topups?app_id=a1").await;
+    assert!(content(&nothing).contains("No payment was credited, and no refund was carried out."));
+    for id in ["pi/1 2", "pi_2"] {
+        keep_unmatched(&till, &app, "stripe", id).await;
+    }
+    let fields = [("action", "player"), ("open_id", "o1"), ("product_id", "gems60"), ("reason", "call")];
+    let settle = "/console/apps/a1/topups/stripe/pi%2F1%202/settlement";
+    assert_eq!(till.browser(Role::Admin).await.post(settle, &fields).await.status, 303);
+    till.execute(
+        "UPDATE topup_payments SET credited_at = CASE WHEN credited_at IS NOT NULL THEN timestamptz '2026-10-20T15:50Z' END, created_at = '2026-10-20T15:50Z'",
+    )
+    .await;
+    till.execute("UPDATE ledger_entries SET at = '2026-10-20T15:50Z'").await;
+
+    let of = "app_id=a1&month=2026-10";
+    let page = finance.get(&format!("/console/reports/topups?{of}")).await;
+    assert_eq!((page.status, faults(&page.body)), (200, Vec::new()));
+    for words in [
+        "1 payments of 6.00 CNY wait for an operator and are in no row.",
+        "Day Payments Money Fees Refunded Charged coins Gifted coins 2026-10-20 1 6.00 CNY 0.00 CNY 0.00 CNY 60 6 \
+         Sum CNY 1 6.00 CNY 0.00 CNY 0.00 CNY 60 6",
+    ] {
+        assert!(content(&page).contains(words), "{words}: {}", content(&page));
+    }
+    let by = finance.get(&format!("/console/reports/topups?{of}&group=os")).await;
+    assert!(content(&by).contains("Gifted coins \u{2013} 1 6.00 CNY"), "{}", content(&by));
+    let file = "/console/reports/topups.csv?app_id=a1&month=2026-10&group=day";
+    assert!(page.body.contains(&file.replace('&', "&#38;")), "{}", page.body);
+    let csv = finance.get(file).await;
+    let expected = "day,currency,payments,amount,fee,refunded,charge,bonus\n2026-10-20,CNY,1,600,0,0,60,6\n";
+    assert_eq!(csv.body, expected);
+
+    let page = finance.get("/console/reports/unused?app_id=a1").await;
+    assert_eq!((page.status, faults(&page.body)), (200, Vec::new()));
+    let words = "10 CNY 60 6.00 CNY Without a price 100 Sum 160";
+    assert!(content(&page).contains(words), "{}", content(&page));
+    let before = finance.get("/console/reports/unused?app_id=a1&at=2026-10-20T12:00").await;
+    assert!(content(&before).contains("Without a price 0 Sum 0"), "{}", content(&before));
+    let later = finance.get("/console/reports/unused?app_id=a1&at=2999-01-01T00:00").await;
+    assert_eq!(later.status, 400);
+    assert!(
+        content(&later).contains("expected a moment that has been, or none for now"),
+        "{}",
+        content(&later)
+    );
+    let csv = finance.get("/console/reports/unused.csv?app_id=a1").await;
+    assert_eq!(csv.body, "currency,price,unused,money\nCNY,10,60,600\nwithout_price,,100,\ntotal,,160,\n");
+    let book = finance.get("/console/reports/unused.xlsx?app_id=a1").await;
+    assert_eq!(sheet_lines(&book.bytes, "Unused coins"), ["CNY\t10\t#60\t#600"]);
+    let book = finance.get(&format!("/console/reports/topups.xlsx?{of}&group=product_id")).await;
+    assert_eq!(sheet_lines(&book.bytes, "Top-ups"), ["gems60\tCNY\t#1\t#600\t#0\t#0\t#60\t#6"]);
+    let refused = finance.get("/console/reports/unused.csv?app_id=a1&at=2999-01-01T00:00").await;
+    assert_eq!(refused.status, 400);
+    assert_eq!(till.browser(Role::Support).await.get("/console/reports/unused?app_id=a1").await.status, 403);
 }

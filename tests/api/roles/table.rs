@@ -114,6 +114,12 @@ GET /console/reports/revenue.xlsx Reports OwnApps
 GET /console/reports/statement Reports OwnApps
 GET /console/reports/statement.txt Reports OwnApps
 GET /console/reports/statement.xlsx Reports OwnApps
+GET /console/reports/topups Reports OwnApps
+GET /console/reports/topups.csv Reports OwnApps
+GET /console/reports/topups.xlsx Reports OwnApps
+GET /console/reports/unused Reports OwnApps
+GET /console/reports/unused.csv Reports OwnApps
+GET /console/reports/unused.xlsx Reports OwnApps
 GET /console/images Read OwnApps
 GET /console/images/{img_id} Read OwnApps
 GET /console/images/{img_id}/block Administer AllApps

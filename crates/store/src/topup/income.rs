@@ -1,7 +1,9 @@
 //! Income of the payments of an app in a span of time (contract 19.8.1).
 
 use std::collections::BTreeMap;
+use std::io;
 
+use csv::{IntoInnerError, WriterBuilder};
 use domain::csv::csv_text;
 use domain::fields::Expected;
 use domain::ids::AppId;
@@ -168,6 +170,19 @@ impl IncomeReport {
             names.chain([row.currency.clone()]).chain(row.sums.figures().map(|sum| sum.to_string())).collect()
         };
         self.rows.iter().map(line).collect()
+    }
+
+    /// The report as CSV, with the groups that it was asked with.
+    ///
+    /// # Errors
+    /// None is known, because it writes into memory.
+    pub fn csv(&self, groups: &[IncomeGroup]) -> io::Result<Vec<u8>> {
+        let mut writer = WriterBuilder::new().from_writer(Vec::new());
+        writer.write_record(Self::columns(groups))?;
+        for line in self.lines(groups) {
+            writer.write_record(line)?;
+        }
+        writer.into_inner().map_err(IntoInnerError::into_error)
     }
 }
 

@@ -1,7 +1,9 @@
 //! The charged coins that were in the purses of an app at a moment, by what they have cost (contract 19.8.4).
 
 use std::collections::BTreeMap;
+use std::io;
 
+use csv::{IntoInnerError, WriterBuilder};
 use domain::ids::AppId;
 use domain::moment::rfc3339;
 use domain::operation::books::{not_closed, sums_too_large};
@@ -60,6 +62,21 @@ impl UnusedReport {
             vec![row.currency.clone(), row.price.clone(), row.unused.to_string(), row.money.to_string()]
         };
         self.rows.iter().map(line).collect()
+    }
+
+    /// The report as CSV. The sums stand below the rows.
+    ///
+    /// # Errors
+    /// None is known, because it writes into memory.
+    pub fn csv(&self) -> io::Result<Vec<u8>> {
+        let mut writer = WriterBuilder::new().from_writer(Vec::new());
+        writer.write_record(Self::COLUMNS)?;
+        for line in self.lines() {
+            writer.write_record(line)?;
+        }
+        writer.write_record(["without_price", "", &self.without_price.to_string(), ""])?;
+        writer.write_record(["total", "", &self.total.to_string(), ""])?;
+        writer.into_inner().map_err(IntoInnerError::into_error)
     }
 }
 

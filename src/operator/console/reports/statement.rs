@@ -156,7 +156,7 @@ async fn close_for_good(Path(app_id): Path<String>, request: ConsoleRequest) -> 
 }
 
 /// The app and the period of a file.
-fn asked(request: &ConsoleRequest) -> Result<(AppId, Period), ConsoleError> {
+pub(super) fn asked_period(request: &ConsoleRequest) -> Result<(AppId, Period), ConsoleError> {
     let app = request.fields.required("app_id", AppId::parse)?;
     let mut filters = request.filters();
     let period = period_of(&mut filters);
@@ -171,7 +171,7 @@ fn asked(request: &ConsoleRequest) -> Result<(AppId, Period), ConsoleError> {
 
 /// The document as a file. It is the same bytes as `minitill report statement` prints.
 async fn document(request: ConsoleRequest) -> Answer {
-    let (app, period) = asked(&request)?;
+    let (app, period) = asked_period(&request)?;
     let statement = close(&request, &app, period).await??;
     let name = format!("statement-{app}-{period}.txt");
     Ok(download(&name, "text/plain; charset=utf-8", format!("{}\n", statement.document).into_bytes()))
@@ -179,7 +179,7 @@ async fn document(request: ConsoleRequest) -> Answer {
 
 /// The statement as a workbook.
 async fn statement_workbook(request: ConsoleRequest) -> Answer {
-    let (app, period) = asked(&request)?;
+    let (app, period) = asked_period(&request)?;
     let statement = close(&request, &app, period).await??;
     let content = workbook::statement(statement, sheet_style()).await?;
     Ok(report_file(&format!("statement-{app}-{period}"), FileFormat::Xlsx, content))
@@ -187,7 +187,7 @@ async fn statement_workbook(request: ConsoleRequest) -> Answer {
 
 /// The bill as a file: CSV, which is the same bytes as `minitill report bill` writes, or a workbook.
 async fn bill<const WORKBOOK: bool>(request: ConsoleRequest) -> Answer {
-    let (app, period) = asked(&request)?;
+    let (app, period) = asked_period(&request)?;
     let (style, format) = (sheet_style(), FileFormat::of(WORKBOOK));
     let of = (period, &style.zone);
     Ok(bill_file(&request.state.store, &app, of, (format, style.words)).await?)

@@ -1,0 +1,231 @@
+//! Money of an app: what payments have brought in a day or a month, and the unused charged coins of a moment, each as a page
+//! and as files (contract 8.6.55 and 19.8).
+
+use std::collections::BTreeMap;
+
+use askama::Template;
+use axum::routing::get;
+use domain::fields::{FieldError, FieldErrorKind};
+use domain::ids::AppId;
+use domain::operation::{OperationRefusal, RefusalKind};
+use domain::period::{Period, Preset, TimeSpan};
+use domain::rights::Need;
+use domain::text;
+use store::{IncomeGroup, IncomeQuery, IncomeReport, IncomeRow, OperationError, UnusedReport};
+use time::OffsetDateTime;
+
+use super::super::super::workbook::{self, FileFormat};
+use super::super::currency::money;
+use super::super::error::ConsoleError;
+use super::super::i18n::{Moment as _, parse_moment, said, sheet_style, zone};
+use super::super::page::{Page, Section, Shown as _, render_search, report_file};
+use super::super::request::{Answer, ConsoleRequest, Filters};
+use super::super::route::ConsoleRoute;
+use super::statement::{asked_period, period_of};
+use super::{app_of, unwritten, visit_address};
+
+pub(super) const INCOME: &str = "/console/reports/topups";
+const UNUSED: &str = "/console/reports/unused";
+
+pub(in super::super) const MONEY_ROUTES: &[ConsoleRoute] = &[
+    ConsoleRoute::page_for(Need::Reports, INCOME, || get(income_page)).of_own_apps(),
+    ConsoleRoute::page_for(Need::Reports, "/console/reports/topups.csv", || get(income_file::<false>))
+        .of_own_apps(),
+    ConsoleRoute::page_for(Need::Reports, "/console/reports/topups.xlsx", || get(income_file::<true>))
+        .of_own_apps(),
+    ConsoleRoute::page_for(Need::Reports, UNUSED, || get(unused_page)).of_own_apps(),
+    ConsoleRoute::page_for(Need::Reports, "/console/reports/unused.csv", || get(unused_file::<false>))
+        .of_own_apps(),
+    ConsoleRoute::page_for(Need::Reports, "/console/reports/unused.xlsx", || get(unused_file::<true>))
+        .of_own_apps(),
+];
+
+/// What the rows of the page may be of.
+const GROUPS: [(IncomeGroup, &str); 4] = [
+    (IncomeGroup::Day, "Day"),
+    (IncomeGroup::Provider, "Provider"),
+    (IncomeGroup::Product, "Product"),
+    (IncomeGroup::Os, "Platform"),
+];
+/// The columns of figures.
+const FIGURES: [&str; 6] = ["Payments", "Money", "Fees", "Refunded", "Charged coins", "Gifted coins"];
+/// The most rows of a page. The files have all of them.
+const ROWS_MAX: usize = 400;
+
+#[derive(Template)]
+#[template(path = "income.html")]
+struct IncomePage<'a> {
+    page: Page<'a>,
+    app_id: String,
+    month: String,
+    /// What each row is of.
+    group: IncomeGroup,
+    /// `None` where there is no app, or a field cannot be used.
+    income: Option<ShownIncome>,
+    /// The address of the page of unused coins.
+    unused: String,
+}
+
+/// What payments have brought in a period.
+struct ShownIncome {
+    report: IncomeReport,
+    /// All rows of each currency together.
+    sums: BTreeMap<String, [i64; 6]>,
+    /// The addresses of the files: for programs, and for spreadsheets.
+    files: [String; 2],
+}
+
+/// The name of a row's group.
+fn name_of(row: &IncomeRow, group: IncomeGroup) -> &str {
+    match row.name(group) {
+        "" => "\u{2013}",
+        name => name,
+    }
+}
+
+/// Figures with the names of their columns.
+fn cells(currency: &str, sums: &[i64; 6]) -> impl Iterator<Item = (&'static str, String)> {
+    let [payments, amount, fee, refunded, charge, bonus] = *sums;
+    let [amount, fee, refunded] = [amount, fee, refunded].map(|sum| money(currency, sum));
+    FIGURES.into_iter().zip([payments.shown(), amount, fee, refunded, charge.shown(), bonus.shown()])
+}
+
+fn sums_of(rows: &[IncomeRow]) -> BTreeMap<String, [i64; 6]> {
+    let mut sums = BTreeMap::<String, Option<[i64; 6]>>::new();
+    for row in rows {
+        let of_currency = sums.entry(row.currency.clone()).or_insert(Some([0; 6]));
+        *of_currency = of_currency.and_then(|sums| added(sums, row.sums.figures()));
+    }
+    // A sum above 64 bits is not shown.
+    sums.into_iter().filter_map(|(currency, sums)| Some((currency, sums?))).collect()
+}
+
+fn added(mut sums: [i64; 6], figures: [i64; 6]) -> Option<[i64; 6]> {
+    for (sum, figure) in sums.iter_mut().zip(figures) {
+        *sum = sum.checked_add(figure)?;
+    }
+    Some(sums)
+}
+
+fn group_of(filters: &mut Filters<'_>) -> Vec<IncomeGroup> {
+    let group = filters.read("group", IncomeGroup::parse_groups);
+    group.filter(|groups| !groups.is_empty()).unwrap_or_else(|| vec![IncomeGroup::Day])
+}
+
+async fn income_page(request: ConsoleRequest) -> Answer {
+    let mut filters = request.filters();
+    let period = period_of(&mut filters);
+    let group = group_of(&mut filters).first().copied().unwrap_or(IncomeGroup::Day);
+    let page = Page { loads_again: false, ..request.search_page(Section::REPORTS).await? };
+    let app = app_of(&page, &mut filters);
+    let wrong = filters.wrong;
+    let this_month = Period::Month(zone().day_of(Preset::ThisMonth.span(&zone(), request.now()).since));
+    let period = period.unwrap_or(this_month);
+    let app_id = app.as_ref().map(ToString::to_string).unwrap_or_default();
+    let shown =
+        [("app_id", app_id.as_str()), (period.field(), &period.to_string()), ("group", group.as_str())];
+    let income = match &app {
+        Some(app) if wrong.is_empty() => {
+            let report = income_of(&request, app, period, vec![group]).await?;
+            let file = |path| visit_address(&request, path, &shown);
+            let files = ["/console/reports/topups.csv", "/console/reports/topups.xlsx"].map(file);
+            Some(ShownIncome { sums: sums_of(&report.rows), report, files })
+        }
+        _ => None,
+    };
+    let title = said(&text!("What payments have brought"));
+    let page = Page { title, ..page.marking(&wrong) };
+    let month = Some(request.text("month")).filter(|text| !text.is_empty());
+    let month = month.map_or_else(|| this_month.to_string(), str::to_owned);
+    let unused = visit_address(&request, UNUSED, &[("app_id", &app_id)]);
+    render_search(&IncomePage { page, app_id, month, group, income, unused }, &wrong)
+}
+
+async fn income_of(
+    request: &ConsoleRequest,
+    app: &AppId,
+    period: Period,
+    groups: Vec<IncomeGroup>,
+) -> Result<IncomeReport, ConsoleError> {
+    let TimeSpan { since, until } = period.span(&zone());
+    let query = IncomeQuery { span: TimeSpan { since, until }, groups, time_zone: zone() };
+    Ok(request.state.store.topup_income(app, query).await?)
+}
+
+async fn income_file<const WORKBOOK: bool>(request: ConsoleRequest) -> Answer {
+    let (app, period) = asked_period(&request)?;
+    let mut filters = request.filters();
+    let groups = group_of(&mut filters);
+    if let Some(wrong) = filters.wrong.pop() {
+        return Err(wrong.into());
+    }
+    let report = income_of(&request, &app, period, groups.clone()).await?;
+    let content = if WORKBOOK {
+        workbook::income(report, groups, sheet_style()).await?
+    } else {
+        report.csv(&groups).map_err(|error| unwritten(&error))?
+    };
+    Ok(report_file(&format!("topups-{app}-{period}"), FileFormat::of(WORKBOOK), content))
+}
+
+#[derive(Template)]
+#[template(path = "unused.html")]
+struct UnusedPage<'a> {
+    page: Page<'a>,
+    app_id: String,
+    /// `None` where there is no app, or a field cannot be used.
+    report: Option<UnusedReport>,
+    /// The addresses of the files of the same moment: for programs, and for spreadsheets.
+    files: [String; 2],
+}
+
+async fn unused_page(request: ConsoleRequest) -> Answer {
+    let mut filters = request.filters();
+    let at = filters.read("at", parse_moment);
+    let page = Page { loads_again: false, ..request.search_page(Section::REPORTS).await? };
+    let app = app_of(&page, &mut filters);
+    let mut wrong = filters.wrong;
+    let mut report = None;
+    if let (Some(app), []) = (&app, wrong.as_slice()) {
+        match unused_of(&request, app, at).await? {
+            Ok(found) => report = Some(found),
+            Err(why) => wrong.push(why),
+        }
+    }
+    let app_id = app.map(|app| app.to_string()).unwrap_or_default();
+    let file = |path| visit_address(&request, path, &[("app_id", &app_id)]);
+    let files = ["/console/reports/unused.csv", "/console/reports/unused.xlsx"].map(file);
+    let page = Page { title: said(&text!("Unused coins")), ..page.marking(&wrong) };
+    render_search(&UnusedPage { page, app_id, report, files }, &wrong)
+}
+
+/// The report, or what is wrong with its moment.
+async fn unused_of(
+    request: &ConsoleRequest,
+    app: &AppId,
+    at: Option<OffsetDateTime>,
+) -> Result<Result<UnusedReport, FieldError>, ConsoleError> {
+    match request.state.store.unused_coins(app, at).await {
+        Ok(report) => Ok(Ok(report)),
+        Err(OperationError::Refused(OperationRefusal {
+            kind: RefusalKind::Invalid(field), text, ..
+        })) => {
+            let problem = FieldErrorKind::Malformed { expected: text, got: None };
+            Ok(Err(FieldError { field: field.to_owned(), problem }))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn unused_file<const WORKBOOK: bool>(request: ConsoleRequest) -> Answer {
+    let app = request.fields.required("app_id", AppId::parse)?;
+    let at = request.fields.optional("at", parse_moment)?;
+    let report = unused_of(&request, &app, at).await??;
+    let day = zone().day_of(report.at);
+    let content = if WORKBOOK {
+        workbook::unused(report, sheet_style()).await?
+    } else {
+        report.csv().map_err(|error| unwritten(&error))?
+    };
+    Ok(report_file(&format!("unused-{app}-{day}"), FileFormat::of(WORKBOOK), content))
+}
