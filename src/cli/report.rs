@@ -35,7 +35,7 @@ pub(super) enum ReportCommand {
     Bill(bill::BillArguments),
     /// Show what exchanges have taken and what cancels have given back, in sums
     Revenue(revenue::RevenueArguments),
-    /// Show what payments have brought: money, fees, refunds and coins
+    /// Show the income from payments: money, fees, refunds and coins
     Topups(topups::TopupsArguments),
     /// Show the charged coins that nobody has used yet, by what they have cost
     Unused(unused::UnusedArguments),

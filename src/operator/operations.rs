@@ -180,10 +180,10 @@ operations! {
     "revenue as a workbook": [SCREEN], [SCREEN], "/console/reports/revenue.xlsx";
     "refusals by code as a file": [SCREEN], [SCREEN], "/console/reports/refusals.csv";
     "refusals by code as a workbook": [SCREEN], [SCREEN], "/console/reports/refusals.xlsx";
-    "what payments have brought": "report topups", "getTopupReport", "/console/reports/topups";
+    "income from payments": "report topups", "getTopupReport", "/console/reports/topups";
     "unused coins": "report unused", "getUnusedReport", "/console/reports/unused";
-    "what payments have brought, as a file": [SCREEN], [SCREEN], "/console/reports/topups.csv";
-    "what payments have brought, as a workbook": [SCREEN], [SCREEN], "/console/reports/topups.xlsx";
+    "income from payments, as a file": [SCREEN], [SCREEN], "/console/reports/topups.csv";
+    "income from payments, as a workbook": [SCREEN], [SCREEN], "/console/reports/topups.xlsx";
     "unused coins as a file": [SCREEN], [SCREEN], "/console/reports/unused.csv";
     "unused coins as a workbook": [SCREEN], [SCREEN], "/console/reports/unused.xlsx";
     "a check of revenue": "report check", [PROCESS], [PROCESS];

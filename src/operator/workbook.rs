@@ -124,7 +124,7 @@ fn figures_of(sums: &RevenueSums) -> [SheetCell<'static>; 6] {
         .map(|sum| SheetCell::Integer(i128::from(*sum)))
 }
 
-/// What payments have brought: a row for each group, and the unmatched ones on a sheet of their own.
+/// Income from payments: a row for each group, and the unmatched ones on a sheet of their own.
 pub(crate) async fn income(
     report: IncomeReport,
     groups: Vec<IncomeGroup>,

@@ -1,4 +1,4 @@
-//! `minitill report topups` shows what payments have brought (contract 19.8.1).
+//! `minitill report topups` shows the income from payments (contract 19.8.1).
 
 use anyhow::Result;
 use clap::Args;

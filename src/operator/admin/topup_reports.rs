@@ -19,7 +19,7 @@ use crate::openapi::{APP_ID, Input};
 use crate::state::AppState;
 
 routes! { "Reports":
-    /// Show what payments have brought
+    /// Show the income from payments
     ///
     /// The payments that were credited in a day or a month, in sums by currency: money, fees, refunds, and the coins that
     /// they brought before refunds. A refund counts when it was carried out. Payments that were told of then and wait for an

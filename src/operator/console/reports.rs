@@ -1,5 +1,5 @@
 //! Reports of apps: what exchanges took, as pictures and tables over time, by app, item and zone, paying players, refusals
-//! by code, each table as a file, the close of a period, the comparison with other books, and what payments have brought
+//! by code, each table as a file, the close of a period, the comparison with other books, and the income from payments
 //! (contract 8.6.31, 8.6.32, 8.6.43 and 8.6.55).
 
 mod asked;
@@ -73,7 +73,7 @@ struct ReportsPage<'a> {
     statement: String,
     /// The address of the form that compares a file.
     reconcile: String,
-    /// The address of what payments have brought.
+    /// The address of the income from payments.
     income: String,
 }
 

@@ -132,7 +132,7 @@ pub struct UnmatchedSums {
     pub amount: i64,
 }
 
-/// What payments have brought.
+/// Income from payments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[schemars(rename = "TopupReport")]
 pub struct IncomeReport {
@@ -201,7 +201,7 @@ pub struct IncomeQuery {
 type IncomeKey = (Option<String>, [String; 3], String);
 
 impl Store {
-    /// What payments of an app have brought (contract 19.8.1).
+    /// The income of an app from payments (contract 19.8.1).
     ///
     /// # Errors
     /// There is no such app, the span is empty, a sum needs more than 64 bits, or there are more than

@@ -1,4 +1,4 @@
-//! Money of an app: what payments have brought in a day or a month, and the unused charged coins of a moment, each as a page
+//! Money of an app: the income from payments in a day or a month, and the unused charged coins of a moment, each as a page
 //! and as files (contract 8.6.55 and 19.8).
 
 use std::collections::BTreeMap;
@@ -66,7 +66,7 @@ struct IncomePage<'a> {
     unused: String,
 }
 
-/// What payments have brought in a period.
+/// Income from payments in a period.
 struct ShownIncome {
     report: IncomeReport,
     /// All rows of each currency together.
@@ -133,7 +133,7 @@ async fn income_page(request: ConsoleRequest) -> Answer {
         }
         _ => None,
     };
-    let title = said(&text!("What payments have brought"));
+    let title = said(&text!("Income from payments"));
     let page = Page { title, ..page.marking(&wrong) };
     let month = Some(request.text("month")).filter(|text| !text.is_empty());
     let month = month.map_or_else(|| this_month.to_string(), str::to_owned);
