@@ -146,6 +146,12 @@ public sealed class Client
         return Wallet("cancel", cancel, sentBefore, true);
     }
 
+    /// Orders a product of the prices, before the player pays money for it. Fields, sentBefore and errors are as in Pay.
+    public Task<Answer> Topup(IDictionary<string, string> order, bool sentBefore = false)
+    {
+        return Wallet("topup", order, sentBefore, true);
+    }
+
     /// Shows both purses. Fields and errors are as in Pay.
     public Task<Answer> Balance(IDictionary<string, string> player)
     {
@@ -638,6 +644,9 @@ public static class Program
                     new Dictionary<string, string>(player) {
                         ["amount"] = words[1], ["pay_biz_no"] = words[2], ["biz_no"] = number,
                     })));
+            case "topup":
+                return await Each(words.Skip(2), async number => Done(await client.Topup(
+                    new Dictionary<string, string>(player) { ["product_id"] = words[1], ["biz_no"] = number })));
             case "balance":
                 return await Once(async () => Done(await client.Balance(player)));
             case "query":

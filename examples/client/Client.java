@@ -155,6 +155,12 @@ public final class Client {
         return wallet("cancel", cancel, sentBefore, true);
     }
 
+    /** Orders a product of the prices, before the player pays money for it. Fields, sentBefore and errors are as in pay. */
+    public Answer topup(Map<String, String> order, boolean sentBefore)
+            throws Refused, GeneralSecurityException, InterruptedException {
+        return wallet("topup", order, sentBefore, true);
+    }
+
     /** Shows both purses. Fields and errors are as in pay. */
     public Answer balance(Map<String, String> player) throws Refused, GeneralSecurityException, InterruptedException {
         return wallet("balance", player, false, false);
@@ -538,6 +544,12 @@ public final class Client {
                 return each(words.subList(3, words.size()), number -> {
                     fields.put("biz_no", number);
                     return done(client.cancel(fields, false));
+                });
+            case "topup":
+                fields.put("product_id", words.get(1));
+                return each(words.subList(2, words.size()), number -> {
+                    fields.put("biz_no", number);
+                    return done(client.topup(fields, false));
                 });
             case "balance":
                 return print(() -> done(client.balance(fields)));

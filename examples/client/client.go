@@ -101,6 +101,11 @@ func (client *Client) Cancel(cancel url.Values, sentBefore bool) (*Answer, error
 	return client.wallet("cancel", cancel, sentBefore, true)
 }
 
+// Topup orders a product of the prices, before the player pays money for it. Fields, sentBefore and errors are as in Pay.
+func (client *Client) Topup(order url.Values, sentBefore bool) (*Answer, error) {
+	return client.wallet("topup", order, sentBefore, true)
+}
+
 // Balance shows both purses. Fields and errors are as in Pay.
 func (client *Client) Balance(player url.Values) (*Answer, error) {
 	return client.wallet("balance", player, false, false)
@@ -524,6 +529,9 @@ func run(client *Client, command string, words []string, print func(line, error)
 		fields.Set("amount", words[1])
 		fields.Set("pay_biz_no", words[2])
 		each(words[3:], client.Cancel, done)
+	case "topup":
+		fields.Set("product_id", words[1])
+		each(words[2:], client.Topup, done)
 	case "balance":
 		answer, err := client.Balance(fields)
 		print(done(answer), err)

@@ -62,6 +62,11 @@ class Client {
     return this.wallet("cancel", cancel, sentBefore);
   }
 
+  // Orders a product of the prices, before the player pays money for it. Fields, sentBefore and errors are as in pay.
+  topup(order, sentBefore = false) {
+    return this.wallet("topup", order, sentBefore);
+  }
+
   // Shows both purses. Fields and errors are as in pay.
   balance(player) {
     return this.wallet("balance", player, false, false);
@@ -372,6 +377,10 @@ function jobs(client, command, ...words) {
   if (command === "cancel") {
     const cancel = { ...player, amount, pay_biz_no: words[2] };
     return words.slice(3).map((biz_no) => async () => done(await client.cancel({ ...cancel, biz_no })));
+  }
+  if (command === "topup") {
+    const order = { ...player, product_id: words[1] };
+    return words.slice(2).map((biz_no) => async () => done(await client.topup({ ...order, biz_no })));
   }
   if (command === "balance") return [async () => done(await client.balance(player))];
   if (command === "query" || command === "give-up") {

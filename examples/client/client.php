@@ -93,6 +93,12 @@ final class Client
         return $this->wallet('cancel', $cancel, $sentBefore);
     }
 
+    // Orders a product of the prices, before the player pays money for it. Fields, $sentBefore and errors are as in pay.
+    public function topup(array $order, bool $sentBefore = false): Answer
+    {
+        return $this->wallet('topup', $order, $sentBefore);
+    }
+
     // Shows both purses. Fields and errors are as in pay.
     public function balance(array $player): Answer
     {
@@ -503,6 +509,10 @@ function jobs(Client $client, string $command, string ...$words): iterable
         foreach (array_slice($words, 3) as $number) {
             $cancel = $player + ['amount' => $words[1], 'pay_biz_no' => $words[2], 'biz_no' => $number];
             yield fn () => done($client->cancel($cancel));
+        }
+    } elseif ($command === 'topup') {
+        foreach (array_slice($words, 2) as $number) {
+            yield fn () => done($client->topup($player + ['product_id' => $words[1], 'biz_no' => $number]));
         }
     } elseif ($command === 'balance') {
         yield fn () => done($client->balance($player));

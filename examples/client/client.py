@@ -89,6 +89,10 @@ class Client:
         """Gives back an exchange, or a part of it. Fields, sent_before and errors are as in pay."""
         return self._wallet("cancel", cancel, sent_before)
 
+    def topup(self, order, sent_before=False):
+        """Orders a product of the prices, before the player pays money for it. Fields, sent_before and errors are as in pay."""
+        return self._wallet("topup", order, sent_before)
+
     def balance(self, player):
         """Shows both purses. Fields and errors are as in pay."""
         return self._wallet("balance", player, changes=False)
@@ -362,6 +366,9 @@ def jobs(client, command, *words):
         for number in words[3:]:
             cancel = {**player, "amount": words[1], "pay_biz_no": words[2], "biz_no": number}
             yield lambda: done(client.cancel(cancel))
+    elif command == "topup":
+        for number in words[2:]:
+            yield lambda: done(client.topup({**player, "product_id": words[1], "biz_no": number}))
     elif command == "balance":
         yield lambda: done(client.balance(player))
     elif command in ("query", "give-up"):

@@ -45,6 +45,14 @@ access_token = "conform-token"
 package = "1"
 pages = ["pages/order"]
 
+[[apps.prices]]
+product_id = "gems60"
+currency = "CNY"
+amount = 600
+charge = 60
+bonus = 6
+name = "60 gems"
+
 [[apps.players]]
 open_id = "p"
 free = 100
@@ -279,6 +287,16 @@ class Conformance:
         line, = self.run("cancel", "p", "7", "bought", "back2")
         self.has(line, "more than is left", outcome="refused", code=10000605)
 
+    def topup(self):
+        self.proxy.plans["order1"] = ["half"]
+        line, = self.run("topup", "p", "gems60", "order1")
+        price = {"productId": "gems60", "currency": "CNY", "amount": 600, "charge": 60, "bonus": 6, "status": "created"}
+        self.has(line, "an order", outcome="done", replayed=True, tries=2, bizNo="order1", **price)
+        line, = self.run("query", "p", "order1")
+        self.has(line, "its query", outcome="done", kind="topup", status="created", amount=600)
+        line, = self.run("topup", "p", "nothing", "order2")
+        self.has(line, "a product that is not for sale", outcome="refused", code=10000610)
+
     def large_numbers(self):
         line, = self.run("balance", "rich")
         self.has(line, f"{LARGE} coins", freeBalance=LARGE, chargeBalance=LARGE)
@@ -331,8 +349,8 @@ class Conformance:
 
 CASES = [
     Conformance.sign_and_pay, Conformance.token_is_kept, Conformance.token_is_renewed, Conformance.unknown_then_repeat,
-    Conformance.retry_after, Conformance.too_few_coins, Conformance.cancel, Conformance.large_numbers,
-    Conformance.upload_and_report, Conformance.notifications_of_the_standard_format,
+    Conformance.retry_after, Conformance.too_few_coins, Conformance.cancel, Conformance.topup,
+    Conformance.large_numbers, Conformance.upload_and_report, Conformance.notifications_of_the_standard_format,
     Conformance.notifications_of_the_platform_format,
 ]
 

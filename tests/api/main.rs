@@ -76,6 +76,7 @@ mod settlement_files;
 mod signature_help;
 mod snippets;
 mod token;
+mod topup_histories;
 mod topup_reports;
 mod topups;
 mod traces;

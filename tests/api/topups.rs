@@ -43,6 +43,12 @@ pub(crate) async fn sell(till: &TestTill, app: &TestApp) {
     set(till, app, vec![price("gems60", 600, 60, 6)]).await;
 }
 
+/// Products, each with money, charged and gifted coins.
+pub(crate) async fn sell_all(till: &TestTill, app: &TestApp, products: &[(&str, i64, i64, i64)]) {
+    let prices = products.iter().map(|(name, amount, charge, bonus)| price(name, *amount, *charge, *bonus));
+    set(till, app, prices.collect()).await;
+}
+
 /// A payment of an order that nobody made.
 pub(crate) async fn keep_unmatched(till: &TestTill, app: &TestApp, provider: &str, id: &str) {
     let payment = Payment {
