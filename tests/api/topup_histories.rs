@@ -4,6 +4,7 @@
 //! MINITILL_HISTORIES=10000 cargo test --release --test api -- topup_histories
 //! ```
 
+#[path = "../../crates/domain/tests/histories/coins.rs"]
 mod coins;
 
 use std::env;
@@ -16,53 +17,17 @@ use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Value, json};
 
-use self::coins::{Coins, Told};
+use self::coins::{Coins, PRODUCTS, Step, Told, step};
 use crate::admin::Caller;
 use crate::game::Game;
 use crate::support::program::Program;
 use crate::support::{AppKind, TestApp, TestTill};
 use crate::topups::{sell_all, tell};
 
-/// Products by name: money, charged and gifted coins. Their shares are no whole numbers.
-const PRODUCTS: [(&str, i64, i64, i64); 4] =
-    [("a", 600, 60, 6), ("b", 7, 11, 0), ("c", 50, 0, 5), ("d", 333, 13, 2)];
 /// Histories of the test.
 const HISTORIES: u64 = 40;
 /// Histories at the same time.
 const AT_ONCE: usize = 8;
-
-/// What happens to a player. Places and amounts are taken modulo what there is.
-#[derive(Debug, Clone)]
-enum Step {
-    Credit(i64, i64),
-    Order(usize),
-    Direct(usize),
-    PayOrder(usize),
-    Exchange(i64, bool),
-    Cancel(usize, i64),
-    Debit(i64, i64),
-    Present(i64),
-    Refund(usize, i64, bool),
-    Freeze,
-    Thaw,
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        1 => (0_i64..5, 0_i64..9).prop_map(|(free, charge)| Step::Credit(free, charge)),
-        2 => (0..PRODUCTS.len()).prop_map(Step::Order),
-        2 => (0..PRODUCTS.len()).prop_map(Step::Direct),
-        3 => any::<usize>().prop_map(Step::PayOrder),
-        5 => (1_i64..60, any::<bool>()).prop_map(|(amount, gifted)| Step::Exchange(amount, gifted)),
-        3 => (any::<usize>(), 1_i64..40).prop_map(|(of, amount)| Step::Cancel(of, amount)),
-        1 => (0_i64..3, 0_i64..8).prop_map(|(free, charge)| Step::Debit(free, charge)),
-        1 => (1_i64..5).prop_map(Step::Present),
-        4 => (any::<usize>(), 1_i64..400, any::<bool>())
-            .prop_map(|(of, amount, record)| Step::Refund(of, amount, record)),
-        1 => Just(Step::Freeze),
-        2 => Just(Step::Thaw),
-    ]
-}
 
 /// A player, the calls about them, and what the model has of them.
 struct History<'a> {
@@ -72,6 +37,8 @@ struct History<'a> {
     teller: &'a Caller<'a>,
     open_id: String,
     coins: Coins,
+    /// The id of each payment, and the order that it pays.
+    told: Vec<(String, Option<String>)>,
     calls: usize,
 }
 
@@ -88,14 +55,14 @@ impl History<'_> {
             Step::Order(product) => self.order(product).await,
             Step::Direct(product) => self.pay_directly(product).await,
             Step::PayOrder(of) => self.pay_order(of).await,
-            Step::Exchange(amount, gifted_first) => self.exchange(amount, gifted_first).await,
+            Step::Exchange(seed, gifted_first) => self.exchange(seed, gifted_first).await,
             Step::Cancel(of, amount) => self.cancel(of, amount).await,
             Step::Present(amount) => {
                 let number = self.number('p');
                 let code = self.send(Game::present(self.app, &self.open_id, &number, amount)).await;
                 assert_eq!(code, self.coins.present(amount));
             }
-            Step::Refund(of, amount, record) => self.refund(of, amount, record).await,
+            Step::Refund(of, seed, record) => self.refund(of, seed, record).await,
             Step::Freeze | Step::Thaw => self.freeze(matches!(step, Step::Freeze)).await,
         }
     }
@@ -121,12 +88,14 @@ impl History<'_> {
     async fn order(&mut self, product: usize) {
         let (number, id) = (self.number('o'), self.number('i'));
         assert_eq!(self.send(Game::topup(self.app, &self.open_id, &number, PRODUCTS[product].0)).await, 1);
-        self.coins.told.push(Told::new(id, Some(number), PRODUCTS[product]));
+        self.told.push((id, Some(number)));
+        self.coins.told.push(Told::new(PRODUCTS[product]));
     }
 
     async fn pay_directly(&mut self, product: usize) {
         let id = self.number('i');
-        self.coins.told.push(Told::new(id, None, PRODUCTS[product]));
+        self.told.push((id, None));
+        self.coins.told.push(Told::new(PRODUCTS[product]));
         self.pay(self.coins.told.len() - 1).await;
     }
 
@@ -138,24 +107,24 @@ impl History<'_> {
 
     /// Tells of a payment, perhaps again.
     async fn pay(&mut self, of: usize) {
-        let told = &self.coins.told[of];
+        let (told, (id, order)) = (&self.coins.told[of], &self.told[of]);
         let mut body = json!({
-            "provider": "stripe", "provider_order_id": told.id, "currency": "CNY", "amount": told.amount,
+            "provider": "stripe", "provider_order_id": id, "currency": "CNY", "amount": told.amount,
             "paid_at": "2026-11-21T08:00:00Z",
         });
-        match &told.order {
-            Some(number) => body["biz_no"] = number.as_str().into(),
-            None => {
-                body["open_id"] = self.open_id.as_str().into();
-                body["product_id"] = told.product.into();
-            }
+        if let Some(number) = order {
+            body["biz_no"] = number.as_str().into();
+        } else {
+            body["open_id"] = self.open_id.as_str().into();
+            body["product_id"] = told.product.into();
         }
         let answer = tell(self.teller, &body).await;
         let is_new = self.coins.pay(of);
         assert_eq!((answer.status, &answer.json()["replayed"]), (200, &json!(!is_new)), "{}", answer.body);
     }
 
-    async fn exchange(&mut self, amount: i64, gifted_first: bool) {
+    async fn exchange(&mut self, seed: i64, gifted_first: bool) {
+        let amount = self.coins.price_of(seed);
         let number = self.number('b');
         let game =
             Game::new(self.app, &self.open_id, &number, amount).with("pay_priority", u8::from(gifted_first));
@@ -173,12 +142,13 @@ impl History<'_> {
     }
 
     /// Refunds a part of a payment, which may come later.
-    async fn refund(&mut self, of: usize, amount: i64, record: bool) {
+    async fn refund(&mut self, of: usize, seed: i64, record: bool) {
         if self.coins.told.is_empty() {
             return;
         }
         let of = of % self.coins.told.len();
-        let path = format!("/apps/a1/topups/stripe/{}/refunds", self.coins.told[of].id);
+        let amount = self.coins.part_of(of, seed);
+        let path = format!("/apps/a1/topups/stripe/{}/refunds", self.told[of].0);
         let shortfall = if record { "record" } else { "refuse" };
         let body = json!({
             "refund_id": self.number('f'), "amount": amount, "reason": "r", "shortfall": shortfall,
@@ -209,8 +179,15 @@ impl History<'_> {
             (free, charge) => json!({"free": free, "charge": charge}),
         };
         assert_eq!(balance["data"]["debt"], debt);
-        for (of, told) in coins.told.iter().enumerate().filter(|(_, told)| told.is_paid) {
-            let path = format!("/apps/a1/topups/stripe/{}/consumption", told.id);
+        for (of, _) in coins.told.iter().enumerate().filter(|(_, told)| told.is_paid) {
+            let path = format!("/apps/a1/topups/stripe/{}", self.told[of].0);
+            let shown = self.admin.get(&path).await.json();
+            let owed = |field: &str| -> i64 {
+                shown["refunds"].as_array().unwrap().iter().filter_map(|refund| refund[field].as_i64()).sum()
+            };
+            let owed = [owed("free_owed"), owed("charge_owed")];
+            assert_eq!(owed, coins.owed_of(of).map(|owed| i64::try_from(owed).unwrap()), "{shown}");
+            let path = format!("{path}/consumption");
             let found = self.admin.get(&path).await.json();
             let exchanges = found["exchanges"].as_array().unwrap().iter();
             let exchanges: Vec<_> = exchanges
@@ -237,13 +214,21 @@ async fn every_history_agrees_with_its_coins() {
         bytes[..8].copy_from_slice(&seed.to_le_bytes());
         let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
         let mut runner = TestRunner::new_with_rng(Config::default(), rng);
-        let steps = prop::collection::vec(step(), 1..40).new_tree(&mut runner).unwrap().current();
+        let steps = prop::collection::vec(step(), 20..60).new_tree(&mut runner).unwrap().current();
         let open_id = format!("h{seed}x");
         till.player(&app, &open_id, 1, 0).await;
         let mut coins = Coins::default();
         coins.credit(1, 0);
-        let mut history =
-            History { till: &till, app: &app, admin: &admin, teller: &teller, open_id, coins, calls: 0 };
+        let mut history = History {
+            till: &till,
+            app: &app,
+            admin: &admin,
+            teller: &teller,
+            open_id,
+            coins,
+            told: Vec::new(),
+            calls: 0,
+        };
         for (at, step) in steps.iter().enumerate() {
             println!("history {seed}, step {at}: {step:?}");
             history.play(step).await;

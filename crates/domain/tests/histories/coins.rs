@@ -1,14 +1,50 @@
-//! A wallet in which each charged coin knows the lot that it came with (contract 19.6). It is written without the code that it
-//! judges: it moves coins one at a time.
+//! A wallet in which each charged coin knows the lot that it came with (contract 19.6), and random histories of it. It is
+//! written without the code that it judges: it moves coins one at a time.
 
 use std::collections::VecDeque;
+
+use proptest::prelude::*;
+
+/// Products by name: money, charged and gifted coins. Their shares are no whole numbers.
+pub(super) const PRODUCTS: [(&str, i64, i64, i64); 4] =
+    [("a", 600, 60, 6), ("b", 7, 11, 0), ("c", 50, 0, 5), ("d", 333, 13, 2)];
+
+/// What happens to a player. Places and seeds are taken modulo what there is.
+#[derive(Debug, Clone)]
+pub(super) enum Step {
+    Credit(i64, i64),
+    Order(usize),
+    Direct(usize),
+    PayOrder(usize),
+    Exchange(i64, bool),
+    Cancel(usize, i64),
+    Debit(i64, i64),
+    Present(i64),
+    Refund(usize, i64, bool),
+    Freeze,
+    Thaw,
+}
+
+pub(super) fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        2 => (0_i64..5, 0_i64..9).prop_map(|(free, charge)| Step::Credit(free, charge)),
+        4 => (0..PRODUCTS.len()).prop_map(Step::Order),
+        8 => (0..PRODUCTS.len()).prop_map(Step::Direct),
+        6 => any::<usize>().prop_map(Step::PayOrder),
+        12 => (0_i64..10_000, any::<bool>()).prop_map(|(seed, gifted)| Step::Exchange(seed, gifted)),
+        4 => (any::<usize>(), 1_i64..40).prop_map(|(of, amount)| Step::Cancel(of, amount)),
+        2 => (0_i64..3, 0_i64..8).prop_map(|(free, charge)| Step::Debit(free, charge)),
+        2 => (1_i64..5).prop_map(Step::Present),
+        16 => (any::<usize>(), 0_i64..10_000, prop::bool::weighted(0.8))
+            .prop_map(|(of, seed, record)| Step::Refund(of, seed, record)),
+        1 => Just(Step::Freeze),
+        4 => Just(Step::Thaw),
+    ]
+}
 
 /// A payment that somebody may tell of.
 #[derive(Debug, Clone)]
 pub(super) struct Told {
-    pub(super) id: String,
-    /// The order that it pays.
-    pub(super) order: Option<String>,
     pub(super) product: &'static str,
     pub(super) amount: i64,
     charge: i64,
@@ -21,12 +57,8 @@ pub(super) struct Told {
 }
 
 impl Told {
-    pub(super) fn new(
-        id: String,
-        order: Option<String>,
-        (product, amount, charge, bonus): (&'static str, i64, i64, i64),
-    ) -> Self {
-        Self { id, order, product, amount, charge, bonus, is_paid: false, refunded: 0, waiting: Vec::new() }
+    pub(super) fn new((product, amount, charge, bonus): (&'static str, i64, i64, i64)) -> Self {
+        Self { product, amount, charge, bonus, is_paid: false, refunded: 0, waiting: Vec::new() }
     }
 }
 
@@ -56,9 +88,9 @@ pub(super) struct Coins {
     charged: Vec<Option<usize>>,
     /// So many of them, from the first on, were used.
     used: usize,
-    /// Each gifted coin that is owed.
-    gifted_debt: i64,
-    /// Each charged coin that is owed, with its payment, oldest first.
+    /// The payment of each gifted coin that is owed, oldest first.
+    gifted_debt: VecDeque<usize>,
+    /// The same of charged ones.
     charged_debt: VecDeque<usize>,
     pub(super) told: Vec<Told>,
     pub(super) bought: Vec<Bought>,
@@ -77,7 +109,13 @@ impl Coins {
     }
 
     pub(super) fn debt(&self) -> (i64, i64) {
-        (self.gifted_debt, i64::try_from(self.charged_debt.len()).unwrap())
+        [&self.gifted_debt, &self.charged_debt].map(|debt| i64::try_from(debt.len()).unwrap()).into()
+    }
+
+    /// What refunds of a payment still owe.
+    pub(super) fn owed_of(&self, of: usize) -> [usize; 2] {
+        let count = |debt: &VecDeque<usize>| debt.iter().filter(|owing| **owing == of).count();
+        [count(&self.gifted_debt), count(&self.charged_debt)]
     }
 
     fn remove(&mut self, of: usize) {
@@ -162,8 +200,8 @@ impl Coins {
             self.charged.push(Some(of));
         }
         for _ in 0..bonus {
-            if self.gifted_debt > 0 {
-                (self.gifted_debt, self.gifted) = (self.gifted_debt - 1, self.gifted - 1);
+            if self.gifted_debt.pop_front().is_some() {
+                self.gifted -= 1;
             }
         }
         for _ in 0..charge {
@@ -177,6 +215,17 @@ impl Coins {
             }
         }
         true
+    }
+
+    /// The money of a part: seldom more than was paid.
+    pub(super) fn part_of(&self, of: usize, seed: i64) -> i64 {
+        let amount = self.told[of].amount;
+        1 + seed % (amount / 2 + amount / 8)
+    }
+
+    /// The price of an exchange: of every third all coins that are there.
+    pub(super) fn price_of(&self, seed: i64) -> i64 {
+        if seed % 3 == 0 { (self.gifted + self.in_purse()).max(1) } else { 1 + seed % 50 }
     }
 
     /// Gives the HTTP status.
@@ -207,7 +256,11 @@ impl Coins {
     fn take_back(&mut self, of: usize, part: i64) {
         let (free, charge) = self.owed(of, part);
         for _ in 0..free {
-            if self.gifted > 0 { self.gifted -= 1 } else { self.gifted_debt += 1 }
+            if self.gifted > 0 {
+                self.gifted -= 1;
+            } else {
+                self.gifted_debt.push_back(of);
+            }
         }
         for _ in 0..charge {
             if self.in_purse() > 0 { self.remove(of) } else { self.charged_debt.push_back(of) }
