@@ -226,7 +226,7 @@ fn play(ledger: &mut Ledger, coins: &mut Coins, step: &Step) {
 }
 
 fn histories() -> u32 {
-    env::var("MINITILL_HISTORIES").map_or(5_000, |text| text.parse().unwrap())
+    env::var("MINITILL_HISTORIES").map_or(1_000, |text| text.parse().unwrap())
 }
 
 proptest! {

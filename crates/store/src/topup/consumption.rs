@@ -38,21 +38,20 @@ impl Store {
     ) -> Result<ConsumptionReport, OperationError> {
         let mut session = self.pool.acquire().await.map_err(StoreError::from)?;
         let app_no = number_of(&mut session, app_id).await?;
-        // One statement, so that lots and deductions are of one moment.
+        // One statement, so that lots and deductions are of one moment. A sum of a table is made once, and not for each row.
         let mut rows = sqlx::query!(
-            r#"SELECT p.state AS "state!", coalesce(p.charge, 0) AS "charge!", lot.before::text AS "before!", own.taken AS "taken!",
+            r#"SELECT p.state AS "state!", coalesce(p.charge, 0) AS "charge!", (came.coins - went.coins)::text AS "before!", own.taken AS "taken!",
                    u.kind AS "kind?", u.reference AS "reference?", u.coins AS "coins?", u.at AS "at?"
                FROM topup_payments p
                CROSS JOIN LATERAL (
-                   SELECT coalesce((
-                           SELECT sum(n.charge_change) FROM numbers n
-                           WHERE n.app_no = $1 AND n.wallet_no = p.wallet_no AND n.seq < p.seq
-                               AND n.kind IN ('topup', 'credit') AND n.kind NOT IN ('exchange', 'cancel', 'closed')), 0)
-                       - coalesce((
-                           SELECT sum(r.charge_taken + r.charge_debt - r.charge_owed)
-                           FROM topup_refunds r JOIN topup_payments o
-                               ON o.app_no = $1 AND o.provider = r.provider AND o.provider_order_id = r.provider_order_id
-                           WHERE r.app_no = $1 AND r.wallet_no = p.wallet_no AND o.seq < p.seq), 0) AS before) lot
+                   SELECT coalesce(sum(n.charge_change), 0) AS coins FROM numbers n
+                   WHERE n.app_no = $1 AND n.wallet_no = p.wallet_no AND n.seq < p.seq
+                       AND n.kind IN ('topup', 'credit') AND n.kind NOT IN ('exchange', 'cancel', 'closed')) came
+               CROSS JOIN LATERAL (
+                   SELECT coalesce(sum(r.charge_taken + r.charge_debt - r.charge_owed), 0) AS coins
+                   FROM topup_refunds r JOIN topup_payments o
+                       ON o.app_no = $1 AND o.provider = r.provider AND o.provider_order_id = r.provider_order_id
+                   WHERE r.app_no = $1 AND r.wallet_no = p.wallet_no AND o.seq < p.seq) went
                CROSS JOIN LATERAL (
                    SELECT coalesce(sum(r.charge_taken + r.charge_debt - r.charge_owed), 0)::bigint AS taken FROM topup_refunds r
                    WHERE r.app_no = $1 AND r.provider = p.provider AND r.provider_order_id = p.provider_order_id) own
