@@ -75,6 +75,7 @@ mod service_manager;
 mod settlement_files;
 mod signature_help;
 mod snippets;
+mod store_bodies;
 mod token;
 mod topup_histories;
 mod topup_reports;
