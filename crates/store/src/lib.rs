@@ -124,10 +124,10 @@ pub use status::DatabaseStatus;
 pub use store::{PoolState, Store};
 pub use token::TokenSummary;
 pub use topup::{
-    ConsumptionReport, INCOME_ROWS_MAX, IncomeGroup, IncomeQuery, IncomeReport, IncomeRow, IncomeSums,
-    ListedPrice, PRICE_COLUMNS, PaymentReport, PriceList, RefundReport, RefundRow, RefundedPart,
-    SettledPayment, TopupCursor, TopupFilter, TopupOrderState, TopupProvider, TopupRow, TopupsPage,
-    UnmatchedSums, UnusedReport, UnusedRow, prices_of_csv,
+    ConsumptionReport, IncomeGroup, IncomeQuery, IncomeReport, IncomeRow, IncomeSums, ListedPrice,
+    PRICE_COLUMNS, PaymentReport, PriceList, RefundReport, RefundRow, RefundedPart, SettledPayment,
+    TopupCursor, TopupFilter, TopupOrderState, TopupProvider, TopupRow, TopupsPage, UnmatchedSums,
+    UnusedReport, UnusedRow, prices_of_csv,
 };
 pub use wallet::{
     ArchivedPart, CREDITS_AT_ONCE, CREDITS_MAX, ChangeRecord, CreditForecast, CreditList, CreditOfList,

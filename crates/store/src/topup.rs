@@ -12,6 +12,9 @@ mod refund;
 mod settle;
 mod unused;
 
+use std::io;
+
+use csv::{IntoInnerError, WriterBuilder};
 use domain::ids::{AppId, BizNo, ItemId, OpenId};
 use domain::operation::unknown_app;
 use domain::topup::{Offer, PlacedOrder, PricedProductId};
@@ -21,9 +24,7 @@ use crate::error::{OperationError, Result, StoreError};
 use crate::store::Store;
 
 pub use consumption::ConsumptionReport;
-pub use income::{
-    INCOME_ROWS_MAX, IncomeGroup, IncomeQuery, IncomeReport, IncomeRow, IncomeSums, UnmatchedSums,
-};
+pub use income::{IncomeGroup, IncomeQuery, IncomeReport, IncomeRow, IncomeSums, UnmatchedSums};
 pub use list::{RefundRow, TopupCursor, TopupFilter, TopupRow, TopupsPage};
 pub use payment::PaymentReport;
 pub use prices::{ListedPrice, PRICE_COLUMNS, PriceList, prices_of_csv};
@@ -123,4 +124,17 @@ async fn placed_order(
         bonus,
         is_paid: row.is_paid,
     }))
+}
+
+/// CSV of these columns and lines.
+fn csv_of(
+    columns: impl IntoIterator<Item = &'static str>,
+    lines: impl IntoIterator<Item = Vec<String>>,
+) -> io::Result<Vec<u8>> {
+    let mut writer = WriterBuilder::new().from_writer(Vec::new());
+    writer.write_record(columns)?;
+    for line in lines {
+        writer.write_record(line)?;
+    }
+    writer.into_inner().map_err(IntoInnerError::into_error)
 }

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use sqlx::{PgConnection, PgPool};
+use sqlx::{Connection as _, Executor as _, PgConnection, PgPool, PgTransaction};
 use tokio::runtime::Handle;
 
 use crate::error::{AsStoreError, Result, StoreError};
@@ -13,6 +13,13 @@ pub(crate) const ATTEMPTS_MAX: u32 = 12;
 
 /// The future of one attempt at a transaction.
 pub(crate) type AttemptFuture<'c, T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'c>>;
+
+/// Begins a transaction that only reads, and sees the database as it is at its first statement.
+pub(crate) async fn snapshot_of(connection: &mut PgConnection) -> Result<PgTransaction<'_>> {
+    let mut snapshot = connection.begin().await?;
+    snapshot.execute(sqlx::raw_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")).await?;
+    Ok(snapshot)
+}
 
 /// Runs `work` as [`Store::transaction`](crate::Store) says.
 pub(crate) async fn run<C, T, E, F>(runtime: &Handle, pool: PgPool, context: C, work: F) -> Result<T, E>

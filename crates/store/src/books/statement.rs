@@ -11,12 +11,13 @@ use domain::period::{Period, TimeSpan, TimeZone};
 use domain::text;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
-use sqlx::{Connection as _, Executor as _, PgConnection};
+use sqlx::{Connection as _, PgConnection};
 use time::OffsetDateTime;
 
 use super::settled::{SETTLES_IN, Settled, settled};
 use crate::error::{OperationError, StoreError};
 use crate::store::Store;
+use crate::transaction::snapshot_of;
 
 /// Credits of operators by the way they came.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
@@ -139,8 +140,7 @@ impl Store {
         let span = period.span(zone);
         let mut connection = self.connect_without_limits().await?;
         must_be_closed(settled(&mut connection, span.until).await?, period, zone, span)?;
-        let mut snapshot = connection.begin().await?;
-        snapshot.execute(sqlx::raw_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")).await?;
+        let mut snapshot = snapshot_of(&mut connection).await?;
         let sums = StatementSums::read(&mut snapshot, &app_id, app_no, span).await?;
         snapshot.rollback().await?;
         connection.close().await?;

@@ -17,7 +17,7 @@ use domain::operator::Operator;
 use futures_util::TryStreamExt as _;
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
-use sqlx::{Connection as _, Executor as _, PgConnection};
+use sqlx::PgConnection;
 use time::OffsetDateTime;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
@@ -25,6 +25,7 @@ use zip::{CompressionMethod, ZipWriter};
 use crate::error::{OperationError, StoreError};
 use crate::operator_log::{LogLine, OperatorAction};
 use crate::store::Store;
+use crate::transaction::snapshot_of;
 
 domain::word_enum! {
     /// A kind of rows of an export. The word is the name of its files.
@@ -123,8 +124,7 @@ impl Store {
         mut out: ZipWriter<impl Write + Seek + Send>,
     ) -> Result<ExportedCounts, ExportError> {
         let mut connection = self.connect_without_limits().await?;
-        let mut snapshot = connection.begin().await?;
-        snapshot.execute(sqlx::raw_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")).await?;
+        let mut snapshot = snapshot_of(&mut connection).await?;
         let (subject, at) = subject(&mut snapshot, app_id, open_id).await?;
         self.note_export(operator, app_id, open_id).await?;
         out.start_file("README.txt", options())?;

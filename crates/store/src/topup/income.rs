@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use csv::{IntoInnerError, WriterBuilder};
 use domain::csv::csv_text;
 use domain::fields::Expected;
 use domain::ids::AppId;
@@ -12,15 +11,16 @@ use domain::operation::books::{empty_span, sums_too_large, too_many_rows};
 use domain::period::{TimeSpan, TimeZone};
 use futures_util::TryStreamExt as _;
 use serde::Serialize;
-use sqlx::{Connection as _, Executor as _, PgConnection};
+use sqlx::{Connection as _, PgConnection};
 use time::OffsetDateTime;
 
-use super::number_of;
+use super::{csv_of, number_of};
 use crate::error::{OperationError, StoreError};
 use crate::store::Store;
+use crate::transaction::snapshot_of;
 
 /// The most rows of a report of payments.
-pub const INCOME_ROWS_MAX: usize = 100_000;
+const INCOME_ROWS_MAX: usize = 100_000;
 
 domain::word_enum! {
     /// What payments are grouped by, beside their currency.
@@ -177,12 +177,7 @@ impl IncomeReport {
     /// # Errors
     /// None is known, because it writes into memory.
     pub fn csv(&self, groups: &[IncomeGroup]) -> io::Result<Vec<u8>> {
-        let mut writer = WriterBuilder::new().from_writer(Vec::new());
-        writer.write_record(Self::columns(groups))?;
-        for line in self.lines(groups) {
-            writer.write_record(line)?;
-        }
-        writer.into_inner().map_err(IntoInnerError::into_error)
+        csv_of(Self::columns(groups), self.lines(groups))
     }
 }
 
@@ -205,7 +200,7 @@ impl Store {
     ///
     /// # Errors
     /// There is no such app, the span is empty, a sum needs more than 64 bits, or there are more than
-    /// [`INCOME_ROWS_MAX`] rows; `Overloaded` as a statement.
+    /// 100,000 rows; `Overloaded` as a statement.
     pub async fn topup_income(
         &self,
         app_id: &AppId,
@@ -220,8 +215,7 @@ impl Store {
 
     async fn make_income(&self, app_id: AppId, query: IncomeQuery) -> Result<IncomeReport, OperationError> {
         let mut connection = self.connect_without_limits().await?;
-        let mut snapshot = connection.begin().await?;
-        snapshot.execute(sqlx::raw_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")).await?;
+        let mut snapshot = snapshot_of(&mut connection).await?;
         let app_no = number_of(&mut snapshot, &app_id).await?;
         let TimeSpan { since, until } = query.span;
         let is_by = |group| query.groups.contains(&group);

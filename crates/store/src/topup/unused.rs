@@ -3,21 +3,21 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use csv::{IntoInnerError, WriterBuilder};
 use domain::ids::AppId;
 use domain::moment::rfc3339;
 use domain::operation::books::{not_closed, sums_too_large};
 use domain::text;
 use domain::topup::CoinPrice;
 use serde::Serialize;
-use sqlx::{Connection as _, Executor as _};
+use sqlx::Connection as _;
 use time::OffsetDateTime;
 
 use super::income::number;
-use super::number_of;
+use super::{csv_of, number_of};
 use crate::books::{SETTLES_IN, Settled, settled};
 use crate::error::{OperationError, StoreError};
 use crate::store::Store;
+use crate::transaction::snapshot_of;
 
 /// Unused coins of one price.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
@@ -69,14 +69,9 @@ impl UnusedReport {
     /// # Errors
     /// None is known, because it writes into memory.
     pub fn csv(&self) -> io::Result<Vec<u8>> {
-        let mut writer = WriterBuilder::new().from_writer(Vec::new());
-        writer.write_record(Self::COLUMNS)?;
-        for line in self.lines() {
-            writer.write_record(line)?;
-        }
-        writer.write_record(["without_price", "", &self.without_price.to_string(), ""])?;
-        writer.write_record(["total", "", &self.total.to_string(), ""])?;
-        writer.into_inner().map_err(IntoInnerError::into_error)
+        let sum = |name: &str, coins: i64| [name, "", &coins.to_string(), ""].map(str::to_owned).to_vec();
+        let sums = [sum("without_price", self.without_price), sum("total", self.total)];
+        csv_of(Self::COLUMNS, self.lines().into_iter().chain(sums))
     }
 }
 
@@ -105,8 +100,7 @@ impl Store {
         if let Some(at) = at {
             must_be_settled(settled(&mut connection, at).await?, at)?;
         }
-        let mut snapshot = connection.begin().await?;
-        snapshot.execute(sqlx::raw_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")).await?;
+        let mut snapshot = snapshot_of(&mut connection).await?;
         let app_no = number_of(&mut snapshot, &app_id).await?;
         let now = sqlx::query_scalar!(r#"SELECT clock_timestamp() AS "now!""#);
         let now = now.fetch_one(&mut *snapshot).await.map_err(StoreError::from)?;

@@ -8,7 +8,7 @@ use axum::routing::get;
 use domain::fields::{FieldError, FieldErrorKind};
 use domain::ids::AppId;
 use domain::operation::{OperationRefusal, RefusalKind};
-use domain::period::{Period, Preset, TimeSpan};
+use domain::period::{Period, Preset};
 use domain::rights::Need;
 use domain::text;
 use store::{IncomeGroup, IncomeQuery, IncomeReport, IncomeRow, OperationError, UnusedReport};
@@ -147,8 +147,7 @@ async fn income_of(
     period: Period,
     groups: Vec<IncomeGroup>,
 ) -> Result<IncomeReport, ConsoleError> {
-    let TimeSpan { since, until } = period.span(&zone());
-    let query = IncomeQuery { span: TimeSpan { since, until }, groups, time_zone: zone() };
+    let query = IncomeQuery { span: period.span(&zone()), groups, time_zone: zone() };
     Ok(request.state.store.topup_income(app, query).await?)
 }
 
