@@ -204,14 +204,7 @@ async fn stage() -> (TestTill, TestApp, ReceiverId) {
 
 /// A session of a role that has the rights of `deploy/rights.sql` and no other.
 async fn servers_role(till: &TestTill) -> PgPool {
-    let role = format!("till_changer_{}", std::process::id());
-    till.execute(&format!(
-        "DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{role}') THEN CREATE ROLE {role} LOGIN; END IF; END $$; {}",
-        committed("deploy/rights.sql").replace(" minitill;", &format!(" {role};"))
-    ))
-    .await;
-    let user = till.database_url.split("//").nth(1).unwrap().split('@').next().unwrap().to_owned();
-    PgPool::connect(&till.database_url.replacen(&user, &role, 1)).await.unwrap()
+    PgPool::connect(&till.url_of_role(&committed("deploy/rights.sql")).await).await.unwrap()
 }
 
 /// Each change is found alone, by what it is, and by what was told of it. Then all is as it was.

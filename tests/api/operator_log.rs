@@ -229,16 +229,7 @@ async fn the_log_is_selected_by_time_app_and_operator_and_shows_the_newest_last(
 async fn a_server_role_without_update_and_delete_serves_and_cannot_rewrite_the_books() {
     let url = fresh_database().await.url;
     let owner = TestTill::start_on(url.clone(), |_| {}).await;
-    let role = format!("till_server_{}", std::process::id());
-    owner
-        .execute(&format!(
-            "DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{role}') THEN CREATE ROLE {role} LOGIN; END IF; END $$; \
-             {}",
-            committed("deploy/rights.sql").replace(" minitill;", &format!(" {role};"))
-        ))
-        .await;
-    let user = url.split("//").nth(1).unwrap().split('@').next().unwrap().to_owned();
-    let restricted = url.replacen(&user, &role, 1);
+    let restricted = owner.url_of_role(&committed("deploy/rights.sql")).await;
     let program = Program::on(&restricted);
     // A server whose role may rewrite the log says so at its start.
     let folder = std::env::temp_dir().join(format!("minitill-roles-{}", std::process::id()));

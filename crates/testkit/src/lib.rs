@@ -312,6 +312,17 @@ impl TestTill {
         sqlx::raw_sql(sqlx::AssertSqlSafe(statements)).execute(&self.sql).await.unwrap();
     }
 
+    /// The URL of this database for a new role with these rights, in which ` minitill;` stands for the role. The roles of
+    /// all databases of a cluster share their names, so the role has the name of its database.
+    pub async fn url_of_role(&self, rights: &str) -> String {
+        let role: String =
+            sqlx::query_scalar("SELECT 'role_of_' || current_database()").fetch_one(&self.sql).await.unwrap();
+        let rights = rights.replace(" minitill;", &format!(" {role};"));
+        self.execute(&format!("DROP ROLE IF EXISTS {role}; CREATE ROLE {role} LOGIN; {rights}")).await;
+        let user = self.database_url.split("//").nth(1).unwrap().split('@').next().unwrap().to_owned();
+        self.database_url.replacen(&user, &role, 1)
+    }
+
     pub async fn send(&self, request: Request) -> Answer {
         request.send(self.address).await
     }
