@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::Fallible;
 use crate::program::Program;
-use crate::requests::{AMOUNT, Asked, CANCEL_AMOUNT, CREDIT_AMOUNT, PRESENT_AMOUNT};
+use crate::requests::{AMOUNT, Asked, CANCEL_AMOUNT, CREDIT_AMOUNT, PRESENT_AMOUNT, TOPUP_COINS};
 use crate::seed::PURSE;
 use crate::stage::Session;
 
@@ -103,16 +103,18 @@ impl Closing {
         self.acknowledged.get(&asked).copied().unwrap_or_default().into()
     }
 
-    /// Exchanges, presents and cancels.
+    /// Exchanges, presents, cancels, orders of top-ups and payments.
     fn acknowledged_changes(&self) -> i128 {
-        self.count(Asked::Exchange) + self.count(Asked::Present) + self.count(Asked::Cancel)
+        let changes = [Asked::Exchange, Asked::Present, Asked::Cancel, Asked::Order, Asked::Payment];
+        changes.into_iter().map(|asked| self.count(asked)).sum()
     }
 
-    /// What the exchanges have deducted, less what was given and given back.
+    /// What the exchanges have deducted, less what was given, given back and paid for.
     fn spent(&self) -> i128 {
         (self.count(Asked::Exchange) + i128::from(self.filled)) * i128::from(AMOUNT)
             - self.count(Asked::Present) * i128::from(PRESENT_AMOUNT)
             - self.count(Asked::Cancel) * i128::from(CANCEL_AMOUNT)
+            - self.count(Asked::Payment) * i128::from(TOPUP_COINS.iter().sum::<u32>())
             - i128::from(self.credits) * i128::from(CREDIT_AMOUNT)
     }
 

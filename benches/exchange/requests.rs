@@ -18,6 +18,10 @@ pub(crate) const PRESENT_AMOUNT: u32 = 2;
 pub(crate) const CREDIT_AMOUNT: u32 = 1;
 /// What each cancel gives back.
 pub(crate) const CANCEL_AMOUNT: u32 = 3;
+/// The product of top-ups, its price in minor units, and what a payment of it adds.
+pub(crate) const PRODUCT_ID: &str = "gems60";
+pub(crate) const PRICE: u32 = 600;
+pub(crate) const TOPUP_COINS: [u32; 2] = [60, 6];
 /// The page of the app's package, and the path of it that orders name.
 pub(crate) const PAGE: &str = "pages/order/detail";
 pub(crate) const ORDER_PATH: &str = "pages/order/detail?from=notice";
@@ -76,6 +80,10 @@ pub(crate) enum Asked {
     Balance,
     /// About an exchange of an earlier row.
     Query,
+    /// An order of a top-up.
+    Order,
+    /// A payment of an order of an earlier row, told by the admin API.
+    Payment,
     /// The first report of an order.
     ReportNew,
     /// A report that changes the status of an order of an earlier row.
@@ -101,6 +109,7 @@ pub(crate) struct Paid {
 pub(crate) struct Game {
     token: String,
     pay_key: PayKey,
+    api_key: String,
     wallets: u32,
     clock: SystemClock,
     /// Orders so far: no number is used twice in a run.
@@ -108,6 +117,8 @@ pub(crate) struct Game {
     random: Random,
     /// Exchanges that can be cancelled.
     paid: Vec<Paid>,
+    /// Orders of top-ups that can be paid.
+    ordered: Vec<Paid>,
     /// Orders that were reported, each with its status.
     reported: VecDeque<(Paid, u8)>,
 }
@@ -121,16 +132,18 @@ pub(crate) struct Requests {
 }
 
 impl Game {
-    pub(crate) fn new(token: String, pay_key: String, wallets: u32) -> Self {
+    pub(crate) fn new(token: String, pay_key: String, api_key: String, wallets: u32) -> Self {
         let (pay_key, clock) = (PayKey::new(pay_key), SystemClock::new());
         Self {
             token,
             pay_key,
+            api_key,
             wallets,
             clock,
             orders: 0,
             random: Random(1),
             paid: Vec::new(),
+            ordered: Vec::new(),
             reported: VecDeque::new(),
         }
     }
@@ -163,6 +176,11 @@ impl Game {
                 (Calls::Mix, 6) => Asked::Balance,
                 (Calls::Mix, _) => Asked::Exchange,
             };
+            if asked == Asked::Payment {
+                let Some(order) = self.ordered.pop() else { break };
+                requests.add(asked, &self.payment(order), None);
+                continue;
+            }
             let Some(call) = asked.call() else {
                 let Some((order, status)) = self.order(asked, spread, numbers) else { break };
                 let made = (asked == Asked::ReportNew).then_some(order);
@@ -184,7 +202,9 @@ impl Game {
             };
             let order = (asked, numbers, biz_no.parse());
             let will_pay = match order {
-                (Asked::Exchange, Numbers::Ascending, Ok(order)) => Some(Paid { open_id, order }),
+                (Asked::Exchange | Asked::Order, Numbers::Ascending, Ok(order)) => {
+                    Some(Paid { open_id, order })
+                }
                 _ => None,
             };
             let request = self.call(call, &open_id.to_string(), &biz_no, paid, &ts);
@@ -209,6 +229,7 @@ impl Game {
         for (asked, paid) in made {
             match asked {
                 Asked::ReportNew => self.reported.push_back((paid, FIRST_STATUS)),
+                Asked::Order => self.ordered.push(paid),
                 _ => self.paid.push(paid),
             }
         }
@@ -234,6 +255,14 @@ impl Game {
         let target =
             format!("/openapi/mp/developer/order/v1/report?app_id={APP_ID}&access_token={}", self.token);
         post(&target, "application/json", &body)
+    }
+
+    fn payment(&self, Paid { order, .. }: Paid) -> Vec<u8> {
+        let body = format!(
+            r#"{{"provider":"wechat","provider_order_id":"4200001{order}","currency":"CNY","amount":{PRICE},"paid_at":"2026-01-01T08:00:00Z","biz_no":"{order}"}}"#
+        );
+        let head = format!("application/json\r\nAuthorization: Bearer {}", self.api_key);
+        post(&format!("/admin/v1/apps/{APP_ID}/topups"), &head, &body)
     }
 
     fn open_id(&mut self, spread: Spread) -> u64 {
@@ -268,6 +297,7 @@ impl Game {
             ("pay_biz_no", &pay_biz_no),
             ("ts", ts),
             ("amount", &amount),
+            ("product_id", PRODUCT_ID),
         ];
         let signed = varying.into_iter().chain(CONSTANT_FIELDS).filter(|(name, _)| call.signs(name));
         let sign = self.pay_key.sign(&canonical_string(signed.clone()));
@@ -291,7 +321,7 @@ fn post(target: &str, content_type: &str, body: &str) -> Vec<u8> {
 }
 
 impl Asked {
-    /// The call of the wallet; `None` for a report of an order.
+    /// The call of the wallet; `None` for a payment and for a report of an order.
     fn call(self) -> Option<WalletCall> {
         match self {
             Self::Exchange => Some(WalletCall::Exchange),
@@ -299,7 +329,8 @@ impl Asked {
             Self::Cancel => Some(WalletCall::Cancel),
             Self::Balance => Some(WalletCall::Balance),
             Self::Query => Some(WalletCall::Query),
-            Self::ReportNew | Self::ReportChanged => None,
+            Self::Order => Some(WalletCall::Topup),
+            Self::Payment | Self::ReportNew | Self::ReportChanged => None,
         }
     }
 }

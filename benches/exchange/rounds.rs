@@ -14,7 +14,7 @@ use crate::options::Options;
 use crate::program::Program;
 use crate::receiver::Receiver;
 use crate::reference::{Reference, Script};
-use crate::requests::{APP_ID, Game, Numbers, PAGE, Spread};
+use crate::requests::{APP_ID, Asked, Calls, Game, Numbers, PAGE, PRICE, PRODUCT_ID, Spread, TOPUP_COINS};
 use crate::rows::{Row, Shape, Target, Told, Work};
 use crate::sample::{Latency, Sample};
 use crate::servers::Server;
@@ -101,13 +101,29 @@ impl<'a> Bench<'a> {
             .with("MINITILL_NOTIFY__ALLOW_NETWORKS", "127.0.0.0/8")
             .with("MINITILL_NOTIFY__PORTS", &ports);
         program.json(&["migrate"])?;
-        let app = program
-            .json(&["app", "create", APP_ID, "--scope", "epay", "--scope", "present", "--scope", "cancel"])?;
+        let app = program.json(&[
+            "app", "create", APP_ID, "--scope", "epay", "--scope", "present", "--scope", "cancel", "--scope",
+            "topup",
+        ])?;
         let token = program.json(&["token", "issue", APP_ID])?;
         program.json(&["app", "publish", APP_ID, "--version", "1.0.0", "--path", PAGE])?;
         program.json(&["app", "limit", APP_ID, "--reports-per-second", "0"])?;
+        let prices = stage.folder().join("prices.csv");
+        let [charge, bonus] = TOPUP_COINS;
+        std::fs::write(
+            &prices,
+            format!(
+                "product_id,currency,amount,charge,bonus,name,active\n{PRODUCT_ID},CNY,{PRICE},{charge},{bonus},Gems,true\n"
+            ),
+        )?;
+        let prices = prices.to_str().ok_or("a folder whose name is no UTF-8")?;
+        program.json(&["price", "set", APP_ID, prices])?;
+        let api_key =
+            program.json(&["api-key", "create", "payments", "--role", "payments", "--app", APP_ID])?;
         seed::wallets(stage.session(), options.wallets())?;
-        let game = Game::new(text(&token, "access_token")?, text(&app, "pay_key")?, options.wallets());
+        let keys = [text(&token, "access_token")?, text(&app, "pay_key")?, text(&api_key, "api_key")?];
+        let [token, pay_key, api_key] = keys;
+        let game = Game::new(token, pay_key, api_key, options.wallets());
         let mut bench = Self {
             servers: [Server::of(&program)?, Server::of(&program)?],
             ceiling: ceiling::start(&program)?,
@@ -247,7 +263,11 @@ impl<'a> Bench<'a> {
         let drive = self.closed(shape);
         let bytes = self.bytes()?;
         let servers: Vec<&Server> = self.servers.iter().take(shape.servers).collect();
-        let addresses: Vec<SocketAddr> = servers.iter().map(|server| server.address()).collect();
+        let address = |server: &&Server| match shape.calls {
+            Calls::Only(Asked::Payment) => server.operator_address(),
+            _ => Some(server.address()),
+        };
+        let addresses: Vec<SocketAddr> = servers.iter().filter_map(address).collect();
         let watched = self.watched(&servers);
         let before = watched.usage();
         let answers = load::run(addresses, requests, drive)?;

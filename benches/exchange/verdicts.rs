@@ -99,6 +99,7 @@ fn bars(results: &Results) -> Vec<Bar> {
         bar("balances, times exchanges", ratio(rate(Row::Balance), in_flight_64), Limit::AtLeast(1.5)),
         bar("queries, times exchanges", ratio(rate(Row::Query), in_flight_64), Limit::AtLeast(1.0)),
         bar("mix of calls, times exchanges", ratio(rate(Row::Mix), in_flight_64), Limit::AtLeast(0.9)),
+        bar("payments, times exchanges", ratio(rate(Row::Payment), in_flight_64), Limit::AtLeast(0.5)),
         bar(
             "reports of new orders, times classic",
             ratio(rate(Row::ReportNew), rate(Row::ReportNewClassic)),

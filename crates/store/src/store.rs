@@ -29,6 +29,7 @@ use crate::readiness_session::{Readiness, ReadinessSession};
 use crate::session::{is_between_transactions, prepare_session};
 use crate::settings::StoreSettings;
 use crate::sought_key::ApiKey;
+use crate::topup::{Payments, start_payments};
 use crate::transaction::{self, AttemptFuture};
 use crate::wallet_writer::NodeWriters;
 use crate::writer::Opening;
@@ -64,6 +65,7 @@ pub struct Store {
     pub(crate) engine: PresentEngine,
     pub(crate) hosts: Hosts,
     pub(crate) reports: Reports,
+    pub(crate) payments: Payments,
     pub(crate) objects: Objects,
     pub(crate) marks: Arc<StoreMarks>,
     pub(crate) exchange_metrics: ExchangeMetrics,
@@ -167,6 +169,7 @@ impl Store {
                     .follow([pool.clone(), guest_pool.pool().clone(), operator_pool.clone()], patience),
             );
         }
+        let payments = start_payments(&Handle::current(), size.1, &pool, &engine);
         Ok(Self {
             public_pool: pool.clone(),
             pool,
@@ -181,6 +184,7 @@ impl Store {
             engine,
             hosts,
             reports,
+            payments,
             objects,
             marks: Arc::default(),
             exchange_metrics,

@@ -5,7 +5,10 @@ mod consumption;
 mod debt;
 mod income;
 mod list;
+mod orders;
 mod payment;
+mod payment_credit;
+mod payment_rows;
 mod prices;
 mod provider;
 mod refund;
@@ -15,9 +18,9 @@ mod unused;
 use std::io;
 
 use csv::{IntoInnerError, WriterBuilder};
-use domain::ids::{AppId, BizNo, ItemId, OpenId};
+use domain::ids::{AppId, ItemId};
 use domain::operation::unknown_app;
-use domain::topup::{Offer, PlacedOrder, PricedProductId};
+use domain::topup::Offer;
 use sqlx::PgConnection;
 
 use crate::error::{OperationError, Result, StoreError};
@@ -27,6 +30,7 @@ pub use consumption::ConsumptionReport;
 pub use income::{IncomeGroup, IncomeQuery, IncomeReport, IncomeRow, IncomeSums, UnmatchedSums};
 pub use list::{RefundRow, TopupCursor, TopupFilter, TopupRow, TopupsPage};
 pub use payment::PaymentReport;
+pub(crate) use payment::{Payments, start as start_payments};
 pub use prices::{ListedPrice, PRICE_COLUMNS, PriceList, prices_of_csv};
 pub use provider::TopupProvider;
 pub use refund::RefundReport;
@@ -93,37 +97,6 @@ impl Store {
 async fn number_of(connection: &mut PgConnection, app_id: &AppId) -> Result<i32, OperationError> {
     let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
     Ok(app_no.fetch_optional(connection).await?.ok_or_else(|| unknown_app(app_id))?)
-}
-
-/// The order of this number. `None` where the number is no order.
-async fn placed_order(
-    connection: &mut PgConnection,
-    app_no: i32,
-    biz_no: &BizNo,
-) -> Result<Option<PlacedOrder>> {
-    let row = sqlx::query!(
-        r#"SELECT w.open_id AS "open_id!", i.product_name AS "product_name!", i.product_info AS "product_info!",
-               EXISTS (SELECT 1 FROM topup_payments p WHERE p.app_no = $1 AND p.paid_biz_no = $2) AS "is_paid!"
-           FROM numbers n
-           JOIN wallets w ON w.app_no = n.app_no AND w.wallet_no = n.wallet_no
-           JOIN items i ON i.app_no = n.app_no AND i.item_id = n.item_id
-           WHERE n.app_no = $1 AND n.reference = $2 AND n.kind = 'topup_order'"#,
-        app_no,
-        biz_no.as_str()
-    );
-    let Some(row) = row.fetch_optional(connection).await? else { return Ok(None) };
-    let damaged = || StoreError::damaged("items");
-    let Offer { currency, amount, charge, bonus, .. } =
-        Offer::of_figures(&row.product_info).ok_or_else(damaged)?;
-    Ok(Some(PlacedOrder {
-        open_id: OpenId::parse(&row.open_id).map_err(|_| StoreError::damaged("wallets"))?,
-        product_id: PricedProductId::parse(&row.product_name).map_err(|_| damaged())?,
-        currency,
-        amount,
-        charge,
-        bonus,
-        is_paid: row.is_paid,
-    }))
 }
 
 /// CSV of these columns and lines.

@@ -131,7 +131,7 @@ async fn answer(route: &'static AdminRoute, state: AppState, request: Request) -
 
 async fn serve(route: &AdminRoute, state: &AppState, request: Request) -> Result<IdempotentAnswer, Problem> {
     let call = Call::receive(route, state, request).await?;
-    if route.id != FEED {
+    if route.id != FEED && route.id != TAKE_PAYMENT {
         call.take_place(state).await?;
     }
     let outcome = idempotency::carry_out(route, state, &call).await;
@@ -165,7 +165,7 @@ async fn guarded<T>(serving: impl Future<Output = Result<T, Problem>>) -> Result
 
 /// The call that waits without a place, and takes one when it must read.
 const FEED: &str = "listEvents";
-/// The call whose answer tells that an operator must look at it.
+/// The call that waits in the queue of payments, without a place. Its answer tells where an operator must look at it.
 const TAKE_PAYMENT: &str = "takePayment";
 /// The call whose answer tells that it waits for its payment.
 const REFUND_TOPUP: &str = "refundTopup";

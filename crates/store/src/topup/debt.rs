@@ -1,5 +1,7 @@
 //! Debt of wallets: coins that refunds owe and that were spent. The next top-up settles it (contract 19.5).
 
+use std::collections::HashSet;
+
 use domain::ids::{AppId, AppNo, OpenId, WalletNo};
 use domain::topup::{CoinPair, PaymentKey};
 use domain::wallet::{Balances, Change, WalletOutcome, WalletRequest};
@@ -41,6 +43,21 @@ pub(super) async fn debt_of(executor: impl PgExecutor<'_>, app_no: i32, wallet_n
     Ok(CoinPair { free: debt.free, charge: debt.charge })
 }
 
+/// Those of these wallets that owe something.
+pub(super) async fn in_debt(
+    connection: &mut PgConnection,
+    app_no: i32,
+    wallets: &[i64],
+) -> Result<HashSet<i64>> {
+    let owing = sqlx::query_scalar!(
+        r#"SELECT DISTINCT wallet_no AS "wallet_no!" FROM topup_refunds
+           WHERE app_no = $1 AND wallet_no = ANY ($2) AND (free_owed > 0 OR charge_owed > 0)"#,
+        app_no,
+        wallets
+    );
+    Ok(owing.fetch_all(connection).await?.into_iter().collect())
+}
+
 /// Settles debt of a wallet, oldest first, with what a top-up has just brought. The wallet is locked by the credit. Gives
 /// both purses after it. `None` where nothing is owed, or nothing of a kind that the top-up has.
 pub(super) async fn settle_debt(
@@ -57,10 +74,9 @@ pub(super) async fn settle_debt(
     }
     let request = WalletRequest::of_payment(open_id.clone(), key.settlement(), Change::Settlement(settled));
     let mut changed = change(connection, engine, app_no, std::slice::from_ref(&request)).await?;
-    let Some((WalletOutcome::Done(receipt), Some(_))) = changed.outcomes.pop() else {
+    let Some((WalletOutcome::Done(receipt), Some(entry))) = changed.outcomes.pop() else {
         return Err(StoreError::Internal("a settlement that the ledger did not take".to_owned()));
     };
-    let seq = super::payment::entry_of(connection, app_no, &request.reference).await?.1;
     lower(connection, app_no, wallet_no, settled).await?;
     let left = CoinPair { free: debt.free - settled.free, charge: debt.charge - settled.charge };
     let written = sqlx::query!(
@@ -69,7 +85,7 @@ pub(super) async fn settle_debt(
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
         app_no,
         wallet_no,
-        seq,
+        entry.seq,
         settled.free,
         settled.charge,
         left.free,
@@ -79,7 +95,7 @@ pub(super) async fn settle_debt(
         key.provider_order_id.as_str()
     );
     written.execute(&mut *connection).await?;
-    tell_of_debt(connection, app_id.as_str(), (WalletNo(wallet_no), seq)).await?;
+    tell_of_debt(connection, app_id.as_str(), (entry.wallet_no, entry.seq)).await?;
     Ok(Some(receipt.balances))
 }
 

@@ -1,29 +1,42 @@
 //! Payments: each is credited once, or kept because it fits nothing (contract 19.3).
 //!
-//! The row of a payment, its ledger entry, the purses and the event are one transaction. The key of the row and the key of
-//! the entry are both the pair of the provider, so of two transactions about one payment one is repeated, and finds the row.
+//! A writer ([`crate::writer`]) carries out all payments that wait for one app in one transaction. The row of a payment, its
+//! ledger entry, the purses and the event are in it. The key of the row and the key of the entry are both the pair of the
+//! provider, so of two transactions about one payment one is repeated, and finds the row.
 
-use domain::ids::{AppId, OpenId};
-use domain::operation::topup::payment_differs;
+mod work;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::time::Duration;
+
+use domain::ids::{AppId, BizNo, OpenId};
+use domain::operation::OperationRefusal;
 use domain::operator::Operator;
 use domain::topup::{
-    CoinPair, Coins, Counterpart, Currency, Payment, PaymentKey, PaymentTarget, PricedProductId,
+    Coins, Counterpart, Payment, PaymentKey, PaymentTarget, PlacedOrder, Price, PricedProductId,
     UnmatchedReason,
 };
-use domain::wallet::{Change, Refused, WalletOutcome, WalletRequest};
 use serde::Serialize;
-use sqlx::PgConnection;
-use time::OffsetDateTime;
+use sqlx::{PgConnection, PgPool};
+use tokio::runtime::Handle;
+use tokio::time::Instant;
 
-use super::debt::settle_debt;
-use super::prices::price_of;
-use super::refund::{CreditedTopup, carry_out_waiting};
-use super::{number_of, placed_order};
-use crate::engine::Engine;
-use crate::error::{OperationError, Result, StoreError};
+use self::work::PaymentWork;
+use super::number_of;
+use super::orders::{known_players, placed_orders};
+use super::payment_credit::{CreditedPayment, credit_all, settle_debts};
+use super::payment_rows::{first_report, first_told, insert};
+use super::prices::prices_of;
+use super::refund::{CreditedTopup, carry_out_waiting, with_waiting};
+use crate::engine::{Engine, PresentEngine};
+use crate::error::{OperationError, Refusable, Result};
 use crate::event::tell_of_unmatched;
 use crate::store::Store;
-use crate::wallet_writer::{change, plan_by_keys};
+use crate::wallet_writer::plan_by_keys;
+use crate::writer::{Writer, Writers, keep_writing};
+
+/// How long a payment waits to be carried out.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What became of a payment. A repeat is told the same, whatever happened since.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
@@ -53,331 +66,176 @@ pub struct PaymentReport {
     pub replayed: bool,
 }
 
-/// What a payment was credited as.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct CreditedPayment {
-    pub(super) wallet_no: i64,
-    pub(super) seq: i64,
-    /// Gifted currency before it and after it.
-    pub(super) free: (i64, i64),
-    /// Charged currency before it and after it.
-    pub(super) charge: (i64, i64),
-    pub(super) at: OffsetDateTime,
+/// A payment that somebody tells of.
+#[derive(Debug, Clone)]
+pub(crate) struct ToldPayment {
+    pub(super) teller: Operator,
+    pub(super) app_id: AppId,
+    pub(super) payment: Payment,
 }
 
-/// Why the ledger did not take a payment.
-pub(super) enum NotCredited {
-    /// A purse would hold more than 64 bits.
-    PurseFull,
-    /// The app knows the player no more.
-    UnknownPlayer,
+/// What became of a payment that was told of.
+pub(crate) type PaymentOutcome = Result<PaymentReport, OperationRefusal>;
+
+/// The writer of payments.
+pub(crate) type Payments = Writers<ToldPayment, PaymentOutcome>;
+
+/// Starts the writer of payments, with sessions of this pool.
+pub(crate) fn start(runtime: &Handle, queue_max: usize, pool: &PgPool, engine: &PresentEngine) -> Payments {
+    let (payments, queues) = Payments::with_queues(1, queue_max);
+    for queue in queues {
+        runtime.spawn(keep_writing(Writer::new(queue, PaymentWork::new(pool.clone(), engine.clone()))));
+    }
+    payments
 }
 
 impl Store {
     /// Credits a payment once for its pair, for ever, or keeps it as unmatched.
     ///
     /// # Errors
-    /// There is no such app, the pair was told of with other content, or the database is away. After the last the payment may
-    /// have been taken; a repeat is told what became of it.
+    /// There is no such app, the pair was told of with other content, too many payments wait, or the database is away. After
+    /// the last the payment may have been taken; a repeat is told what became of it.
     pub async fn take_payment(
         &self,
         teller: &Operator,
         app_id: &AppId,
         payment: Payment,
     ) -> Result<PaymentReport, OperationError> {
-        let engine = self.engine.get();
-        let context = (teller.clone(), app_id.clone(), payment);
-        let report = self.transaction(context, move |connection, (teller, app_id, payment)| {
-            Box::pin(write_payment(connection, engine, teller, app_id, payment))
-        });
-        let report = report.await?;
+        let told = ToldPayment { teller: teller.clone(), app_id: app_id.clone(), payment };
+        let outcome = self.payments.submit(app_id, (), told, Instant::now() + PATIENCE).await?;
+        let report = outcome?;
         self.events.notify_one();
         Ok(report)
     }
 }
 
-async fn write_payment(
+/// Carries out payments of one app. `None` is the outcome of one that must be tried again: its wallet is held, or it is about
+/// what another payment of these is about.
+async fn write_payments(
     connection: &mut PgConnection,
     engine: Engine,
-    teller: &Operator,
-    app_id: &AppId,
-    payment: &Payment,
-) -> Result<PaymentReport, OperationError> {
+    told: &[&ToldPayment],
+) -> Result<Vec<Option<PaymentOutcome>>> {
+    let mut outcomes: Vec<Option<PaymentOutcome>> = told.iter().map(|_| None).collect();
+    let Some(app_id) = told.first().map(|one| &one.app_id) else { return Ok(outcomes) };
     plan_by_keys(connection, engine).await?;
-    let app_no = number_of(connection, app_id).await?;
-    if let Some(first) = first_told(connection, app_no, &payment.key).await? {
-        return first.repeated(payment);
+    let app_no = match number_of(connection, app_id).await {
+        Ok(app_no) => app_no,
+        Err(Refusable::Refused(refusal)) => {
+            return Ok(outcomes.iter().map(|_| Some(Err(refusal.clone()))).collect());
+        }
+        Err(Refusable::Store(error)) => return Err(error),
+    };
+    let keys: BTreeSet<&PaymentKey> = told.iter().map(|one| &one.payment.key).collect();
+    let known = first_told(connection, app_no, &keys.into_iter().collect::<Vec<_>>()).await?;
+    let mut fresh: BTreeMap<&PaymentKey, usize> = BTreeMap::new();
+    for (place, ToldPayment { payment, .. }) in told.iter().enumerate() {
+        match known.get(&payment.key) {
+            Some(first) => outcomes[place] = Some(first.repeated(payment)?),
+            None => drop(fresh.entry(&payment.key).or_insert(place)),
+        }
     }
-    let with = counterpart(connection, app_no, &payment.target).await?;
-    let credited = match payment.matched(&with) {
-        Ok(coins) => match credit(connection, engine, app_no, &payment.key, &coins).await? {
-            Ok(mut credited) => {
-                let of_credit = (&coins, &mut credited);
-                settle_debt_with(connection, engine, (app_id, app_no), &payment.key, of_credit).await?;
-                Ok((coins, credited))
+    let new: Vec<(usize, &ToldPayment)> = fresh.into_values().map(|place| (place, told[place])).collect();
+    for (place, report) in write_new(connection, engine, (app_id, app_no), &new).await? {
+        outcomes[place] = Some(Ok(report));
+    }
+    Ok(outcomes)
+}
+
+/// Carries out payments that nobody has told of, each with its place, in the order of their keys. Those that must be tried
+/// again have no report.
+async fn write_new(
+    connection: &mut PgConnection,
+    engine: Engine,
+    (app_id, app_no): (&AppId, i32),
+    told: &[(usize, &ToldPayment)],
+) -> Result<Vec<(usize, PaymentReport)>> {
+    let counterparts = Counterparts::read(connection, app_no, told).await?;
+    let (mut players, mut orders) = (HashSet::new(), HashSet::new());
+    let (mut matched, mut decided) = (Vec::new(), Vec::new());
+    for &(place, one) in told {
+        match one.payment.matched(&counterparts.of(&one.payment.target)) {
+            Ok(coins) => {
+                let is_first = players.insert(coins.open_id.clone())
+                    && coins.biz_no.as_ref().is_none_or(|biz_no| orders.insert(biz_no.clone()));
+                if is_first {
+                    matched.push((place, one, coins));
+                }
             }
-            Err(NotCredited::PurseFull) => Err(UnmatchedReason::PurseFull),
-            Err(NotCredited::UnknownPlayer) => Err(UnmatchedReason::UnknownPlayer),
-        },
-        Err(reason) => Err(reason),
-    };
-    insert(connection, app_no, teller, payment, credited.as_ref().map_err(|reason| *reason)).await?;
-    match &credited {
-        Err(_) => tell_of_unmatched(connection, app_id.as_str(), payment.key.as_text()).await?,
-        // Refunds that came first are looked up behind the row: until then one may still be written.
-        Ok((coins, entry)) => {
-            let credited = CreditedTopup::new(payment.amount, coins, entry);
-            carry_out_waiting(connection, engine, (app_id, app_no), &payment.key, &credited).await?;
+            Err(reason) => decided.push((place, one, Err(reason))),
         }
     }
-    let first = first_told(connection, app_no, &payment.key).await?;
-    let first = first.ok_or_else(|| StoreError::Internal("a payment without its row".to_owned()))?;
-    Ok(first.report(false))
-}
-
-/// What a payment is compared with.
-async fn counterpart(
-    connection: &mut PgConnection,
-    app_no: i32,
-    target: &PaymentTarget,
-) -> Result<Counterpart> {
-    match target {
-        PaymentTarget::Order { biz_no, .. } => {
-            Ok(Counterpart::Order(placed_order(connection, app_no, biz_no).await?))
+    let credits: Vec<_> = matched.iter().map(|(_, one, coins)| (&one.payment.key, coins)).collect();
+    let credited = credit_all(connection, engine, app_no, &credits).await?;
+    for ((place, one, coins), credited) in matched.into_iter().zip(credited) {
+        match credited {
+            Some(Ok(credited)) => decided.push((place, one, Ok((coins, credited)))),
+            Some(Err(not_credited)) => decided.push((place, one, Err(not_credited.into()))),
+            None => {}
         }
-        PaymentTarget::Product { open_id, product_id } => Ok(Counterpart::Price {
-            is_known: is_known(connection, app_no, open_id).await?,
-            price: price_of(connection, app_no, product_id).await?,
-        }),
     }
-}
-
-pub(super) async fn is_known(connection: &mut PgConnection, app_no: i32, open_id: &OpenId) -> Result<bool> {
-    let known = sqlx::query_scalar!(
-        r#"SELECT EXISTS (SELECT 1 FROM wallets WHERE app_no = $1 AND open_id = $2) AS "known!""#,
-        app_no,
-        open_id.as_str()
-    );
-    Ok(known.fetch_one(connection).await?)
-}
-
-/// Credits a payment: the same decision and the same statements as for every change of a wallet.
-///
-/// # Errors
-/// `Again` when another transaction has credited it.
-pub(super) async fn credit(
-    connection: &mut PgConnection,
-    engine: Engine,
-    app_no: i32,
-    key: &PaymentKey,
-    coins: &Coins,
-) -> Result<Result<CreditedPayment, NotCredited>> {
-    let reference = key.reference();
-    let credited = Change::Topup { bonus: coins.bonus, charge: coins.charge };
-    let request = WalletRequest::of_payment(coins.open_id.clone(), reference.clone(), credited);
-    let mut changed = change(connection, engine, app_no, std::slice::from_ref(&request)).await?;
-    let (receipt, before) = match changed.outcomes.pop() {
-        Some((WalletOutcome::Done(receipt), Some(before))) => (receipt, before),
-        // It was credited between the look at its row and the lock of its wallet.
-        Some((WalletOutcome::Replayed(_) | WalletOutcome::Refused(Refused::Conflict, _), _)) => {
-            return Err(StoreError::Again);
+    settle_debts(connection, engine, (app_id, app_no), &mut decided).await?;
+    // Whoever writes several rows writes them in this order, so that two of them do not wait for each other.
+    decided.sort_by(|(_, one, _), (_, other, _)| one.payment.key.cmp(&other.payment.key));
+    insert(connection, app_no, &decided).await?;
+    let keys: Vec<_> = decided.iter().map(|(_, one, _)| &one.payment.key).collect();
+    // Refunds that came first are looked up behind the rows: until then one may still be written.
+    let waited_for = with_waiting(connection, app_no, &keys).await?;
+    for (_, one, credited) in &decided {
+        let key = &one.payment.key;
+        match credited {
+            Err(_) => tell_of_unmatched(connection, app_id.as_str(), key.as_text()).await?,
+            Ok((coins, entry)) if waited_for.contains(key) => {
+                let credited = CreditedTopup::new(one.payment.amount, coins, entry);
+                carry_out_waiting(connection, engine, (app_id, app_no), key, &credited).await?;
+            }
+            Ok(_) => {}
         }
-        Some((WalletOutcome::Refused(Refused::PurseFull, _), _)) => return Ok(Err(NotCredited::PurseFull)),
-        Some((WalletOutcome::Refused(Refused::UnknownWallet, _), _)) => {
-            return Ok(Err(NotCredited::UnknownPlayer));
-        }
-        other => return Err(StoreError::Internal(format!("a payment with the outcome {other:?}"))),
-    };
-    let (wallet_no, seq) = entry_of(connection, app_no, &reference).await?;
-    Ok(Ok(CreditedPayment {
-        wallet_no,
-        seq,
-        free: (before.free(), receipt.balances.free()),
-        charge: (before.charge(), receipt.balances.charge()),
-        at: changed.at,
-    }))
-}
-
-/// Wallet and number of the ledger entry of this reference.
-pub(super) async fn entry_of(
-    connection: &mut PgConnection,
-    app_no: i32,
-    reference: &str,
-) -> Result<(i64, i64)> {
-    let entry = sqlx::query!(
-        r#"SELECT wallet_no, seq AS "seq!" FROM ledger_entries WHERE app_no = $1 AND reference = $2"#,
-        app_no,
-        reference
-    );
-    let entry = entry.fetch_one(connection).await?;
-    Ok((entry.wallet_no, entry.seq))
-}
-
-/// Settles debt with what a payment has just brought. `credited` then has the purses after it.
-pub(super) async fn settle_debt_with(
-    connection: &mut PgConnection,
-    engine: Engine,
-    app: (&AppId, i32),
-    key: &PaymentKey,
-    (coins, credited): (&Coins, &mut CreditedPayment),
-) -> Result<()> {
-    let brought = CoinPair { free: coins.bonus, charge: coins.charge };
-    let wallet = (credited.wallet_no, &coins.open_id, brought);
-    if let Some(balances) = settle_debt(connection, engine, app, key, wallet).await? {
-        (credited.free.1, credited.charge.1) = (balances.free(), balances.charge());
     }
-    Ok(())
+    Ok(decided.iter().map(|decided| (decided.0, first_report(decided))).collect())
 }
 
-/// Who told of something, as its row names them.
-pub(super) fn teller_name(teller: &Operator) -> String {
-    format!("{} {}", teller.kind().as_str(), teller.name())
+/// A payment with its place, and what became of it.
+pub(super) type DecidedPayment<'a> =
+    (usize, &'a ToldPayment, Result<(Coins, CreditedPayment), UnmatchedReason>);
+
+/// What payments are compared with.
+struct Counterparts {
+    orders: HashMap<BizNo, PlacedOrder>,
+    players: HashSet<OpenId>,
+    prices: HashMap<PricedProductId, Price>,
 }
 
-/// Writes the row of a payment.
-///
-/// # Errors
-/// `Again` when another transaction has written it, or has paid the same order.
-async fn insert(
-    connection: &mut PgConnection,
-    app_no: i32,
-    teller: &Operator,
-    payment: &Payment,
-    credited: Result<&(Coins, CreditedPayment), UnmatchedReason>,
-) -> Result<()> {
-    let Payment { key, currency, amount, target, paid_at, os, fee, note } = payment;
-    let paid = credited.ok();
-    let coins = paid.map(|(coins, _)| coins);
-    let entry = paid.map(|(_, credited)| credited);
-    let (state, reason) = match credited {
-        Ok(_) => ("paid", None),
-        Err(reason) => ("unmatched", Some(reason.as_str())),
-    };
-    let inserted = sqlx::query!(
-        "INSERT INTO topup_payments (app_no, provider, provider_order_id, currency, amount, biz_no, open_id, product_id,
-             paid_at, os, fee, note, told_by, created_at, state, reason, wallet_no, seq, charge, bonus, free_balance,
-             charge_balance, credited_at, paid_biz_no, paid_product_id)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, coalesce($22, clock_timestamp()), $14, $15, $16, $17,
-             $18, $19, $20, $21, $22, $23, $24)",
-        app_no,
-        key.provider.as_str(),
-        key.provider_order_id.as_str(),
-        currency.as_str(),
-        amount,
-        target.biz_no().map(domain::ids::BizNo::as_str),
-        target.open_id().map(OpenId::as_str),
-        target.product_id().map(PricedProductId::as_str),
-        paid_at,
-        os.as_ref().map(domain::ids::Os::as_str),
-        *fee,
-        note,
-        teller_name(teller),
-        state,
-        reason,
-        entry.map(|entry| entry.wallet_no),
-        entry.map(|entry| entry.seq),
-        coins.map(|coins| coins.charge),
-        coins.map(|coins| coins.bonus),
-        entry.map(|entry| entry.free.1),
-        entry.map(|entry| entry.charge.1),
-        entry.map(|entry| entry.at),
-        coins.and_then(|coins| coins.biz_no.as_ref()).map(domain::ids::BizNo::as_str),
-        coins.map(|coins| coins.product_id.as_str())
-    );
-    inserted.execute(connection).await.map(drop).map_err(again_if_taken)
-}
-
-/// A key that exists: another transaction has just written this payment, or paid its order.
-pub(super) fn again_if_taken(error: sqlx::Error) -> StoreError {
-    let is_taken = error.as_database_error().is_some_and(sqlx::error::DatabaseError::is_unique_violation);
-    if is_taken { StoreError::Again } else { error.into() }
-}
-
-/// A payment as it was first told of.
-pub(super) struct FirstTold {
-    pub(super) currency: String,
-    pub(super) amount: i64,
-    pub(super) biz_no: Option<String>,
-    pub(super) open_id: Option<String>,
-    pub(super) product_id: Option<String>,
-    pub(super) state: String,
-    reason: Option<String>,
-    charge: Option<i64>,
-    bonus: Option<i64>,
-    free_balance: Option<i64>,
-    charge_balance: Option<i64>,
-    paid_biz_no: Option<String>,
-    credited_to: Option<String>,
-}
-
-pub(super) async fn first_told(
-    connection: &mut PgConnection,
-    app_no: i32,
-    key: &PaymentKey,
-) -> Result<Option<FirstTold>> {
-    let row = sqlx::query_as!(
-        FirstTold,
-        r#"SELECT p.currency, p.amount, p.biz_no, p.open_id, p.product_id, p.state, p.reason, p.charge, p.bonus,
-               p.free_balance, p.charge_balance, p.paid_biz_no, w.open_id AS "credited_to?"
-           FROM topup_payments p LEFT JOIN wallets w ON w.app_no = p.app_no AND w.wallet_no = p.wallet_no
-           WHERE p.app_no = $1 AND p.provider = $2 AND p.provider_order_id = $3"#,
-        app_no,
-        key.provider.as_str(),
-        key.provider_order_id.as_str()
-    );
-    Ok(row.fetch_optional(connection).await?)
-}
-
-impl FirstTold {
-    /// The answer to a repeat: that of the first time, for the same content.
-    fn repeated(self, payment: &Payment) -> Result<PaymentReport, OperationError> {
-        let is_same = Currency::parse(&self.currency) == Ok(payment.currency)
-            && self.amount == payment.amount
-            && self.target()?.is_same(&payment.target);
-        if is_same { Ok(self.report(true)) } else { Err(payment_differs(payment.key.as_text()).into()) }
+impl Counterparts {
+    async fn read(
+        connection: &mut PgConnection,
+        app_no: i32,
+        told: &[(usize, &ToldPayment)],
+    ) -> Result<Self> {
+        let (mut orders, mut players, mut products) = (Vec::new(), Vec::new(), Vec::new());
+        for (_, one) in told {
+            match &one.payment.target {
+                PaymentTarget::Order { biz_no, .. } => orders.push(biz_no),
+                PaymentTarget::Product { open_id, product_id } => {
+                    players.push(open_id);
+                    products.push(product_id);
+                }
+            }
+        }
+        Ok(Self {
+            orders: placed_orders(connection, app_no, &orders).await?,
+            players: known_players(connection, app_no, &players).await?,
+            prices: prices_of(connection, app_no, &products).await?,
+        })
     }
 
-    fn target(&self) -> Result<PaymentTarget> {
-        fn parsed<T>(
-            text: Option<&String>,
-            parse: fn(&str) -> Result<T, domain::fields::Expected>,
-        ) -> Result<Option<T>> {
-            let parsed = text.map(|text| parse(text)).transpose();
-            parsed.map_err(|_| StoreError::damaged("topup_payments"))
-        }
-        let target = PaymentTarget::of(
-            parsed(self.biz_no.as_ref(), domain::ids::BizNo::parse)?,
-            parsed(self.open_id.as_ref(), OpenId::parse)?,
-            parsed(self.product_id.as_ref(), PricedProductId::parse)?,
-        );
-        target.ok_or_else(|| StoreError::damaged("topup_payments"))
-    }
-
-    /// What was answered first. A payment that was settled later was unmatched then.
-    fn report(self, replayed: bool) -> PaymentReport {
-        if self.reason.is_some() {
-            return PaymentReport {
-                state: "unmatched",
-                reason: self.reason,
-                biz_no: self.biz_no,
-                open_id: self.open_id,
-                charge: None,
-                bonus: None,
-                free_balance: None,
-                charge_balance: None,
-                replayed,
-            };
-        }
-        PaymentReport {
-            state: "paid",
-            reason: None,
-            biz_no: self.paid_biz_no,
-            open_id: self.credited_to,
-            charge: self.charge,
-            bonus: self.bonus,
-            free_balance: self.free_balance,
-            charge_balance: self.charge_balance,
-            replayed,
+    fn of(&self, target: &PaymentTarget) -> Counterpart {
+        match target {
+            PaymentTarget::Order { biz_no, .. } => Counterpart::Order(self.orders.get(biz_no).cloned()),
+            PaymentTarget::Product { open_id, product_id } => Counterpart::Price {
+                is_known: self.players.contains(open_id),
+                price: self.prices.get(product_id).cloned(),
+            },
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Lists of prices (contract 19.1). A new list is a new version; orders keep the figures they were made with.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io::Cursor;
 
 use csv::StringRecord;
@@ -108,7 +108,7 @@ impl Store {
         let mut connection = self.pool.acquire().await?;
         let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
         let app_no = app_no.fetch_one(&mut *connection).await?;
-        let price = price_of(&mut connection, app_no, product_id).await?;
+        let price = prices_of(&mut connection, app_no, &[product_id]).await?.remove(product_id);
         Ok(price.filter(|price| price.active).map(|price| price.offer(ttl)))
     }
 
@@ -204,31 +204,38 @@ async fn list_of(connection: &mut PgConnection, app_no: i32, version: i32) -> Re
     Ok(PriceList { version, prices: prices.fetch_all(connection).await? })
 }
 
-/// The price of a product in the newest list.
-pub(super) async fn price_of(
+/// The prices of those of these products that the newest list has.
+pub(super) async fn prices_of(
     connection: &mut PgConnection,
     app_no: i32,
-    product_id: &PricedProductId,
-) -> Result<Option<Price>> {
-    let row = sqlx::query_as!(
+    products: &[&PricedProductId],
+) -> Result<HashMap<PricedProductId, Price>> {
+    if products.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let rows = sqlx::query_as!(
         ListedPrice,
         "SELECT product_id, currency, amount, charge, bonus, name, active FROM topup_prices
-         WHERE app_no = $1 AND product_id = $2
+         WHERE app_no = $1 AND product_id = ANY ($2)
              AND version = (SELECT version FROM topup_price_lists WHERE app_no = $1 ORDER BY version DESC LIMIT 1)",
         app_no,
-        product_id.as_str()
+        &products.iter().map(ToString::to_string).collect::<Vec<_>>()
     );
-    let Some(row) = row.fetch_optional(connection).await? else { return Ok(None) };
     let damaged = |_| StoreError::damaged("topup_prices");
-    Ok(Some(Price {
-        product_id: product_id.clone(),
-        currency: Currency::parse(&row.currency).map_err(damaged)?,
-        amount: row.amount,
-        charge: row.charge,
-        bonus: row.bonus,
-        name: PriceName::parse(&row.name).map_err(damaged)?,
-        active: row.active,
-    }))
+    let prices = rows.fetch_all(connection).await?.into_iter().map(|row| {
+        let product_id = PricedProductId::parse(&row.product_id).map_err(damaged)?;
+        let price = Price {
+            product_id: product_id.clone(),
+            currency: Currency::parse(&row.currency).map_err(damaged)?,
+            amount: row.amount,
+            charge: row.charge,
+            bonus: row.bonus,
+            name: PriceName::parse(&row.name).map_err(damaged)?,
+            active: row.active,
+        };
+        Ok((product_id, price))
+    });
+    prices.collect()
 }
 
 impl ListedPrice {

@@ -4,7 +4,9 @@
 //! that was credited wait for each other at its wallet; those of one that was not, at the row of the payment. Where there is
 //! none yet, a refund writes one and removes it at once: the primary key makes the payment itself wait for its end.
 
-use domain::ids::{AppId, OpenId, WalletNo};
+use std::collections::BTreeSet;
+
+use domain::ids::{AppId, OpenId};
 use domain::operation::topup::{coins_are_spent, refund_differs, refund_exceeds};
 use domain::operator::Operator;
 use domain::topup::{
@@ -18,14 +20,15 @@ use time::OffsetDateTime;
 
 use super::debt::debt_of;
 use super::number_of;
-use super::payment::{CreditedPayment, teller_name};
+use super::payment_credit::CreditedPayment;
+use super::payment_rows::{key_of, teller_name};
 use crate::alone_limit::require_within;
 use crate::engine::Engine;
 use crate::error::{OperationError, Result, StoreError};
 use crate::event::{tell_of_debt, tell_of_refused_refund};
 use crate::operator_log::{LogLine, OperatorAction};
 use crate::store::Store;
-use crate::wallet_writer::{change, plan_by_keys};
+use crate::wallet_writer::{MadeEntry, change, plan_by_keys};
 
 /// What became of a refund.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
@@ -258,6 +261,25 @@ pub(super) async fn end_waiting(connection: &mut PgConnection, app_no: i32, key:
     Ok(())
 }
 
+/// Those of these payments that refunds wait for.
+pub(super) async fn with_waiting(
+    connection: &mut PgConnection,
+    app_no: i32,
+    payments: &[&PaymentKey],
+) -> Result<BTreeSet<PaymentKey>> {
+    let rows = sqlx::query!(
+        "SELECT DISTINCT r.provider, r.provider_order_id
+         FROM unnest($2::text[], $3::text[]) AS k (provider, provider_order_id)
+         JOIN topup_refunds r ON r.app_no = $1 AND r.provider = k.provider
+             AND r.provider_order_id = k.provider_order_id AND r.state = 'waiting'",
+        app_no,
+        &payments.iter().map(|key| key.provider.to_string()).collect::<Vec<_>>(),
+        &payments.iter().map(|key| key.provider_order_id.to_string()).collect::<Vec<_>>()
+    );
+    let rows = rows.fetch_all(connection).await?;
+    rows.iter().map(|row| key_of(&row.provider, &row.provider_order_id)).collect()
+}
+
 /// The refunds of a payment that wait for it, oldest first: key, money, reason and who told of it.
 async fn waiting(
     connection: &mut PgConnection,
@@ -373,8 +395,8 @@ async fn take(
         Change::Refund { owed, shortfall },
     );
     let mut changed = change(connection, engine, app_no, std::slice::from_ref(&request)).await?;
-    let (receipt, before) = match changed.outcomes.pop() {
-        Some((WalletOutcome::Done(receipt), Some(before))) => (receipt, before),
+    let (receipt, MadeEntry { before, wallet_no, seq }) = match changed.outcomes.pop() {
+        Some((WalletOutcome::Done(receipt), Some(entry))) => (receipt, entry),
         Some((WalletOutcome::Refused(Refused::InsufficientBalance(held), _), _)) => {
             return Ok(Err((owed, held)));
         }
@@ -387,11 +409,10 @@ async fn take(
         free: owed.free - (before.free() - after.free()),
         charge: owed.charge - (before.charge() - after.charge()),
     };
-    let seq = super::payment::entry_of(connection, app_no, &request.reference).await?.1;
     let former = debt_of(&mut *connection, app_no, payment.wallet_no).await?;
     let wallet_debt = CoinPair { free: former.free + debt.free, charge: former.charge + debt.charge };
     if debt != CoinPair::default() {
-        tell_of_debt(connection, app_id.as_str(), (WalletNo(payment.wallet_no), seq)).await?;
+        tell_of_debt(connection, app_id.as_str(), (wallet_no, seq)).await?;
     }
     Ok(Ok(Taken { seq, owed, before, after, wallet_debt, at: changed.at }))
 }

@@ -13,17 +13,18 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
-use super::payment::{
-    CreditedPayment, NotCredited, again_if_taken, credit, first_told, is_known, settle_debt_with,
-};
-use super::prices::price_of;
+use super::number_of;
+use super::orders::{known_players, placed_orders};
+use super::payment_credit::{CreditedPayment, NotCredited, credit, settle_debt_with};
+use super::payment_rows::{again_if_taken, first_told};
+use super::prices::prices_of;
 use super::refund::{CreditedTopup, carry_out_waiting, end_waiting};
-use super::{number_of, placed_order};
 use crate::alone_limit::require_within;
 use crate::engine::Engine;
 use crate::error::{OperationError, StoreError};
 use crate::operator_log::{LogLine, OperatorAction};
 use crate::store::Store;
+use crate::wallet_writer::plan_by_keys;
 
 /// A payment that was settled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
@@ -79,11 +80,11 @@ async fn write_settlement(
     key: &PaymentKey,
     SettlePayment { settlement, reason }: &SettlePayment,
 ) -> Result<SettledPayment, OperationError> {
-    crate::wallet_writer::plan_by_keys(connection, engine).await?;
+    plan_by_keys(connection, engine).await?;
     let app_no = number_of(connection, app_id).await?;
     lock(connection, app_no, key).await?;
     let payment = key.as_text();
-    let first = first_told(connection, app_no, key).await?;
+    let first = first_told(connection, app_no, &[key]).await?.remove(key);
     let first = first.ok_or_else(|| unknown_payment(app_id, &payment))?;
     if first.state != "unmatched" {
         return Err(payment_not_open(&payment, &first.state).into());
@@ -137,7 +138,7 @@ async fn coins(
     match settlement {
         Settlement::PaidBack => Ok(None),
         Settlement::CreditOrder(biz_no) => {
-            let order = placed_order(connection, app_no, biz_no).await?;
+            let order = placed_orders(connection, app_no, &[biz_no]).await?.remove(biz_no);
             let order = order.ok_or_else(|| unknown_topup_order(app_id, biz_no))?;
             if order.is_paid {
                 return Err(order_is_paid(biz_no).into());
@@ -145,11 +146,11 @@ async fn coins(
             Ok(Some(order.coins(biz_no.clone())))
         }
         Settlement::CreditPlayer(open_id, product_id) => {
-            if !is_known(connection, app_no, open_id).await? {
+            if !known_players(connection, app_no, &[open_id]).await?.contains(open_id) {
                 return Err(unknown_player(app_id, open_id).into());
             }
             // An operator may credit what is no longer for sale.
-            let price = price_of(connection, app_no, product_id).await?;
+            let price = prices_of(connection, app_no, &[product_id]).await?.remove(product_id);
             let price = price.ok_or_else(|| unknown_product(app_id, product_id))?;
             Ok(Some(price.coins(open_id.clone())))
         }

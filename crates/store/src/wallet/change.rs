@@ -19,7 +19,7 @@ use crate::error::{OperationError, Result, StoreError};
 use crate::exchange_lookup::ExchangeRecord;
 use crate::operator_log::{LogLine, OperatorAction};
 use crate::store::Store;
-use crate::wallet_writer::change;
+use crate::wallet_writer::{change, plan_by_keys};
 
 impl Store {
     /// Changes a wallet for an operator, once for each ref (contract 8.3.3 and 10.7).
@@ -82,6 +82,7 @@ pub(crate) async fn write_change(
     (app_id, open_id): (&AppId, &OpenId),
     command: &WalletCommand,
 ) -> Result<WalletReport, OperationError> {
+    plan_by_keys(connection, engine).await?;
     if command.makes_known() {
         make_known(connection, app_id, open_id).await?;
     }
@@ -90,7 +91,7 @@ pub(crate) async fn write_change(
     let request = command.request(open_id);
     let changed = change(connection, engine, app_no, std::slice::from_ref(&request)).await?.outcomes.pop();
     let (receipt, before) = match changed {
-        Some((WalletOutcome::Done(receipt), Some(before))) => (receipt, before),
+        Some((WalletOutcome::Done(receipt), Some(entry))) => (receipt, entry.before),
         Some((WalletOutcome::Replayed(receipt), _)) => return Ok(WalletReport::new(&receipt, true)),
         Some((WalletOutcome::Refused(why, _), _)) => {
             return Err(refused(why, app_id, open_id, command.reference()).into());

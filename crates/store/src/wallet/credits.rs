@@ -19,7 +19,7 @@ use crate::error::{OperationError, Result, StoreError};
 use crate::operator_log::{ListedCredit, LogLine, OperatorAction};
 use crate::store::Store;
 use crate::wallet_no::random_wallet_no;
-use crate::wallet_writer::{change, plan_by_keys};
+use crate::wallet_writer::{MadeEntry, change, plan_by_keys};
 
 /// The most credits of one call.
 pub const CREDITS_MAX: usize = 10_000;
@@ -80,8 +80,8 @@ pub(super) async fn write_credits(
     make_known(connection, app_no, &requests, credits).await?;
     let changed = change(connection, engine, app_no, &requests).await?;
     let (mut listed, mut free, mut charge) = (Vec::new(), 0_i128, 0_i128);
-    for (request, (outcome, before)) in requests.iter().zip(&changed.outcomes) {
-        if let (WalletOutcome::Done(receipt), Some(before)) = (outcome, before) {
+    for (request, (outcome, entry)) in requests.iter().zip(&changed.outcomes) {
+        if let (WalletOutcome::Done(receipt), Some(MadeEntry { before, .. })) = (outcome, entry) {
             let after = receipt.balances;
             free += i128::from(after.free()) - i128::from(before.free());
             charge += i128::from(after.charge()) - i128::from(before.charge());

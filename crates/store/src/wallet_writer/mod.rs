@@ -29,7 +29,7 @@ use domain::wallet::{WalletOutcome, WalletRequest};
 use crate::writer;
 
 pub(super) use nodes::NodeWriters;
-pub(super) use operators::{change, foresee, plan_by_keys};
+pub(super) use operators::{MadeEntry, change, change_unheld, foresee, plan_by_keys};
 
 /// The writers of wallets.
 pub(super) type WalletWriters = writer::Writers<Signed<WalletRequest>, WalletOutcome>;

@@ -13,7 +13,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{AssertSqlSafe, PgConnection};
 use time::OffsetDateTime;
 
-use super::batch::{Batch, OpenWallet, WalletState};
+use super::batch::{Batch, Decision, NewRow, OpenWallet, WalletState};
 use super::columns::{Columns, Items};
 use super::known::{LockedRows, ReadRows};
 use super::{rows, statements};
@@ -23,22 +23,34 @@ use crate::wallet_no::random_wallet_no;
 use crate::writer::{SessionFault, planning};
 
 /// What became of changes.
-pub(crate) struct Changed {
-    /// For each change its outcome, and both purses before it where it was made.
-    pub(crate) outcomes: Vec<(WalletOutcome, Option<Balances>)>,
+pub(crate) struct Changed<T = ChangeOutcome> {
+    /// In the order of the changes.
+    pub(crate) outcomes: Vec<T>,
     /// The moment of their ledger entries.
     pub(crate) at: OffsetDateTime,
 }
 
-/// Makes the statements of a transaction use the keys. A plan that was made for smaller tables would read all of a table
-/// for each request.
+/// The outcome of a change, and its ledger entry where it was made.
+pub(crate) type ChangeOutcome = (WalletOutcome, Option<MadeEntry>);
+
+/// The ledger entry that a change has made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MadeEntry {
+    /// Both purses before it.
+    pub(crate) before: Balances,
+    pub(crate) wallet_no: WalletNo,
+    /// Number of the entry in its wallet.
+    pub(crate) seq: i64,
+}
+
+/// Makes the statements of a transaction use the keys, whatever the sizes of the tables. The session keeps their plans for
+/// the next such transaction.
 pub(crate) async fn plan_by_keys(connection: &mut PgConnection, engine: Engine) -> Result<()> {
-    let settings = format!("DISCARD PLANS; {}", planning(engine, "LOCAL "));
-    sqlx::raw_sql(AssertSqlSafe(settings)).execute(connection).await?;
+    sqlx::raw_sql(AssertSqlSafe(planning(engine, "LOCAL "))).execute(connection).await?;
     Ok(())
 }
 
-/// Carries out changes of one app, in their order. `connection` is in a transaction.
+/// Carries out changes of one app, in their order. `connection` is in a transaction that [plans by keys](plan_by_keys).
 ///
 /// # Errors
 /// `Again` when another transaction has just used a reference.
@@ -48,11 +60,35 @@ pub(crate) async fn change(
     app_no: i32,
     requests: &[WalletRequest],
 ) -> Result<Changed> {
-    plan_by_keys(connection, engine).await?;
+    let Changed { outcomes, at } = carry_out(connection, engine, app_no, requests, false).await?;
+    let outcomes: Option<Vec<_>> = outcomes.into_iter().collect();
+    Ok(Changed { outcomes: outcomes.ok_or(StoreError::Again)?, at })
+}
+
+/// The same without a wait for a lock. `None` stands for a change whose wallet another transaction holds.
+///
+/// # Errors
+/// As of [`change`].
+pub(crate) async fn change_unheld(
+    connection: &mut PgConnection,
+    engine: Engine,
+    app_no: i32,
+    requests: &[WalletRequest],
+) -> Result<Changed<Option<ChangeOutcome>>> {
+    carry_out(connection, engine, app_no, requests, true).await
+}
+
+async fn carry_out(
+    connection: &mut PgConnection,
+    engine: Engine,
+    app_no: i32,
+    requests: &[WalletRequest],
+    skips_held: bool,
+) -> Result<Changed<Option<ChangeOutcome>>> {
     let batch = Batch::new(requests.iter().map(|request| (AppNo(app_no), request)).collect());
     let wallets = &batch.wallets;
-    let locked =
-        sqlx::query(AssertSqlSafe(statements::lock(engine))).bind(&wallets.app_nos).bind(&wallets.names);
+    let lock = if skips_held { statements::lock_skipping_held(engine) } else { statements::lock(engine) };
+    let locked = sqlx::query(AssertSqlSafe(lock)).bind(&wallets.app_nos).bind(&wallets.names);
     let locked = locked.fetch_all(&mut *connection).await?;
     let at = sqlx::query_scalar(statements::NOW).fetch_one(&mut *connection).await?;
     // A later statement than the lock: it sees the commit of the transaction that held the lock before.
@@ -82,13 +118,26 @@ pub(crate) async fn change(
             }
         })?;
     }
-    let mut before = vec![None; requests.len()];
+    let mut made = vec![None; requests.len()];
     for row in &decisions.rows {
-        let after = row.change.after;
-        let purses = (after.free() - row.change.free_change, after.charge() - row.change.charge_change);
-        before[row.request] = Balances::new(purses.0, purses.1).ok();
+        made[row.request] = MadeEntry::of(row);
     }
-    Ok(Changed { outcomes: decisions.outcomes()?.into_iter().zip(before).collect(), at: known.at })
+    let outcomes = decisions.verdicts.into_iter().zip(made).map(|(verdict, entry)| match verdict {
+        Decision::Answer(outcome) => Ok(Some((outcome, entry))),
+        Decision::SetAside => Ok(None),
+        Decision::NeedsLock => Err(StoreError::Again),
+    });
+    Ok(Changed { outcomes: outcomes.collect::<Result<_>>()?, at: known.at })
+}
+
+impl MadeEntry {
+    /// `None` for a closed number, which has no entry.
+    fn of(row: &NewRow) -> Option<Self> {
+        let (seq, _) = row.entry?;
+        let after = row.change.after;
+        let before = (after.free() - row.change.free_change, after.charge() - row.change.charge_change);
+        Some(Self { before: Balances::new(before.0, before.1).ok()?, wallet_no: row.wallet_no, seq })
+    }
 }
 
 async fn recorded(connection: &mut PgConnection, engine: Engine, batch: &Batch<'_>) -> Result<Vec<PgRow>> {

@@ -115,6 +115,11 @@ pub(super) fn lock(engine: Engine) -> String {
     format!("{} {LOCKED}", look(engine))
 }
 
+/// The same without the wallets that another transaction has locked.
+pub(super) fn lock_skipping_held(engine: Engine) -> String {
+    format!("{} SKIP LOCKED", lock(engine))
+}
+
 /// Reads the wallets of a batch. It locks nothing.
 pub(super) fn look(engine: Engine) -> String {
     fill(engine, 1, &format!("SELECT k.position, {WALLET_COLUMNS} {WALLETS_FROM}"))
@@ -246,9 +251,8 @@ impl WalletStatements {
             record::columns()
         );
         let read = fill(engine, 2, &read);
-        let (lock, records) = (lock(engine), records(engine));
+        let (lock, lock_skipping_held, records) = (lock(engine), lock_skipping_held(engine), records(engine));
         let (existing, details) = (existing(engine), fill(engine, 1, DETAILS));
-        let lock_skipping_held = format!("{lock} SKIP LOCKED");
         let (lock, lock_skipping_held, existing, now, details) = join5(
             client.prepare(&lock),
             client.prepare(&lock_skipping_held),

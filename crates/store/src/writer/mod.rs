@@ -1,6 +1,6 @@
 //! A writer takes all requests that wait and carries them out in one transaction. Meanwhile the next
 //! requests queue up. A batch never waits to fill. What a batch does is a [`Work`]: changes of wallets
-//! (`crate::wallet_writer`), reports of orders (`crate::order_writer`).
+//! (`crate::wallet_writer`), reports of orders (`crate::order_writer`), payments (`crate::topup`).
 
 mod connect;
 mod fault;

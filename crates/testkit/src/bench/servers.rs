@@ -14,6 +14,7 @@ use super::program::Program;
 
 /// How a server says where it can be reached.
 pub const READY: &str = "ready: public http://";
+const OPERATOR: &str = ", operator http://";
 /// A server that is not ready by then never will be.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 /// The program promises 10 seconds.
@@ -23,6 +24,7 @@ const EXIT_WITHIN: Duration = Duration::from_secs(12);
 pub struct Server {
     child: Child,
     address: SocketAddr,
+    operator_address: Option<SocketAddr>,
 }
 
 impl Server {
@@ -36,13 +38,23 @@ impl Server {
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
         let log = child.stderr.take().ok_or("a server without standard error")?;
         // From here on it is stopped, whatever happens; the address is filled in below.
-        let mut server = Self { child, address: SocketAddr::from(([127, 0, 0, 1], 0)) };
-        server.address = ready_address(log)?;
+        let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut server = Self { child, address: nowhere, operator_address: None };
+        let ready = ready_line(log)?;
+        let address = |text: &str| text.split([',', ' ', ';']).next().unwrap_or_default().parse();
+        server.address = address(&ready)?;
+        server.operator_address =
+            ready.split_once(OPERATOR).map(|(_, operator)| address(operator)).transpose()?;
         Ok(server)
     }
 
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The address of its operator's listener, if it has one.
+    pub fn operator_address(&self) -> Option<SocketAddr> {
+        self.operator_address
     }
 
     pub fn pid(&self) -> u32 {
@@ -63,17 +75,16 @@ impl Drop for Server {
 }
 
 /// Waits until the server says where it is. Whatever else it says is shown, now and later.
-fn ready_address(log: ChildStderr) -> Fallible<SocketAddr> {
-    let (found, address) = mpsc::channel();
+fn ready_line(log: ChildStderr) -> Fallible<String> {
+    let (found, line) = mpsc::channel();
     thread::spawn(move || {
         for line in BufReader::new(log).lines().map_while(Result::ok) {
             if let Some((_, rest)) = line.split_once(READY) {
-                let _ = found.send(rest.split([',', ' ']).next().unwrap_or_default().to_owned());
+                let _ = found.send(rest.to_owned());
             } else if !line.contains(" INFO ") {
                 eprintln!("server: {line}");
             }
         }
     });
-    let address = address.recv_timeout(READY_WITHIN).map_err(|_| "a server did not become ready")?;
-    Ok(address.parse()?)
+    Ok(line.recv_timeout(READY_WITHIN).map_err(|_| "a server did not become ready")?)
 }

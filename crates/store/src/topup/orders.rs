@@ -1,0 +1,66 @@
+//! What payments and settlements name: orders and players.
+
+use std::collections::{HashMap, HashSet};
+
+use domain::ids::{BizNo, OpenId};
+use domain::topup::{Offer, PlacedOrder, PricedProductId};
+use sqlx::PgConnection;
+
+use crate::error::{Result, StoreError};
+
+/// Those of these numbers that are orders.
+pub(super) async fn placed_orders(
+    connection: &mut PgConnection,
+    app_no: i32,
+    numbers: &[&BizNo],
+) -> Result<HashMap<BizNo, PlacedOrder>> {
+    if numbers.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let rows = sqlx::query!(
+        r#"SELECT n.reference AS "reference!", w.open_id AS "open_id!", i.product_name AS "product_name!",
+               i.product_info AS "product_info!",
+               EXISTS (SELECT 1 FROM topup_payments p WHERE p.app_no = $1 AND p.paid_biz_no = n.reference) AS "is_paid!"
+           FROM unnest($2::text[]) AS k (reference)
+           JOIN numbers n ON n.app_no = $1 AND n.reference = k.reference AND n.kind = 'topup_order'
+           JOIN wallets w ON w.app_no = n.app_no AND w.wallet_no = n.wallet_no
+           JOIN items i ON i.app_no = n.app_no AND i.item_id = n.item_id"#,
+        app_no,
+        &numbers.iter().map(ToString::to_string).collect::<Vec<_>>()
+    );
+    let rows = rows.fetch_all(connection).await?.into_iter().map(|row| {
+        let damaged = || StoreError::damaged("items");
+        let Offer { currency, amount, charge, bonus, .. } =
+            Offer::of_figures(&row.product_info).ok_or_else(damaged)?;
+        let number = BizNo::parse(&row.reference).map_err(|_| StoreError::damaged("ledger_entries"))?;
+        let order = PlacedOrder {
+            open_id: OpenId::parse(&row.open_id).map_err(|_| StoreError::damaged("wallets"))?,
+            product_id: PricedProductId::parse(&row.product_name).map_err(|_| damaged())?,
+            currency,
+            amount,
+            charge,
+            bonus,
+            is_paid: row.is_paid,
+        };
+        Ok((number, order))
+    });
+    rows.collect()
+}
+
+/// Those of these players whom the app knows.
+pub(super) async fn known_players(
+    connection: &mut PgConnection,
+    app_no: i32,
+    players: &[&OpenId],
+) -> Result<HashSet<OpenId>> {
+    if players.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let known = sqlx::query_scalar!(
+        "SELECT open_id FROM wallets WHERE app_no = $1 AND open_id = ANY ($2)",
+        app_no,
+        &players.iter().map(ToString::to_string).collect::<Vec<_>>()
+    );
+    let known = known.fetch_all(connection).await?;
+    known.iter().map(|open_id| OpenId::parse(open_id).map_err(|_| StoreError::damaged("wallets"))).collect()
+}

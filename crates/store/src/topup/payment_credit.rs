@@ -1,0 +1,147 @@
+//! The credits of payments: the same decision and the same statements as for every change of a wallet.
+
+use std::collections::HashSet;
+
+use domain::ids::AppId;
+use domain::topup::{CoinPair, Coins, PaymentKey, UnmatchedReason};
+use domain::wallet::{Change, Refused, WalletOutcome, WalletRequest};
+use sqlx::PgConnection;
+use time::OffsetDateTime;
+
+use super::debt::{in_debt, settle_debt};
+use super::payment::DecidedPayment;
+use crate::engine::Engine;
+use crate::error::{Result, StoreError};
+use crate::wallet_writer::{MadeEntry, change, change_unheld};
+
+/// What a payment was credited as.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct CreditedPayment {
+    pub(super) wallet_no: i64,
+    pub(super) seq: i64,
+    /// Gifted currency before it and after it.
+    pub(super) free: (i64, i64),
+    /// Charged currency before it and after it.
+    pub(super) charge: (i64, i64),
+    pub(super) at: OffsetDateTime,
+}
+
+/// Why the ledger did not take a payment.
+pub(super) enum NotCredited {
+    /// A purse would hold more than 64 bits.
+    PurseFull,
+    /// The app knows the player no more.
+    UnknownPlayer,
+}
+
+impl From<NotCredited> for UnmatchedReason {
+    fn from(not_credited: NotCredited) -> Self {
+        match not_credited {
+            NotCredited::PurseFull => Self::PurseFull,
+            NotCredited::UnknownPlayer => Self::UnknownPlayer,
+        }
+    }
+}
+
+/// Credits a payment, and waits for the lock of its wallet.
+///
+/// # Errors
+/// `Again` when another transaction has credited it.
+pub(super) async fn credit(
+    connection: &mut PgConnection,
+    engine: Engine,
+    app_no: i32,
+    key: &PaymentKey,
+    coins: &Coins,
+) -> Result<Result<CreditedPayment, NotCredited>> {
+    let mut changed = change(connection, engine, app_no, &[request(key, coins)]).await?;
+    let outcome = changed.outcomes.pop();
+    credited(
+        outcome.ok_or_else(|| StoreError::Internal("a credit without an outcome".to_owned()))?,
+        changed.at,
+    )
+}
+
+/// Credits payments of different players. `None` stands for one whose wallet another transaction holds.
+///
+/// # Errors
+/// `Again` when another transaction has credited one of them.
+pub(super) async fn credit_all(
+    connection: &mut PgConnection,
+    engine: Engine,
+    app_no: i32,
+    payments: &[(&PaymentKey, &Coins)],
+) -> Result<Vec<Option<Result<CreditedPayment, NotCredited>>>> {
+    if payments.is_empty() {
+        return Ok(Vec::new());
+    }
+    let requests: Vec<_> = payments.iter().map(|(key, coins)| request(key, coins)).collect();
+    let changed = change_unheld(connection, engine, app_no, &requests).await?;
+    let credits = changed.outcomes.into_iter();
+    credits.map(|outcome| outcome.map(|outcome| credited(outcome, changed.at)).transpose()).collect()
+}
+
+fn request(key: &PaymentKey, coins: &Coins) -> WalletRequest {
+    let credited = Change::Topup { bonus: coins.bonus, charge: coins.charge };
+    WalletRequest::of_payment(coins.open_id.clone(), key.reference(), credited)
+}
+
+/// What the ledger says of a credit.
+fn credited(
+    outcome: (WalletOutcome, Option<MadeEntry>),
+    at: OffsetDateTime,
+) -> Result<Result<CreditedPayment, NotCredited>> {
+    match outcome {
+        (WalletOutcome::Done(receipt), Some(MadeEntry { before, wallet_no, seq })) => {
+            Ok(Ok(CreditedPayment {
+                wallet_no: wallet_no.0,
+                seq,
+                free: (before.free(), receipt.balances.free()),
+                charge: (before.charge(), receipt.balances.charge()),
+                at,
+            }))
+        }
+        // It was credited between the look at its row and the lock of its wallet.
+        (WalletOutcome::Replayed(_) | WalletOutcome::Refused(Refused::Conflict, _), _) => {
+            Err(StoreError::Again)
+        }
+        (WalletOutcome::Refused(Refused::PurseFull, _), _) => Ok(Err(NotCredited::PurseFull)),
+        (WalletOutcome::Refused(Refused::UnknownWallet, _), _) => Ok(Err(NotCredited::UnknownPlayer)),
+        other => Err(StoreError::Internal(format!("a payment with the outcome {other:?}"))),
+    }
+}
+
+/// Settles the debts of wallets with what payments have just brought them. The payments then have the purses after it.
+pub(super) async fn settle_debts(
+    connection: &mut PgConnection,
+    engine: Engine,
+    (app_id, app_no): (&AppId, i32),
+    payments: &mut [DecidedPayment<'_>],
+) -> Result<()> {
+    let wallets = payments.iter().filter_map(|(_, _, credited)| Some(credited.as_ref().ok()?.1.wallet_no));
+    let in_debt: HashSet<i64> = in_debt(connection, app_no, &wallets.collect::<Vec<_>>()).await?;
+    for (_, one, credited) in payments {
+        let Ok((coins, credited)) = credited else { continue };
+        if in_debt.contains(&credited.wallet_no) {
+            settle_debt_with(connection, engine, (app_id, app_no), &one.payment.key, (coins, credited))
+                .await?;
+        }
+    }
+    Ok(())
+}
+
+/// Settles debt with what a payment has just brought. `credited` then has the purses after it.
+pub(super) async fn settle_debt_with(
+    connection: &mut PgConnection,
+    engine: Engine,
+    app: (&AppId, i32),
+    key: &PaymentKey,
+    (coins, credited): (&Coins, &mut CreditedPayment),
+) -> Result<()> {
+    let brought = CoinPair { free: coins.bonus, charge: coins.charge };
+    let wallet = (credited.wallet_no, &coins.open_id, brought);
+    if let Some(balances) = settle_debt(connection, engine, app, key, wallet).await? {
+        (credited.free.1, credited.charge.1) = (balances.free(), balances.charge());
+    }
+    Ok(())
+}
