@@ -2,18 +2,15 @@
 
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use domain::console_user::Role;
 use domain::operation::topup::ProviderCommand;
 use domain::per_second::PerSecond;
 use domain::topup::{CallbackFormat, CallbackSecret, PaymentProvider};
-use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::{Value, json};
-use sha2::Sha256;
 
 use crate::admin::{Caller, assert_answer, assert_problem};
 use crate::game::Game;
+use crate::support::callback::{hmac, standard_at};
 use crate::support::program::Program;
 use crate::support::{Answer, MASTER_KEY, NOW, Request, TestApp, TestTill, operator};
 use crate::topups::{app, order, payment, tell};
@@ -44,24 +41,6 @@ async fn stage(till: &TestTill) -> TestApp {
     set(till, &app, "stripe", CallbackFormat::Stripe, STRIPE).await;
     order(till, &app, "t1").await;
     app
-}
-
-fn hmac(key: &[u8], message: &[u8]) -> Vec<u8> {
-    let mut mac = Hmac::<Sha256>::new_from_slice(key).unwrap();
-    mac.update(message);
-    mac.finalize().into_bytes().to_vec()
-}
-
-/// A callback of the standard format, signed as its specification says.
-pub(crate) fn standard_at(path: &str, secret: &str, at: i64, body: &str) -> Request {
-    let key = STANDARD.decode(secret.trim_start_matches("whsec_")).unwrap();
-    let sign = STANDARD.encode(hmac(&key, format!("msg_1.{at}.{body}").as_bytes()));
-    Request::post(path)
-        .header("content-type", "application/json")
-        .header("webhook-id", "msg_1")
-        .header("webhook-timestamp", &at.to_string())
-        .header("webhook-signature", &format!("v1,{sign}"))
-        .body(body)
 }
 
 fn standard(body: &Value) -> Request {

@@ -4,7 +4,8 @@
 //! telling is tried once. Of a hundred, some have another amount, player or product than their order. Others try to
 //! pay with a wrong key. Then the provider's settlement file is entered, and the coins must equal the money.
 //!
-//! Seen to fail when the writer credits and writes no row: 15 of 1,800 were doubled by the repair.
+//! Seen to fail when a batch of three payments is answered and rolled back: 13 of 1,800 were lost. Also when the amount of a
+//! payment is not compared: all with another amount were credited.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -19,7 +20,7 @@ use sqlx::{PgConnection, Row as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use crate::service::callback::standard;
+use crate::service::callback::standard_at;
 use crate::service::game::Game;
 use crate::service::program::ServerProcess;
 use crate::support::caller::{Reply, Servers, read_answer};
@@ -76,7 +77,7 @@ type Answers = Arc<Mutex<BTreeMap<String, Vec<Reply>>>>;
 
 pub(crate) async fn prove() -> Figures {
     let (stage, mut postgres) =
-        Stage::set(Wallets { count: usize::try_from(PLAYERS).unwrap(), free: 0, charge: 0 }).await;
+        Stage::set(Wallets { count: usize::try_from(PLAYERS).unwrap(), free: 1, charge: 0 }).await;
     prepare(&stage);
     let mut processes = Vec::new();
     for _ in 0..2 {
@@ -101,7 +102,8 @@ pub(crate) async fn prove() -> Figures {
     }
     let mut sql = postgres.connect().await.unwrap();
     let mut figures = Figures { numbers: all.len(), ..Figures::default() };
-    judge_answers(&mut figures, &answers.lock().unwrap(), &rows(&mut sql).await);
+    let written = rows(&mut sql).await;
+    judge_answers(&mut figures, &answers.lock().unwrap(), &written);
     let missing = repair(&stage, &all);
     judge_books(&mut figures, &all, &mut sql).await;
     let audit = stage.program.run(&["audit", "--json"]);
@@ -234,7 +236,7 @@ fn send_all(servers: &Servers, callbacks: Vec<Callback>, answers: &Answers) -> J
             for (turn, callback) in part.into_iter().enumerate() {
                 let secret = if callback.is_signed { SECRET } else { OTHER_SECRET };
                 let at = i64::try_from(now().as_secs()).unwrap();
-                let request = standard("/notify/a1/pay", secret, at, &callback.body).bytes();
+                let request = standard_at("/notify/a1/pay", secret, at, &callback.body).bytes();
                 let reply = send(&servers, turn, &request).await;
                 answers.lock().unwrap().entry(callback.id).or_default().push(reply);
                 tokio::time::sleep(PAUSE).await;
@@ -324,8 +326,7 @@ fn judge_answers(
 
 /// Enters the provider's settlement file. Returns how many payments were only there.
 fn repair(stage: &Stage, payments: &[Paid]) -> usize {
-    let mut file =
-        "provider_order_id,currency,amount,paid_at,biz_no,open_id,product_id\n".to_owned();
+    let mut file = "provider_order_id,currency,amount,paid_at,biz_no,open_id,product_id\n".to_owned();
     for paid in payments {
         let (open_id, product_id) = paid.named();
         writeln!(
@@ -340,8 +341,12 @@ fn repair(stage: &Stage, payments: &[Paid]) -> usize {
     let path = stage.journal.folder().join("settlement.csv");
     fs::write(&path, file).unwrap();
     let path = path.to_str().unwrap();
-    let entered = stage.program.json(&["topup", "expect", "a1", path, "--provider", "pay", "--apply"]);
-    entered["entered"].as_array().unwrap_or_else(|| panic!("{entered}")).len()
+    let repaired = ["topup", "expect", "a1", path, "--provider", "pay", "--apply", "--json"];
+    // It ends with 1: the payments with a flaw remain.
+    let output = stage.program.run(&repaired);
+    let entered: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    let complaint = || panic!("{output:?}");
+    entered["entered"].as_array().unwrap_or_else(complaint).len()
 }
 
 /// Each payment has the row and the ledger entry that it must have, and nobody else has any.
@@ -379,7 +384,8 @@ async fn judge_books(figures: &mut Figures, payments: &[Paid], sql: &mut PgConne
     let wallets = sqlx::query("SELECT open_id, free_balance, charge_balance FROM wallets");
     for row in wallets.fetch_all(sql).await.unwrap() {
         let (open_id, held): (String, (i64, i64)) = (row.get(0), (row.get(1), row.get(2)));
-        let expected = purses.get(&open_id).copied().unwrap_or_default();
+        let (bonus, charge) = purses.get(&open_id).copied().unwrap_or_default();
+        let expected = (bonus + 1, charge);
         figures.expect(held == expected, || format!("{open_id} holds {held:?}, expected {expected:?}"));
     }
     let coins: i64 = purses.values().map(|(_, charge)| charge).sum();

@@ -29,6 +29,7 @@ pub(crate) use testkit as service;
 
 mod support;
 
+mod callbacks;
 mod calls;
 mod clocks;
 mod crowds;
@@ -67,6 +68,7 @@ const PROOFS: &[Proof] = &[
     ("12_tenants", || Box::pin(tenants::prove())),
     ("13_planted_secrets", || Box::pin(planted_secrets::prove())),
     ("14_restored", || Box::pin(restored::prove())),
+    ("18_callbacks", || Box::pin(callbacks::prove())),
 ];
 
 /// Takes long and asks little of the machine.

@@ -16,6 +16,7 @@
 )]
 
 pub mod bench;
+pub mod callback;
 pub mod cluster;
 pub mod console;
 pub mod game;

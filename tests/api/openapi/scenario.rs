@@ -474,7 +474,7 @@ impl Scenario {
                 let body = if too_large { "a".repeat(CALLBACK_BYTES_MAX + 1) } else { body };
                 let is_signed = self.example != "callback_not_signed";
                 let secret = if is_signed { crate::callbacks::PAY } else { crate::callbacks::NEXT };
-                crate::callbacks::standard_at(&self.path, secret, NOW / 1000, &body)
+                crate::support::callback::standard_at(&self.path, secret, NOW / 1000, &body)
             }
             Some(media_type) if too_large => {
                 request.header("content-type", media_type).body(vec![b'a'; 65_537])
