@@ -10,7 +10,7 @@ use super::{AuditError, begin_both};
 use crate::error::StoreError;
 use crate::hosts::Hosts;
 
-/// Makes the names of the tables stand for the shards of this node, and the views with them.
+/// Makes the names of all tables that have shards stand for the shards of this node, and the views with them.
 const SEE_SHARDS: &str = "\
 SET citus.enable_ddl_propagation = off;
 DO $$
@@ -28,7 +28,6 @@ BEGIN
         JOIN pg_class c ON c.oid = s.logicalrelid
         JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE p.groupid = (SELECT groupid FROM pg_dist_local_group)
-            AND c.relname IN ('wallets', 'ledger_entries', 'items', 'apps', 'archived_entries', 'archived_wallets')
         GROUP BY n.nspname, c.relname
     LOOP
         EXECUTE statement;

@@ -99,8 +99,9 @@ macro_rules! states {
                            SELECT string_agg(concat_ws(' ', p.product_id, p.currency, p.amount, p.charge, p.bonus, p.active, p.name),
                                chr(10) ORDER BY p.product_id)
                            FROM topup_prices p WHERE p.app_no = l.app_no AND p.version = l.version), ''), 'UTF8')), 'hex'), 32))
-                   FROM apps a JOIN LATERAL (SELECT app_no, version FROM topup_price_lists
-                       WHERE app_no = a.app_no ORDER BY version DESC LIMIT 1) l ON true
+                   FROM topup_price_lists l JOIN apps a ON a.app_no = l.app_no
+                   -- Citus takes no lateral query with a limit.
+                   WHERE l.version = (SELECT max(n.version) FROM topup_price_lists n WHERE n.app_no = l.app_no)
                    UNION ALL
                    SELECT 'provider', app_id, provider, jsonb_build_object(
                        'format', format, 'secret_sealed', left(encode(sha256(secret), 'hex'), 32),
