@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use crate::game::Game;
 use crate::support::program::Program;
 use crate::support::{MASTER_KEY, TestTill, empty_database};
+use crate::topups::sell;
 
 /// A folder that goes with the test.
 struct Folder(PathBuf);
@@ -51,6 +52,28 @@ fn refusal(dump: &Path, database_url: &str, master_key: (&str, &str)) -> String 
 
 const KEY: &str = "MINITILL_SECRETS__MASTER_KEY";
 
+/// A payment, and a refund of a part of it.
+const TOPUPS: [&[&str]; 2] = [
+    &[
+        "topup",
+        "pay",
+        "a1",
+        "bank",
+        "n1",
+        "--currency",
+        "CNY",
+        "--amount",
+        "600",
+        "--paid-at",
+        "2026-11-21T08:00:00Z",
+        "--open-id",
+        "payer",
+        "--product-id",
+        "gems60",
+    ],
+    &["topup", "refund", "a1", "bank", "n1", "--refund-id", "r1", "--amount", "300", "--reason", "asked"],
+];
+
 /// Rule: a backup is one moment, taken while servers work; restored into a new database it is the same till, which its audit
 /// proves. The newest are kept.
 #[tokio::test(flavor = "multi_thread")]
@@ -62,6 +85,9 @@ async fn a_backup_under_load_is_restored_and_proved() {
     }
     let before = Game::new(&app, "o0", "before", 60);
     let acknowledged = before.send(&till).await;
+    till.player(&app, "payer", 0, 0).await;
+    sell(&till, &app).await;
+    let topped_up = TOPUPS.map(|command| Program::on(&till.database_url).json(command));
     let folder = Folder(std::env::temp_dir().join(format!("minitill-backup-{}", std::process::id())));
     let stop = Arc::new(AtomicBool::new(false));
     let mut callers = JoinSet::new();
@@ -100,11 +126,16 @@ async fn a_backup_under_load_is_restored_and_proved() {
     let (told, faults) =
         (String::from_utf8_lossy(&output.stdout).into_owned(), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && faults.is_empty(), "{told}{faults}");
-    assert!(told.contains("Clean: 3 wallets") && told.contains("no differences."), "{told}");
+    assert!(told.contains("Clean: 4 wallets") && told.contains("no differences."), "{told}");
     let audit = Program::on(&restored).json(&["audit"]);
     let exchanges = audit["all"]["changes"]["exchange"]["entries"].as_i64().unwrap();
     assert!(exchanges > 1 && exchanges <= asked + 1, "{exchanges} of {asked}");
 
+    for (command, mut told) in TOPUPS.into_iter().zip(topped_up) {
+        assert_eq!(told["replayed"], false, "{told}");
+        told["replayed"] = true.into();
+        assert_eq!(Program::on(&restored).json(command), told, "it was done before the backup");
+    }
     let server = Program::on(&restored).serve(None).await;
     let replayed = before.request().send(server.address).await;
     assert_eq!(
