@@ -148,6 +148,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ.get("PORT", "9000"))), Handler)
+    port = int(os.environ.get("PORT", "9000"))
+    try:
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    except OSError as error:
+        sys.exit(f"the shop cannot use port {port}: {error.strerror}. Name another one: PORT=9001 python3 examples/shop/shop.py")
     print(f"the shop: http://127.0.0.1:{server.server_address[1]}", flush=True)
     server.serve_forever()
