@@ -1,11 +1,8 @@
 //! Random faults, and the actions of operators.
 
-use domain::ledger::{CHAIN_START, micros};
-
 use super::counts::EventKind;
-use super::link::moment;
 use super::protocol::{SqlStatement, StatementReply};
-use super::rows::{APPS, NUMBERS, RequestKind, SimulatedEntry, WALLETS};
+use super::rows::{APPS, NUMBERS, RequestKind, WALLETS};
 use super::world::{Peer, World};
 
 impl World {
@@ -37,6 +34,9 @@ impl World {
         if self.fault(self.settings.pay) && self.is_up {
             self.operate_pay();
         }
+        if self.fault(self.settings.refund) && self.is_up {
+            self.operate_refund();
+        }
         if self.fault(self.settings.hold) && self.is_up {
             self.operate_hold();
         }
@@ -62,25 +62,12 @@ impl World {
         if wallet % WALLETS == WALLETS - 1 && !self.random.chance(500) {
             return;
         }
-        let (free_change, charge_change) = (self.random.between(0, 20), self.random.between(0, 20));
-        let change = SimulatedEntry {
-            wallet,
-            seq: 0,
-            request: None,
-            payment: None,
-            remaining: None,
-            free_change,
-            charge_change,
-            free: 0,
-            charge: 0,
-            at: micros(moment(self.now)),
-            chain_hash: CHAIN_START,
-        };
+        let coins = (self.random.between(0, 20), self.random.between(0, 20));
         self.operate(vec![
             SqlStatement::Begin,
             SqlStatement::MakeWallet(wallet),
             SqlStatement::Lock { wallets: vec![wallet], skips_held: false },
-            SqlStatement::Credit(change),
+            SqlStatement::Credit { wallet, coins },
             SqlStatement::Commit,
         ]);
     }
@@ -99,6 +86,21 @@ impl World {
             SqlStatement::Begin,
             SqlStatement::Lock { wallets: vec![wallet], skips_held: false },
             SqlStatement::Pay { payment, number },
+            SqlStatement::Commit,
+        ]);
+    }
+
+    /// A provider tells of a refund of a payment that was credited, sometimes of one that it has told of.
+    fn operate_refund(&mut self) {
+        if self.tables.payments.is_empty() {
+            return;
+        }
+        let (payment, number) = self.random.one_of(&self.tables.payments.clone());
+        let Some((order, _)) = self.tables.records[number] else { return };
+        self.operate(vec![
+            SqlStatement::Begin,
+            SqlStatement::Lock { wallets: vec![order.content.wallet], skips_held: false },
+            SqlStatement::Refund { payment, number },
             SqlStatement::Commit,
         ]);
     }

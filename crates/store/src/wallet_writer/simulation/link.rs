@@ -286,7 +286,7 @@ fn written(columns: &Columns<'_>) -> Write {
             wallet: numbered(columns.wallet_no[place]),
             seq,
             request: Some((number(place), content(place))),
-            payment: None,
+            cause: None,
             remaining: columns.remaining[place],
             free_change: columns.free_change[place],
             charge_change: columns.charge_change[place],

@@ -108,6 +108,8 @@ fn a_rule_of_the_database_that_is_broken_is_noticed() {
         (Sabotage::EventsOutlive, "without its entry"),
         (Sabotage::FreezeUnnoticed, "a frozen wallet"),
         (Sabotage::PaidTwice, "paid twice"),
+        (Sabotage::RefundedTwice, "refunded twice"),
+        (Sabotage::DebtForgotten, "debt that is left"),
     ];
     for (sabotage, expected) in broken {
         let noticed = run(1..=200, sabotage, u64::MAX).err();

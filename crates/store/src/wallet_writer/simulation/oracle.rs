@@ -4,13 +4,13 @@
 //! An answer is right when the rules give it at some moment between request and answer. Moments are
 //! counted in commits, and inside a commit in entries of a wallet.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use domain::wallet::{Balances, NumberKind, NumberState, OrderReceipt, Receipt, Refused, WalletOutcome};
 
 use super::rows::{
-    APPS, NUMBERS, RequestContent, RequestKind, SimulatedEntry, SimulatedEvent, SimulatedWallet, UNLUCKY,
-    Writes, number_text, order_coins, order_item,
+    APPS, Cause, NUMBERS, RequestContent, RequestKind, SimulatedEntry, SimulatedEvent, SimulatedWallet,
+    UNLUCKY, Writes, number_text, order_coins, order_item,
 };
 use crate::error::StoreError;
 
@@ -71,6 +71,11 @@ pub(super) struct Oracle {
     replayed_for: u64,
     /// The order that each payment has paid.
     paid: BTreeMap<usize, usize>,
+    refunded: BTreeSet<usize>,
+    /// Gifted and charged coins that each wallet owes.
+    debts: Vec<(i64, i64)>,
+    /// What the payment before must settle now.
+    due: (i64, i64),
 }
 
 impl Oracle {
@@ -84,6 +89,9 @@ impl Oracle {
             sent: vec![Vec::new(); APPS * NUMBERS],
             replayed_for,
             paid: BTreeMap::new(),
+            refunded: BTreeSet::new(),
+            debts: vec![(0, 0); wallets.len()],
+            due: (0, 0),
         }
     }
 
@@ -130,7 +138,11 @@ impl Oracle {
         for entry in &entries {
             self.replay(entry, writes, commit).map_err(|text| format!("{text}: {entry:?}"))?;
         }
+        if self.due != (0, 0) {
+            return Err("debt that is left after a payment".to_owned());
+        }
         self.pay(&entries, &writes.payments)?;
+        self.owe(&entries, writes)?;
         for (wallet, row) in &writes.wallets {
             let is_changed = entries.iter().any(|entry| entry.wallet == *wallet);
             if let (false, Some(before)) = (is_changed, self.wallets[*wallet]) {
@@ -145,7 +157,8 @@ impl Oracle {
         let mut events = writes.events.clone();
         events.sort_unstable();
         for entry in &entries {
-            let place = events.binary_search(&SimulatedEvent::of(entry));
+            let Some(event) = SimulatedEvent::of(entry) else { continue };
+            let place = events.binary_search(&event);
             events.remove(place.map_err(|_| format!("no event for {entry:?}"))?);
         }
         if let Some(event) = events.first() {
@@ -158,7 +171,10 @@ impl Oracle {
 
     /// Each payment is credited once, with the coins of its order, to whoever ordered; and each order is paid once.
     fn pay(&mut self, entries: &[SimulatedEntry], payments: &[(usize, usize)]) -> Result<(), String> {
-        let credited = entries.iter().filter_map(|entry| Some((entry, entry.payment?)));
+        let credited = entries.iter().filter_map(|entry| match entry.cause {
+            Some(Cause::Payment(payment, number)) => Some((entry, (payment, number))),
+            _ => None,
+        });
         if credited.clone().count() != payments.len() {
             return Err("a payment without its entry, or an entry without its payment".to_owned());
         }
@@ -178,6 +194,55 @@ impl Oracle {
             }
         }
         Ok(())
+    }
+
+    /// The rows of refunds are those of the entries, and the debts are what refunds left and payments settled.
+    fn owe(&self, entries: &[SimulatedEntry], writes: &Writes) -> Result<(), String> {
+        let refunds = entries.iter().filter_map(|entry| match entry.cause {
+            Some(Cause::Refund(payment)) => Some(payment),
+            _ => None,
+        });
+        if refunds.collect::<Vec<_>>() != writes.refunds {
+            return Err("a refund without its entry, or an entry without its refund".to_owned());
+        }
+        let wrong = writes.debts.iter().find(|(wallet, debt)| self.debts[*wallet] != *debt);
+        wrong.map_or(Ok(()), |wrong| Err(format!("wrong debt {wrong:?}, expected {:?}", self.debts[wrong.0])))
+    }
+
+    /// Both purses after a change that no game has asked for.
+    fn moved(&mut self, before: SimulatedWallet, entry: &SimulatedEntry) -> Result<(i64, i64), String> {
+        let coins = (entry.free_change, entry.charge_change);
+        let debt = &mut self.debts[entry.wallet];
+        let expected = match entry.cause {
+            None => coins,
+            Some(Cause::Payment(..)) => {
+                self.due = (debt.0.min(coins.0), debt.1.min(coins.1));
+                coins
+            }
+            Some(Cause::Settlement(_)) => {
+                let due = std::mem::take(&mut self.due);
+                *debt = (debt.0 - due.0, debt.1 - due.1);
+                (-due.0, -due.1)
+            }
+            Some(Cause::Refund(payment)) => {
+                let order = self.paid.get(&payment).and_then(|number| self.records[*number].as_ref());
+                let owed = order_coins(order.ok_or("a refund of no payment")?.content.variant);
+                if !self.refunded.insert(payment) {
+                    return Err("a payment refunded twice".to_owned());
+                }
+                // What is not there any more becomes debt, coin by coin.
+                let (mut free, mut charge) = (0, 0);
+                for _ in 0..owed.0 {
+                    if before.free > free { free += 1 } else { debt.0 += 1 }
+                }
+                for _ in 0..owed.1 {
+                    if before.charge > charge { charge += 1 } else { debt.1 += 1 }
+                }
+                (-free, -charge)
+            }
+        };
+        let after = (before.free + expected.0, before.charge + expected.1);
+        if after.0 < 0 || after.1 < 0 { Err("a purse below zero".to_owned()) } else { Ok(after) }
     }
 
     /// A wallet stands like this from a commit on.
@@ -203,7 +268,7 @@ impl Oracle {
             return Err(format!("the ledger has {} entries", before.entries));
         }
         let (free, charge) = match entry.request {
-            None => (before.free + entry.free_change, before.charge + entry.charge_change),
+            None => self.moved(before, entry)?,
             Some((number, content)) => {
                 let record = writes.records.iter().find(|record| record.number == number);
                 let record = record.ok_or("an entry without its record")?;

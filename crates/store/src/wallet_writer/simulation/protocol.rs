@@ -29,10 +29,18 @@ pub(super) enum SqlStatement {
     Write(Write),
     /// Makes a missing wallet.
     MakeWallet(usize),
-    /// Writes a credit. The wallet is locked.
-    Credit(SimulatedEntry),
+    /// Credits a wallet, which is locked, with gifted and charged coins.
+    Credit {
+        wallet: usize,
+        coins: (i64, i64),
+    },
     /// Credits a payment of an order, whose wallet is locked, unless either was paid.
     Pay {
+        payment: usize,
+        number: usize,
+    },
+    /// Refunds all of a payment, whose wallet is locked, unless it was refunded. What the purses do not hold becomes debt.
+    Refund {
         payment: usize,
         number: usize,
     },

@@ -92,14 +92,25 @@ pub(super) struct RecordRow {
     pub(super) remaining: Option<i64>,
 }
 
+/// What an entry is of that no game has asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// A payment, and the number of its order.
+    Payment(usize, usize),
+    /// The refund of all of a payment.
+    Refund(usize),
+    /// Debt that a payment has settled.
+    Settlement(usize),
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SimulatedEntry {
     pub(super) wallet: usize,
     pub(super) seq: i64,
-    /// Number and content of a game's request. `None` for a credit and a payment.
+    /// Number and content of a game's request.
     pub(super) request: Option<(usize, RequestContent)>,
-    /// The payment and the number of its order.
-    pub(super) payment: Option<(usize, usize)>,
+    /// What else it is of. `None` for a game's request and for a credit.
+    pub(super) cause: Option<Cause>,
     pub(super) remaining: Option<i64>,
     pub(super) free_change: i64,
     pub(super) charge_change: i64,
@@ -114,9 +125,11 @@ impl SimulatedEntry {
     pub(super) fn hash_after(&self, previous: &ChainHash) -> ChainHash {
         let content = self.request.map(|(_, content)| content);
         let bought = content.filter(|content| content.kind == RequestKind::Exchange);
-        let reference = match (self.request, self.payment) {
+        let reference = match (self.request, self.cause) {
             (Some((number, _)), _) => number_text(number),
-            (None, Some((payment, _))) => format!("$s/p{payment}"),
+            (None, Some(Cause::Payment(payment, _))) => format!("$s/p{payment}"),
+            (None, Some(Cause::Refund(payment))) => format!("s/p{payment}/r"),
+            (None, Some(Cause::Settlement(payment))) => format!("s/p{payment}"),
             (None, None) => "!c".to_owned(),
         };
         let of = content.and_then(|content| content.of).map(number_text);
@@ -141,9 +154,11 @@ impl SimulatedEntry {
 
     /// Its kind as the ledger has it.
     fn kind(&self) -> &'static str {
-        match (self.request, self.payment) {
+        match (self.request, self.cause) {
             (Some((_, content)), _) => kind_text(content.kind),
-            (None, Some(_)) => "topup",
+            (None, Some(Cause::Payment(..))) => "topup",
+            (None, Some(Cause::Refund(_))) => "refund",
+            (None, Some(Cause::Settlement(_))) => "settlement",
             (None, None) => "credit",
         }
     }
@@ -158,10 +173,10 @@ pub(super) struct SimulatedEvent {
 }
 
 impl SimulatedEvent {
-    /// The event that tells of an entry.
-    pub(super) fn of(entry: &SimulatedEntry) -> Self {
-        let event_type = EventType::of_entry(ReferenceKind::parse(entry.kind()).unwrap()).unwrap();
-        Self { wallet: entry.wallet, seq: entry.seq, event_type }
+    /// The event that tells of an entry. A settlement has none of its own.
+    pub(super) fn of(entry: &SimulatedEntry) -> Option<Self> {
+        let event_type = EventType::of_entry(ReferenceKind::parse(entry.kind()).unwrap())?;
+        Some(Self { wallet: entry.wallet, seq: entry.seq, event_type })
     }
 }
 
@@ -175,11 +190,16 @@ pub(super) struct Writes {
     pub(super) events: Vec<SimulatedEvent>,
     /// Payments that were credited, each with the number of its order.
     pub(super) payments: Vec<(usize, usize)>,
+    /// Payments that were refunded.
+    pub(super) refunds: Vec<usize>,
+    /// Wallets whose debt changes, each with its gifted and its charged debt.
+    pub(super) debts: Vec<(usize, (i64, i64))>,
 }
 
 impl Writes {
     pub(super) fn is_empty(&self) -> bool {
-        let Self { made, records, entries, wallets, events, payments } = self;
+        // A refund has its entry, and so has a change of debt.
+        let Self { made, records, entries, wallets, events, payments, .. } = self;
         let has_rows = !(made.is_empty() && records.is_empty() && entries.is_empty());
         !has_rows && wallets.is_empty() && events.is_empty() && payments.is_empty()
     }

@@ -34,6 +34,10 @@ pub(super) enum Sabotage {
     AnyLockOrder,
     /// Payments and paid orders have no keys.
     PaidTwice,
+    /// Refunds have no key.
+    RefundedTwice,
+    /// Payments settle no debt.
+    DebtForgotten,
     /// Nothing is broken. Each batch has one app, as on Citus.
     OneAppABatch,
 }
@@ -61,6 +65,7 @@ pub(super) struct RunSettings {
     pub(super) out_of_memory: u64,
     pub(super) credit: u64,
     pub(super) pay: u64,
+    pub(super) refund: u64,
     pub(super) hold: u64,
     pub(super) freeze: u64,
     pub(super) unlucky: u64,
@@ -89,6 +94,7 @@ impl RunSettings {
             out_of_memory: random.one_of(&[0, 0, 0, 100]),
             credit: random.one_of(&[20, 100]),
             pay: random.one_of(&[0, 100, 400]),
+            refund: random.one_of(&[0, 30, 200]),
             hold: random.one_of(&[0, 0, 20, 60]),
             freeze: random.one_of(&[0, 0, 30, 200]),
             unlucky: random.one_of(&[0, 0, 200]),

@@ -10,7 +10,9 @@ use super::protocol::{
     Detailed, LockProgress, Recorded, SqlError, SqlStatement, StatementProgress, StatementReply, StepOutcome,
     Tx, error,
 };
-use super::rows::{RecordRow, RequestKind, SimulatedEntry, SimulatedEvent, SimulatedWallet, order_coins};
+use super::rows::{
+    Cause, RecordRow, RequestKind, SimulatedEntry, SimulatedEvent, SimulatedWallet, order_coins,
+};
 use super::settings::Sabotage;
 use super::world::{LockKey, SentStatement, Transaction, World};
 
@@ -77,8 +79,9 @@ impl World {
             SqlStatement::Lock { wallets, skips_held } => self.lock(place, wallets, *skips_held, progress),
             SqlStatement::Write(write) => self.write(place, write, progress),
             SqlStatement::MakeWallet(wallet) => self.make_wallet(place, *wallet),
-            SqlStatement::Credit(entry) => self.credit(place, *entry),
+            SqlStatement::Credit { wallet, coins } => self.credit(place, *wallet, *coins),
             SqlStatement::Pay { payment, number } => self.pay(place, (*payment, *number)),
+            SqlStatement::Refund { payment, number } => self.refund(place, (*payment, *number)),
             SqlStatement::Freeze(wallet) => self.freeze(place, *wallet),
             SqlStatement::Begin | SqlStatement::Hold { .. } => StepOutcome::Ended(Ok(StatementReply::Done)),
         }
@@ -220,27 +223,49 @@ impl World {
         }
     }
 
-    fn credit(&mut self, place: usize, change: SimulatedEntry) -> StepOutcome {
-        let before = self.tables.wallets[change.wallet].unwrap_or(SimulatedWallet::new(0, 0));
-        let (free, seq) = (before.free + change.free_change, before.entries + 1);
-        let mut entry = SimulatedEntry { seq, free, charge: before.charge + change.charge_change, ..change };
-        if let Err(holder) = self.take(place, LockKey::Entry(change.wallet, seq)) {
+    /// Writes entries of a wallet that the transaction has locked, each with its cause and its gifted and charged coins.
+    /// Returns the transaction that holds a key of one of them.
+    fn enter(
+        &mut self,
+        place: usize,
+        wallet: usize,
+        changes: &[(Option<Cause>, (i64, i64))],
+    ) -> Result<(), Tx> {
+        let mut row = self.tables.wallets[wallet].unwrap_or(SimulatedWallet::new(0, 0));
+        let mut entries = Vec::new();
+        for &(cause, (free_change, charge_change)) in changes {
+            let seq = row.entries + 1;
+            self.take(place, LockKey::Entry(wallet, seq))?;
+            let mut entry = SimulatedEntry {
+                wallet,
+                seq,
+                request: None,
+                cause,
+                remaining: None,
+                free_change,
+                charge_change,
+                free: row.free + free_change,
+                charge: row.charge + charge_change,
+                at: micros(moment(self.now)),
+                chain_hash: CHAIN_START,
+            };
+            entry.chain_hash = entry.hash_after(&row.chain_hash);
+            let SimulatedEntry { free, charge, chain_hash, .. } = entry;
+            row = SimulatedWallet { free, charge, entries: seq, chain_hash, ..row };
+            entries.push(entry);
+        }
+        let writes = self.writes(place);
+        writes.events.extend(entries.iter().filter_map(SimulatedEvent::of));
+        writes.entries.extend(entries);
+        writes.wallets.push((wallet, row));
+        Ok(())
+    }
+
+    fn credit(&mut self, place: usize, wallet: usize, coins: (i64, i64)) -> StepOutcome {
+        if let Err(holder) = self.enter(place, wallet, &[(None, coins)]) {
             return StepOutcome::Waits(holder, StatementProgress::NotBegun);
         }
-        entry.chain_hash = entry.hash_after(&before.chain_hash);
-        let after = SimulatedWallet {
-            free,
-            charge: entry.charge,
-            entries: seq,
-            chain_hash: entry.chain_hash,
-            ..before
-        };
-        let writes = self.writes(place);
-        writes.entries.push(entry);
-        writes.events.push(SimulatedEvent::of(&entry));
-        writes.wallets.push((change.wallet, after));
-        writes.payments.extend(change.payment);
-        self.counts.add(if change.payment.is_some() { EventKind::Paid } else { EventKind::Credit });
+        self.counts.add(EventKind::Credit);
         StepOutcome::Ended(Ok(StatementReply::Done))
     }
 
@@ -260,23 +285,58 @@ impl World {
                 return StepOutcome::Ended(Ok(StatementReply::Done));
             }
         }
-        let (free_change, charge_change) = order_coins(order.content.variant);
-        self.credit(
-            place,
-            SimulatedEntry {
-                wallet: order.content.wallet,
-                seq: 0,
-                request: None,
-                payment: Some((payment, number)),
-                remaining: None,
-                free_change,
-                charge_change,
-                free: 0,
-                charge: 0,
-                at: micros(moment(self.now)),
-                chain_hash: CHAIN_START,
-            },
-        )
+        let (wallet, coins) = (order.content.wallet, order_coins(order.content.variant));
+        let debt = self.tables.debts[wallet];
+        let mut settled = (debt.0.min(coins.0), debt.1.min(coins.1));
+        if self.settings.sabotage == Sabotage::DebtForgotten {
+            settled = (0, 0);
+        }
+        let mut changes = vec![(Some(Cause::Payment(payment, number)), coins)];
+        if settled != (0, 0) {
+            changes.push((Some(Cause::Settlement(payment)), (-settled.0, -settled.1)));
+        }
+        if let Err(holder) = self.enter(place, wallet, &changes) {
+            return StepOutcome::Waits(holder, StatementProgress::NotBegun);
+        }
+        self.writes(place).payments.push((payment, number));
+        if settled != (0, 0) {
+            self.writes(place).debts.push((wallet, (debt.0 - settled.0, debt.1 - settled.1)));
+            self.counts.add(EventKind::Settled);
+        }
+        self.counts.add(EventKind::Paid);
+        StepOutcome::Ended(Ok(StatementReply::Done))
+    }
+
+    fn refund(&mut self, place: usize, (payment, number): (usize, usize)) -> StepOutcome {
+        let Some((order, _)) = self.tables.records[number] else {
+            return StepOutcome::Ended(Ok(StatementReply::Done));
+        };
+        if self.settings.sabotage != Sabotage::RefundedTwice {
+            if let Err(holder) = self.take(place, LockKey::Refund(payment)) {
+                return StepOutcome::Waits(holder, StatementProgress::NotBegun);
+            }
+            if self.tables.refunds.contains(&payment) {
+                self.counts.add(EventKind::RefundedBefore);
+                return StepOutcome::Ended(Ok(StatementReply::Done));
+            }
+        }
+        let (wallet, owed) = (order.content.wallet, order_coins(order.content.variant));
+        let held = self.tables.wallets[wallet].unwrap_or(SimulatedWallet::new(0, 0));
+        let taken = (owed.0.min(held.free), owed.1.min(held.charge));
+        let changes = [(Some(Cause::Refund(payment)), (-taken.0, -taken.1))];
+        if let Err(holder) = self.enter(place, wallet, &changes) {
+            return StepOutcome::Waits(holder, StatementProgress::NotBegun);
+        }
+        self.writes(place).refunds.push(payment);
+        if taken == owed {
+            self.counts.add(EventKind::Refunded);
+        } else {
+            let debt = self.tables.debts[wallet];
+            let debt = (debt.0 + owed.0 - taken.0, debt.1 + owed.1 - taken.1);
+            self.writes(place).debts.push((wallet, debt));
+            self.counts.add(EventKind::Owed);
+        }
+        StepOutcome::Ended(Ok(StatementReply::Done))
     }
 
     fn freeze(&mut self, place: usize, wallet: usize) -> StepOutcome {

@@ -36,6 +36,8 @@ pub(super) enum LockKey {
     Payment(usize),
     /// An order that is being paid.
     PaidOrder(usize),
+    /// A payment that is being refunded.
+    Refund(usize),
 }
 
 /// The committed rows, and the held locks.
@@ -47,6 +49,10 @@ pub(super) struct CommittedTables {
     pub(super) entries: BTreeMap<(usize, i64), SimulatedEntry>,
     /// Payments that were credited, each with the number of its order.
     pub(super) payments: Vec<(usize, usize)>,
+    /// Payments that were refunded.
+    pub(super) refunds: Vec<usize>,
+    /// Gifted and charged debt of each wallet.
+    pub(super) debts: Vec<(i64, i64)>,
     pub(super) held: BTreeMap<LockKey, Tx>,
 }
 
@@ -134,6 +140,8 @@ impl World {
             records: vec![None; APPS * NUMBERS],
             entries: BTreeMap::new(),
             payments: Vec::new(),
+            refunds: Vec::new(),
+            debts: vec![(0, 0); APPS * WALLETS],
             held: BTreeMap::new(),
         };
         Self {

@@ -245,6 +245,10 @@ impl World {
             self.tables.entries.insert((row.wallet, row.seq), row);
         }
         self.tables.payments.extend(writes.payments);
+        self.tables.refunds.extend(writes.refunds);
+        for (wallet, debt) in writes.debts {
+            self.tables.debts[wallet] = debt;
+        }
         for (wallet, row) in writes.wallets {
             self.tables.wallets[wallet] = Some(row);
         }
