@@ -109,8 +109,8 @@ impl Store {
     }
 }
 
-/// Carries out payments of one app. `None` is the outcome of one that must be tried again: its wallet is held, or it is about
-/// what another payment of these is about.
+/// Carries out payments of one app. `None` is the outcome of one that must be tried again: its wallet is held, another
+/// transaction has just credited it, or it is about what another payment of these is about.
 async fn write_payments(
     connection: &mut PgConnection,
     engine: Engine,

@@ -56,16 +56,12 @@ pub(super) async fn credit(
 ) -> Result<Result<CreditedPayment, NotCredited>> {
     let mut changed = change(connection, engine, app_no, &[request(key, coins)]).await?;
     let outcome = changed.outcomes.pop();
-    credited(
-        outcome.ok_or_else(|| StoreError::Internal("a credit without an outcome".to_owned()))?,
-        changed.at,
-    )
+    let outcome = outcome.ok_or_else(|| StoreError::Internal("a credit without an outcome".to_owned()))?;
+    credited(outcome, changed.at)?.ok_or(StoreError::Again)
 }
 
-/// Credits payments of different players. `None` stands for one whose wallet another transaction holds.
-///
-/// # Errors
-/// `Again` when another transaction has credited one of them.
+/// Credits payments of different players. `None` stands for one whose wallet another transaction holds, or which another
+/// transaction has just credited.
 pub(super) async fn credit_all(
     connection: &mut PgConnection,
     engine: Engine,
@@ -78,7 +74,7 @@ pub(super) async fn credit_all(
     let requests: Vec<_> = payments.iter().map(|(key, coins)| request(key, coins)).collect();
     let changed = change_unheld(connection, engine, app_no, &requests).await?;
     let credits = changed.outcomes.into_iter();
-    credits.map(|outcome| outcome.map(|outcome| credited(outcome, changed.at)).transpose()).collect()
+    credits.map(|outcome| outcome.map_or(Ok(None), |outcome| credited(outcome, changed.at))).collect()
 }
 
 fn request(key: &PaymentKey, coins: &Coins) -> WalletRequest {
@@ -86,29 +82,25 @@ fn request(key: &PaymentKey, coins: &Coins) -> WalletRequest {
     WalletRequest::of_payment(coins.open_id.clone(), key.reference(), credited)
 }
 
-/// What the ledger says of a credit.
+/// What the ledger says of a credit. `None`: it was credited between the look at its row and the lock of its wallet.
 fn credited(
     outcome: (WalletOutcome, Option<MadeEntry>),
     at: OffsetDateTime,
-) -> Result<Result<CreditedPayment, NotCredited>> {
-    match outcome {
-        (WalletOutcome::Done(receipt), Some(MadeEntry { before, wallet_no, seq })) => {
-            Ok(Ok(CreditedPayment {
-                wallet_no: wallet_no.0,
-                seq,
-                free: (before.free(), receipt.balances.free()),
-                charge: (before.charge(), receipt.balances.charge()),
-                at,
-            }))
-        }
-        // It was credited between the look at its row and the lock of its wallet.
-        (WalletOutcome::Replayed(_) | WalletOutcome::Refused(Refused::Conflict, _), _) => {
-            Err(StoreError::Again)
-        }
-        (WalletOutcome::Refused(Refused::PurseFull, _), _) => Ok(Err(NotCredited::PurseFull)),
-        (WalletOutcome::Refused(Refused::UnknownWallet, _), _) => Ok(Err(NotCredited::UnknownPlayer)),
-        other => Err(StoreError::Internal(format!("a payment with the outcome {other:?}"))),
-    }
+) -> Result<Option<Result<CreditedPayment, NotCredited>>> {
+    let credited = match outcome {
+        (WalletOutcome::Done(receipt), Some(MadeEntry { before, wallet_no, seq })) => Ok(CreditedPayment {
+            wallet_no: wallet_no.0,
+            seq,
+            free: (before.free(), receipt.balances.free()),
+            charge: (before.charge(), receipt.balances.charge()),
+            at,
+        }),
+        (WalletOutcome::Replayed(_) | WalletOutcome::Refused(Refused::Conflict, _), _) => return Ok(None),
+        (WalletOutcome::Refused(Refused::PurseFull, _), _) => Err(NotCredited::PurseFull),
+        (WalletOutcome::Refused(Refused::UnknownWallet, _), _) => Err(NotCredited::UnknownPlayer),
+        other => return Err(StoreError::Internal(format!("a payment with the outcome {other:?}"))),
+    };
+    Ok(Some(credited))
 }
 
 /// Settles the debts of wallets with what payments have just brought them. The payments then have the purses after it.
