@@ -42,6 +42,7 @@ mod operator_log;
 mod order;
 mod order_writer;
 mod paging;
+mod payment_queue;
 mod permits;
 mod player_erasure;
 mod player_export;
@@ -104,6 +105,7 @@ pub use operator_log::{
 pub use order::{OrderChange, OrderCursor, OrderEvent, OrderFilter, OrderPayment, StoredOrder};
 pub use order_writer::ReportOutcome;
 pub use paging::{CursorKey, ListPage, TimeCursor};
+pub use payment_queue::PaymentReport;
 pub use player_export::{ExportError, ExportedCounts, ExportedRows};
 pub use readiness_session::Readiness;
 pub use receiver::{
@@ -125,9 +127,9 @@ pub use store::{PoolState, Store};
 pub use token::TokenSummary;
 pub use topup::{
     ConsumptionReport, IncomeGroup, IncomeQuery, IncomeReport, IncomeRow, IncomeSums, ListedPrice,
-    PRICE_COLUMNS, PaymentReport, PriceList, RefundReport, RefundRow, RefundedPart, SettledPayment,
-    TopupCursor, TopupFilter, TopupOrderState, TopupProvider, TopupRow, TopupsPage, UnmatchedSums,
-    UnusedReport, UnusedRow, prices_of_csv,
+    PRICE_COLUMNS, PriceList, RefundReport, RefundRow, RefundedPart, SettledPayment, TopupCursor,
+    TopupFilter, TopupOrderState, TopupProvider, TopupRow, TopupsPage, UnmatchedSums, UnusedReport,
+    UnusedRow, prices_of_csv,
 };
 pub use wallet::{
     ArchivedPart, CREDITS_AT_ONCE, CREDITS_MAX, ChangeRecord, CreditForecast, CreditList, CreditOfList,

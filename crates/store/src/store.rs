@@ -24,12 +24,12 @@ use crate::hosts::{DatabaseAddress, Hosts};
 use crate::look_up_cache::LookUpCache;
 use crate::objects::{Objects, StoreMarks};
 use crate::order_writer::{self, Reports};
+use crate::payment_queue::PaymentQueue;
 use crate::permits::Permits;
 use crate::readiness_session::{Readiness, ReadinessSession};
 use crate::session::{is_between_transactions, prepare_session};
 use crate::settings::StoreSettings;
 use crate::sought_key::ApiKey;
-use crate::topup::{Payments, start_payments};
 use crate::transaction::{self, AttemptFuture};
 use crate::wallet_writer::NodeWriters;
 use crate::writer::Opening;
@@ -53,7 +53,7 @@ pub struct Store {
     operator_pool: PgPool,
     /// Where transactions run: on the threads of payments, which wait for the locks that an operator's change holds. The
     /// thread of the operator's listener may be busy with many readers.
-    runtime: Handle,
+    pub(crate) runtime: Handle,
     pub(crate) readiness_session: ReadinessSession,
     /// Nothing is cached: those who ask at the same time share one question.
     pub(crate) readiness: Arc<LookUpCache<(), Readiness>>,
@@ -65,7 +65,7 @@ pub struct Store {
     pub(crate) engine: PresentEngine,
     pub(crate) hosts: Hosts,
     pub(crate) reports: Reports,
-    pub(crate) payments: Payments,
+    pub(crate) payments: PaymentQueue,
     pub(crate) objects: Objects,
     pub(crate) marks: Arc<StoreMarks>,
     pub(crate) exchange_metrics: ExchangeMetrics,
@@ -169,7 +169,6 @@ impl Store {
                     .follow([pool.clone(), guest_pool.pool().clone(), operator_pool.clone()], patience),
             );
         }
-        let payments = start_payments(&Handle::current(), size.1, &pool, &engine);
         Ok(Self {
             public_pool: pool.clone(),
             pool,
@@ -184,7 +183,7 @@ impl Store {
             engine,
             hosts,
             reports,
-            payments,
+            payments: PaymentQueue::new(size.1),
             objects,
             marks: Arc::default(),
             exchange_metrics,

@@ -29,8 +29,6 @@ use crate::store::Store;
 pub use consumption::ConsumptionReport;
 pub use income::{IncomeGroup, IncomeQuery, IncomeReport, IncomeRow, IncomeSums, UnmatchedSums};
 pub use list::{RefundRow, TopupCursor, TopupFilter, TopupRow, TopupsPage};
-pub use payment::PaymentReport;
-pub(crate) use payment::{Payments, start as start_payments};
 pub use prices::{ListedPrice, PRICE_COLUMNS, PriceList, prices_of_csv};
 pub use provider::TopupProvider;
 pub use refund::RefundReport;

@@ -1,4 +1,4 @@
-//! What payments and settlements name: orders and players.
+//! Orders and players that payments and settlements name.
 
 use std::collections::{HashMap, HashSet};
 

@@ -10,84 +10,28 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use domain::ids::{AppId, BizNo, OpenId};
-use domain::operation::OperationRefusal;
 use domain::operator::Operator;
-use domain::topup::{
-    Coins, Counterpart, Payment, PaymentKey, PaymentTarget, PlacedOrder, Price, PricedProductId,
-    UnmatchedReason,
-};
-use serde::Serialize;
-use sqlx::{PgConnection, PgPool};
-use tokio::runtime::Handle;
+use domain::topup::{Counterpart, Payment, PaymentKey, PaymentTarget, PlacedOrder, Price, PricedProductId};
+use sqlx::PgConnection;
 use tokio::time::Instant;
 
 use self::work::PaymentWork;
 use super::number_of;
 use super::orders::{known_players, placed_orders};
-use super::payment_credit::{CreditedPayment, credit_all, settle_debts};
+use super::payment_credit::{credit_all, settle_debts};
 use super::payment_rows::{first_report, first_told, insert};
 use super::prices::prices_of;
 use super::refund::{CreditedTopup, carry_out_waiting, with_waiting};
-use crate::engine::{Engine, PresentEngine};
+use crate::engine::Engine;
 use crate::error::{OperationError, Refusable, Result};
 use crate::event::tell_of_unmatched;
+use crate::payment_queue::{PaymentOutcome, PaymentReport, ToldPayment};
 use crate::store::Store;
 use crate::wallet_writer::plan_by_keys;
-use crate::writer::{Writer, Writers, keep_writing};
+use crate::writer::{Writer, keep_writing};
 
 /// How long a payment waits to be carried out.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// What became of a payment. A repeat is told the same, whatever happened since.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
-#[schemars(rename = "Topup")]
-pub struct PaymentReport {
-    /// `paid`: it was credited. `unmatched`: it was kept, and nothing was credited.
-    #[schemars(extend("enum" = ["paid", "unmatched"]))]
-    pub state: &'static str,
-    /// Why it fits nothing. `null` for one that was credited.
-    #[schemars(with = "Option<UnmatchedReason>")]
-    pub reason: Option<String>,
-    /// The order that it has paid, or that it names.
-    #[schemars(with = "Option<domain::ids::BizNo>")]
-    pub biz_no: Option<String>,
-    /// The player who was credited, or whom it names.
-    #[schemars(with = "Option<OpenId>")]
-    pub open_id: Option<String>,
-    /// Charged coins that were credited.
-    pub charge: Option<i64>,
-    /// Gifted coins that were credited.
-    pub bonus: Option<i64>,
-    /// Gifted currency right after it.
-    pub free_balance: Option<i64>,
-    /// Charged currency right after it.
-    pub charge_balance: Option<i64>,
-    /// Whether it was told of before.
-    pub replayed: bool,
-}
-
-/// A payment that somebody tells of.
-#[derive(Debug, Clone)]
-pub(crate) struct ToldPayment {
-    pub(super) teller: Operator,
-    pub(super) app_id: AppId,
-    pub(super) payment: Payment,
-}
-
-/// What became of a payment that was told of.
-pub(crate) type PaymentOutcome = Result<PaymentReport, OperationRefusal>;
-
-/// The writer of payments.
-pub(crate) type Payments = Writers<ToldPayment, PaymentOutcome>;
-
-/// Starts the writer of payments, with sessions of this pool.
-pub(crate) fn start(runtime: &Handle, queue_max: usize, pool: &PgPool, engine: &PresentEngine) -> Payments {
-    let (payments, queues) = Payments::with_queues(1, queue_max);
-    for queue in queues {
-        runtime.spawn(keep_writing(Writer::new(queue, PaymentWork::new(pool.clone(), engine.clone()))));
-    }
-    payments
-}
 
 impl Store {
     /// Credits a payment once for its pair, for ever, or keeps it as unmatched.
@@ -102,7 +46,11 @@ impl Store {
         payment: Payment,
     ) -> Result<PaymentReport, OperationError> {
         let told = ToldPayment { teller: teller.clone(), app_id: app_id.clone(), payment };
-        let outcome = self.payments.submit(app_id, (), told, Instant::now() + PATIENCE).await?;
+        self.payments.start_once(|queue| {
+            let work = PaymentWork::new(self.public_pool.clone(), self.engine.clone());
+            self.runtime.spawn(keep_writing(Writer::new(queue, work)));
+        });
+        let outcome = self.payments.submit(told, Instant::now() + PATIENCE).await?;
         let report = outcome?;
         self.events.notify_one();
         Ok(report)
@@ -194,10 +142,6 @@ async fn write_new(
     }
     Ok(decided.iter().map(|decided| (decided.0, first_report(decided))).collect())
 }
-
-/// A payment with its place, and what became of it.
-pub(super) type DecidedPayment<'a> =
-    (usize, &'a ToldPayment, Result<(Coins, CreditedPayment), UnmatchedReason>);
 
 /// What payments are compared with.
 struct Counterparts {

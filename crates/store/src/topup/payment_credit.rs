@@ -9,9 +9,9 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 
 use super::debt::{in_debt, settle_debt};
-use super::payment::DecidedPayment;
 use crate::engine::Engine;
 use crate::error::{Result, StoreError};
+use crate::payment_queue::ToldPayment;
 use crate::wallet_writer::{MadeEntry, change, change_unheld};
 
 /// What a payment was credited as.
@@ -25,6 +25,10 @@ pub(super) struct CreditedPayment {
     pub(super) charge: (i64, i64),
     pub(super) at: OffsetDateTime,
 }
+
+/// A payment with its place, and what became of it.
+pub(super) type DecidedPayment<'a> =
+    (usize, &'a ToldPayment, Result<(Coins, CreditedPayment), UnmatchedReason>);
 
 /// Why the ledger did not take a payment.
 pub(super) enum NotCredited {

@@ -12,9 +12,9 @@ use domain::topup::{
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use super::payment::{DecidedPayment, PaymentOutcome, PaymentReport};
-use super::payment_credit::CreditedPayment;
+use super::payment_credit::{CreditedPayment, DecidedPayment};
 use crate::error::{Result, StoreError};
+use crate::payment_queue::{PaymentOutcome, PaymentReport};
 
 /// Who told of something, as its row names them.
 pub(super) fn teller_name(teller: &Operator) -> String {

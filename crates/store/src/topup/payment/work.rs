@@ -5,9 +5,10 @@ use std::time::Duration;
 use sqlx::PgPool;
 use tokio::time::Instant;
 
-use super::{PaymentOutcome, ToldPayment, write_payments};
+use super::write_payments;
 use crate::engine::PresentEngine;
 use crate::error::{Result, StoreError};
+use crate::payment_queue::{PaymentOutcome, ToldPayment};
 use crate::writer::{Locking, SessionFault, Spans, Work};
 
 /// A writer's sessions: each attempt takes one of the pool.

@@ -1,0 +1,90 @@
+//! The queue of payments of top-ups (contract 19.3), and what they are answered. The module of top-ups writes them.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use domain::ids::{AppId, OpenId};
+use domain::operation::OperationRefusal;
+use domain::operator::Operator;
+use domain::topup::{Payment, UnmatchedReason};
+use serde::Serialize;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::Instant;
+
+use crate::error::Result;
+use crate::writer::{Queued, Writers};
+
+/// What became of a payment. A repeat is told the same, whatever happened since.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "Topup")]
+pub struct PaymentReport {
+    /// `paid`: it was credited. `unmatched`: it was kept, and nothing was credited.
+    #[schemars(extend("enum" = ["paid", "unmatched"]))]
+    pub state: &'static str,
+    /// Why it fits nothing. `null` for one that was credited.
+    #[schemars(with = "Option<UnmatchedReason>")]
+    pub reason: Option<String>,
+    /// The order that it has paid, or that it names.
+    #[schemars(with = "Option<domain::ids::BizNo>")]
+    pub biz_no: Option<String>,
+    /// The player who was credited, or whom it names.
+    #[schemars(with = "Option<OpenId>")]
+    pub open_id: Option<String>,
+    /// Charged coins that were credited.
+    pub charge: Option<i64>,
+    /// Gifted coins that were credited.
+    pub bonus: Option<i64>,
+    /// Gifted currency right after it.
+    pub free_balance: Option<i64>,
+    /// Charged currency right after it.
+    pub charge_balance: Option<i64>,
+    /// Whether it was told of before.
+    pub replayed: bool,
+}
+
+/// A payment that somebody tells of.
+#[derive(Debug, Clone)]
+pub(crate) struct ToldPayment {
+    pub(crate) teller: Operator,
+    pub(crate) app_id: AppId,
+    pub(crate) payment: Payment,
+}
+
+/// What became of a payment that was told of.
+pub(crate) type PaymentOutcome = Result<PaymentReport, OperationRefusal>;
+
+/// What the writer takes its payments from.
+type Incoming = UnboundedReceiver<Queued<ToldPayment, PaymentOutcome>>;
+
+/// The queue. All clones share it. Its writer starts with the first payment.
+#[derive(Debug, Clone)]
+pub(crate) struct PaymentQueue {
+    payments: Writers<ToldPayment, PaymentOutcome>,
+    /// `None` once the writer has it.
+    incoming: Arc<Mutex<Option<Incoming>>>,
+}
+
+impl PaymentQueue {
+    /// At most `max` payments wait in it.
+    pub(crate) fn new(max: usize) -> Self {
+        let (payments, mut queues) = Writers::with_queues(1, max);
+        Self { payments, incoming: Arc::new(Mutex::new(queues.pop())) }
+    }
+
+    /// Starts the writer, unless it was started.
+    pub(crate) fn start_once(&self, start: impl FnOnce(Incoming)) {
+        let incoming = self.incoming.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(incoming) = incoming {
+            start(incoming);
+        }
+    }
+
+    /// Puts a payment into the queue, and waits until `deadline`. The work belongs to the writer, so it goes on when the caller
+    /// stops waiting.
+    ///
+    /// # Errors
+    /// Too many wait, of all apps or of this one; the deadline has passed; or the database does not answer.
+    pub(crate) async fn submit(&self, told: ToldPayment, deadline: Instant) -> Result<PaymentOutcome> {
+        let app_id = told.app_id.clone();
+        self.payments.submit(&app_id, (), told, deadline).await
+    }
+}
