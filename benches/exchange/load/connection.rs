@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// How the body of a success begins: of the wallet, of an order report, and of a payment.
-const SUCCESS: [&[u8]; 3] = [br#"{"code":1,"#, br#"{"result":1,"#, br#"{"state":"paid","#];
+/// How the body of a success begins: of the wallet, of an order report, and of a payment. One that was kept is answered 202.
+const SUCCESS: [&[u8]; 3] = [br#"{"code":1,"#, br#"{"result":1,"#, br#"{"biz_no":"#];
 /// An answer is shorter than this.
 const ANSWER_BYTES: usize = 4096;
 
