@@ -313,7 +313,7 @@ impl Game {
 
 fn post(target: &str, content_type: &str, body: &str) -> Vec<u8> {
     let head = format!(
-        "POST {target} HTTP/1.1\r\nHost: till.example\r\nContent-Type: {content_type}\r\n\
+        "POST {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {content_type}\r\n\
          Content-Length: {}\r\n\r\n",
         body.len()
     );
