@@ -10,17 +10,13 @@ use crate::hosts::takes_writes;
 pub(crate) const IDLE_IN_TRANSACTION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Gives a new session its time limits: for a statement, and for a transaction that idles.
-///
-/// It plans each statement when it runs. So the only plans that it keeps are those of transactions that plan by keys
-/// ([`plan_by_keys`](crate::wallet_writer::plan_by_keys)), and these never get one that was made for smaller tables.
 pub(crate) async fn prepare_session(
     connection: &mut PgConnection,
     statement_timeout: Duration,
     must_write: bool,
 ) -> Result<(), sqlx::Error> {
     let session = format!(
-        "SET statement_timeout = {}; SET idle_in_transaction_session_timeout = {}; SET timezone = 'UTC'; \
-         SET plan_cache_mode = force_custom_plan",
+        "SET statement_timeout = {}; SET idle_in_transaction_session_timeout = {}; SET timezone = 'UTC'",
         statement_timeout.as_millis(),
         IDLE_IN_TRANSACTION_TIMEOUT.as_millis()
     );

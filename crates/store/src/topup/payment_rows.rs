@@ -116,7 +116,7 @@ pub(super) struct FirstTold {
     credited_to: Option<String>,
 }
 
-/// Those of these payments that somebody has told of.
+/// Those of these payments that somebody has told of. It may have others of their providers, too.
 pub(super) async fn first_told(
     connection: &mut PgConnection,
     app_no: i32,
@@ -126,10 +126,8 @@ pub(super) async fn first_told(
         FirstTold,
         r#"SELECT p.provider, p.provider_order_id, p.currency, p.amount, p.biz_no, p.open_id, p.product_id, p.state, p.reason,
                p.charge, p.bonus, p.free_balance, p.charge_balance, p.paid_biz_no, w.open_id AS "credited_to?"
-           FROM unnest($2::text[], $3::text[]) AS k (provider, provider_order_id)
-           JOIN topup_payments p
-               ON p.app_no = $1 AND p.provider = k.provider AND p.provider_order_id = k.provider_order_id
-           LEFT JOIN wallets w ON w.app_no = p.app_no AND w.wallet_no = p.wallet_no"#,
+           FROM topup_payments p LEFT JOIN wallets w ON w.app_no = p.app_no AND w.wallet_no = p.wallet_no
+           WHERE p.app_no = $1 AND p.provider = ANY ($2) AND p.provider_order_id = ANY ($3)"#,
         app_no,
         &keys.iter().map(|key| key.provider.to_string()).collect::<Vec<_>>(),
         &keys.iter().map(|key| key.provider_order_id.to_string()).collect::<Vec<_>>()

@@ -261,17 +261,15 @@ pub(super) async fn end_waiting(connection: &mut PgConnection, app_no: i32, key:
     Ok(())
 }
 
-/// Those of these payments that refunds wait for.
+/// Those of these payments that refunds wait for. It may have others of their providers, too.
 pub(super) async fn with_waiting(
     connection: &mut PgConnection,
     app_no: i32,
     payments: &[&PaymentKey],
 ) -> Result<BTreeSet<PaymentKey>> {
     let rows = sqlx::query!(
-        "SELECT DISTINCT r.provider, r.provider_order_id
-         FROM unnest($2::text[], $3::text[]) AS k (provider, provider_order_id)
-         JOIN topup_refunds r ON r.app_no = $1 AND r.provider = k.provider
-             AND r.provider_order_id = k.provider_order_id AND r.state = 'waiting'",
+        "SELECT DISTINCT provider, provider_order_id FROM topup_refunds
+         WHERE app_no = $1 AND provider = ANY ($2) AND provider_order_id = ANY ($3) AND state = 'waiting'",
         app_no,
         &payments.iter().map(|key| key.provider.to_string()).collect::<Vec<_>>(),
         &payments.iter().map(|key| key.provider_order_id.to_string()).collect::<Vec<_>>()

@@ -43,10 +43,11 @@ pub(crate) struct MadeEntry {
     pub(crate) seq: i64,
 }
 
-/// Makes the statements of a transaction use the keys, whatever the sizes of the tables. The session keeps their plans for
-/// the next such transaction.
+/// Makes the statements of a transaction use the keys. A plan that was made for smaller tables would read all of a table
+/// for each request.
 pub(crate) async fn plan_by_keys(connection: &mut PgConnection, engine: Engine) -> Result<()> {
-    sqlx::raw_sql(AssertSqlSafe(planning(engine, "LOCAL "))).execute(connection).await?;
+    let settings = format!("DISCARD PLANS; {}", planning(engine, "LOCAL "));
+    sqlx::raw_sql(AssertSqlSafe(settings)).execute(connection).await?;
     Ok(())
 }
 
