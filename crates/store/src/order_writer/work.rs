@@ -82,14 +82,6 @@ impl Work for ReportWork {
     fn separates_apps(&self) -> bool {
         self.opening.engine.get() == Engine::Citus
     }
-
-    fn now(&self) -> Instant {
-        Instant::now()
-    }
-
-    async fn pause(&mut self, duration: Duration) {
-        tokio::time::sleep(duration).await;
-    }
 }
 
 impl OrderSession {

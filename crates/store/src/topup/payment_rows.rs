@@ -28,19 +28,18 @@ pub(super) fn teller_name(teller: &Operator) -> String {
 pub(super) async fn insert(
     connection: &mut PgConnection,
     app_no: i32,
-    payments: &[DecidedPayment<'_>],
+    rows: &[DecidedPayment<'_>],
 ) -> Result<()> {
     fn column<'a, T>(
-        payments: &'a [DecidedPayment<'_>],
+        rows: &'a [DecidedPayment<'_>],
         value: impl Fn(&'a Payment, Option<&'a (Coins, CreditedPayment)>) -> T,
     ) -> Vec<T> {
-        payments.iter().map(|(_, one, credited)| value(&one.payment, credited.as_ref().ok())).collect()
+        rows.iter().map(|(_, one, credited)| value(&one.payment, credited.as_ref().ok())).collect()
     }
-    if payments.is_empty() {
+    if rows.is_empty() {
         return Ok(());
     }
     let text = |text: &str| text.to_owned();
-    let rows = payments;
     let inserted = sqlx::query!(
         "INSERT INTO topup_payments (app_no, provider, provider_order_id, currency, amount, biz_no, open_id, product_id,
              paid_at, os, fee, note, told_by, created_at, state, reason, wallet_no, seq, charge, bonus, free_balance,
@@ -122,6 +121,7 @@ pub(super) async fn first_told(
     app_no: i32,
     keys: &[&PaymentKey],
 ) -> Result<BTreeMap<PaymentKey, FirstTold>> {
+    let (providers, ids) = key_columns(keys);
     let rows = sqlx::query_as!(
         FirstTold,
         r#"SELECT p.provider, p.provider_order_id, p.currency, p.amount, p.biz_no, p.open_id, p.product_id, p.state, p.reason,
@@ -129,11 +129,16 @@ pub(super) async fn first_told(
            FROM topup_payments p LEFT JOIN wallets w ON w.app_no = p.app_no AND w.wallet_no = p.wallet_no
            WHERE p.app_no = $1 AND p.provider = ANY ($2) AND p.provider_order_id = ANY ($3)"#,
         app_no,
-        &keys.iter().map(|key| key.provider.to_string()).collect::<Vec<_>>(),
-        &keys.iter().map(|key| key.provider_order_id.to_string()).collect::<Vec<_>>()
+        &providers,
+        &ids
     );
     let rows = rows.fetch_all(connection).await?;
     rows.into_iter().map(|row| Ok((key_of(&row.provider, &row.provider_order_id)?, row))).collect()
+}
+
+/// The columns of these keys.
+pub(super) fn key_columns(keys: &[&PaymentKey]) -> (Vec<String>, Vec<String>) {
+    keys.iter().map(|key| (key.provider.to_string(), key.provider_order_id.to_string())).unzip()
 }
 
 /// The key of a payment that has a row.

@@ -21,7 +21,7 @@ use time::OffsetDateTime;
 use super::debt::debt_of;
 use super::number_of;
 use super::payment_credit::CreditedPayment;
-use super::payment_rows::{key_of, teller_name};
+use super::payment_rows::{key_columns, key_of, teller_name};
 use crate::alone_limit::require_within;
 use crate::engine::Engine;
 use crate::error::{OperationError, Result, StoreError};
@@ -267,12 +267,13 @@ pub(super) async fn with_waiting(
     app_no: i32,
     payments: &[&PaymentKey],
 ) -> Result<BTreeSet<PaymentKey>> {
+    let (providers, ids) = key_columns(payments);
     let rows = sqlx::query!(
         "SELECT DISTINCT provider, provider_order_id FROM topup_refunds
          WHERE app_no = $1 AND provider = ANY ($2) AND provider_order_id = ANY ($3) AND state = 'waiting'",
         app_no,
-        &payments.iter().map(|key| key.provider.to_string()).collect::<Vec<_>>(),
-        &payments.iter().map(|key| key.provider_order_id.to_string()).collect::<Vec<_>>()
+        &providers,
+        &ids
     );
     let rows = rows.fetch_all(connection).await?;
     rows.iter().map(|row| key_of(&row.provider, &row.provider_order_id)).collect()

@@ -67,10 +67,14 @@ pub(crate) trait Work {
     }
 
     /// The present time.
-    fn now(&self) -> Instant;
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
 
     /// Waits for this duration.
-    async fn pause(&mut self, duration: Duration);
+    async fn pause(&mut self, duration: Duration) {
+        tokio::time::sleep(duration).await;
+    }
 
     /// Counts a batch and how long it took.
     fn wrote(&self, _requests: usize, _took: Duration) {}

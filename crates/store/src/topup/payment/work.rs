@@ -1,14 +1,12 @@
 //! Payments as the work of a writer.
 
-use std::time::Duration;
-
 use sqlx::PgPool;
-use tokio::time::Instant;
 
 use super::write_payments;
 use crate::engine::PresentEngine;
 use crate::error::{Result, StoreError};
 use crate::payment_queue::{PaymentOutcome, ToldPayment};
+use crate::transaction::attempt_transaction;
 use crate::writer::{Locking, SessionFault, Spans, Work};
 
 /// A writer's sessions: each attempt takes one of the pool.
@@ -23,15 +21,11 @@ impl PaymentWork {
     }
 
     async fn write(&self, told: &[&ToldPayment]) -> Result<Vec<Option<PaymentOutcome>>> {
-        #[expect(clippy::disallowed_methods, reason = "nobody drops the task of a writer half-way")]
-        let mut transaction = self.pool.begin().await?;
-        let outcomes = write_payments(&mut transaction, self.engine.get(), told).await;
-        match outcomes {
-            Ok(_) => transaction.commit().await?,
-            // A session that cannot roll back is broken. The pool detects it.
-            Err(_) => drop(transaction.rollback().await),
-        }
-        outcomes
+        let context = (self.engine.get(), told);
+        attempt_transaction(&self.pool, &context, &|connection, (engine, told)| {
+            Box::pin(write_payments(connection, *engine, told))
+        })
+        .await
     }
 }
 
@@ -63,13 +57,5 @@ impl Work for PaymentWork {
 
     fn separates_apps(&self) -> bool {
         true
-    }
-
-    fn now(&self) -> Instant {
-        Instant::now()
-    }
-
-    async fn pause(&mut self, duration: Duration) {
-        tokio::time::sleep(duration).await;
     }
 }
