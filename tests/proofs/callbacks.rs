@@ -90,7 +90,7 @@ pub(crate) async fn prove() -> Figures {
     for round in 0..ROUNDS {
         let payments = payments(round, &mut dice);
         order_all(&stage, &servers, &payments).await;
-        let mut sending = send_all(&servers, callbacks(&payments, &mut dice), &answers);
+        let mut sending = send_all(&servers, &callbacks(&payments, &mut dice), &answers);
         while !sending.is_empty() {
             if tokio::time::timeout(BETWEEN_KILLS, sending.join_next()).await.is_ok() {
                 continue;
@@ -228,7 +228,7 @@ async fn order_all(stage: &Stage, servers: &Servers, payments: &[Paid]) {
 }
 
 /// Sends each callback once, to the servers in turns.
-fn send_all(servers: &Servers, callbacks: Vec<Callback>, answers: &Answers) -> JoinSet<()> {
+fn send_all(servers: &Servers, callbacks: &[Callback], answers: &Answers) -> JoinSet<()> {
     let mut sending = JoinSet::new();
     for part in callbacks.chunks(callbacks.len().div_ceil(SENDERS)) {
         let (servers, answers, part) = (servers.clone(), Arc::clone(answers), part.to_vec());
