@@ -50,15 +50,28 @@ where
     E: From<StoreError>,
     F: for<'c> Fn(&'c mut PgConnection, &'c C) -> AttemptFuture<'c, T, E>,
 {
-    #[expect(clippy::disallowed_methods, reason = "this is the one place that may, inside a task of its own")]
-    let mut transaction = pool.begin().await.map_err(StoreError::from)?;
+    let mut connection = pool.acquire().await.map_err(StoreError::from)?;
+    attempt_on(&mut connection, context, work).await
+}
+
+/// The same on a session that is outside any transaction.
+pub(crate) async fn attempt_on<C, T, E, F>(
+    connection: &mut PgConnection,
+    context: &C,
+    work: &F,
+) -> Result<T, E>
+where
+    E: From<StoreError>,
+    F: for<'c> Fn(&'c mut PgConnection, &'c C) -> AttemptFuture<'c, T, E>,
+{
+    let mut transaction = connection.begin().await.map_err(StoreError::from)?;
     match work(&mut transaction, context).await {
         Ok(value) => {
             transaction.commit().await.map_err(StoreError::from)?;
             Ok(value)
         }
         Err(error) => {
-            // A session that cannot roll back is broken. The pool detects it.
+            // A session that cannot roll back is broken. Whoever keeps it detects that.
             let _ = transaction.rollback().await;
             Err(error)
         }

@@ -16,18 +16,16 @@ use sqlx::PgConnection;
 use tokio::time::Instant;
 
 use self::work::PaymentWork;
-use super::number_of;
 use super::orders::{known_players, placed_orders};
 use super::payment_credit::{credit_all, settle_debts};
 use super::payment_rows::{first_report, first_told, insert};
 use super::prices::prices_of;
 use super::refund::{CreditedTopup, carry_out_waiting, with_waiting};
 use crate::engine::Engine;
-use crate::error::{OperationError, Refusable, Result};
+use crate::error::{OperationError, Result};
 use crate::event::tell_of_unmatched;
 use crate::payment_queue::{PaymentOutcome, PaymentReport, ToldPayment};
 use crate::store::Store;
-use crate::wallet_writer::plan_by_keys;
 use crate::writer::{Writer, keep_writing};
 
 /// How long a payment waits to be carried out.
@@ -47,7 +45,7 @@ impl Store {
     ) -> Result<PaymentReport, OperationError> {
         let told = ToldPayment { teller: teller.clone(), app_id: app_id.clone(), payment };
         self.payments.start_once(|queue| {
-            let work = PaymentWork::new(self.public_pool.clone(), self.engine.clone());
+            let work = PaymentWork::new(self.public_pool.clone(), self.hosts.clone(), self.engine.clone());
             self.runtime.spawn(keep_writing(Writer::new(queue, work)));
         });
         let outcome = self.payments.submit(told, Instant::now() + PATIENCE).await?;
@@ -62,18 +60,10 @@ impl Store {
 async fn write_payments(
     connection: &mut PgConnection,
     engine: Engine,
+    (app_id, app_no): (&AppId, i32),
     told: &[&ToldPayment],
 ) -> Result<Vec<Option<PaymentOutcome>>> {
     let mut outcomes: Vec<Option<PaymentOutcome>> = told.iter().map(|_| None).collect();
-    let Some(app_id) = told.first().map(|one| &one.app_id) else { return Ok(outcomes) };
-    plan_by_keys(connection, engine).await?;
-    let app_no = match number_of(connection, app_id).await {
-        Ok(app_no) => app_no,
-        Err(Refusable::Refused(refusal)) => {
-            return Ok(outcomes.iter().map(|_| Some(Err(refusal.clone()))).collect());
-        }
-        Err(Refusable::Store(error)) => return Err(error),
-    };
     let keys: BTreeSet<&PaymentKey> = told.iter().map(|one| &one.payment.key).collect();
     let known = first_told(connection, app_no, &keys.into_iter().collect::<Vec<_>>()).await?;
     let mut fresh: BTreeMap<&PaymentKey, usize> = BTreeMap::new();

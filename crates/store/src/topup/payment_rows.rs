@@ -40,20 +40,17 @@ pub(super) async fn insert(
         return Ok(());
     }
     let text = |text: &str| text.to_owned();
+    let credited_at = rows.iter().find_map(|(_, _, credited)| Some(credited.as_ref().ok()?.1.at));
     let inserted = sqlx::query!(
         "INSERT INTO topup_payments (app_no, provider, provider_order_id, currency, amount, biz_no, open_id, product_id,
              paid_at, os, fee, note, told_by, created_at, state, reason, wallet_no, seq, charge, bonus, free_balance,
              charge_balance, credited_at, paid_biz_no, paid_product_id)
-         SELECT $1, r.provider, r.provider_order_id, r.currency, r.amount, r.biz_no, r.open_id, r.product_id, r.paid_at, r.os,
-             r.fee, r.note, r.told_by, coalesce(r.credited_at, clock_timestamp()), r.state, r.reason, r.wallet_no, r.seq,
-             r.charge, r.bonus, r.free_balance, r.charge_balance, r.credited_at, r.paid_biz_no, r.paid_product_id
-         FROM unnest($2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[], $8::text[],
-             $9::timestamptz[], $10::text[], $11::bigint[], $12::text[], $13::text[], $14::text[], $15::text[],
-             $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[], $21::bigint[],
-             $22::timestamptz[], $23::text[], $24::text[])
-             AS r (provider, provider_order_id, currency, amount, biz_no, open_id, product_id, paid_at, os, fee, note,
-                 told_by, state, reason, wallet_no, seq, charge, bonus, free_balance, charge_balance, credited_at,
-                 paid_biz_no, paid_product_id)",
+         SELECT $1, unnest($2::text[]), unnest($3::text[]), unnest($4::text[]), unnest($5::bigint[]), unnest($6::text[]),
+             unnest($7::text[]), unnest($8::text[]), unnest($9::timestamptz[]), unnest($10::text[]), unnest($11::bigint[]),
+             unnest($12::text[]), unnest($13::text[]), coalesce($25, clock_timestamp()), unnest($14::text[]),
+             unnest($15::text[]), unnest($16::bigint[]), unnest($17::bigint[]), unnest($18::bigint[]), unnest($19::bigint[]),
+             unnest($20::bigint[]), unnest($21::bigint[]), unnest($22::timestamptz[]), unnest($23::text[]),
+             unnest($24::text[])",
         app_no,
         &column(rows, |payment, _| text(payment.key.provider.as_str())),
         &column(rows, |payment, _| text(payment.key.provider_order_id.as_str())),
@@ -77,7 +74,8 @@ pub(super) async fn insert(
         &column(rows, |_, paid| paid.map(|(_, entry)| entry.charge.1)) as &[Option<i64>],
         &column(rows, |_, paid| paid.map(|(_, entry)| entry.at)) as &[Option<OffsetDateTime>],
         &column(rows, |_, paid| paid_order(paid).map(ToString::to_string)) as &[Option<String>],
-        &column(rows, |_, paid| paid.map(|(coins, _)| coins.product_id.to_string())) as &[Option<String>]
+        &column(rows, |_, paid| paid.map(|(coins, _)| coins.product_id.to_string())) as &[Option<String>],
+        credited_at
     );
     inserted.execute(connection).await.map(drop).map_err(again_if_taken)
 }
@@ -115,7 +113,7 @@ pub(super) struct FirstTold {
     credited_to: Option<String>,
 }
 
-/// Those of these payments that somebody has told of. It may have others of their providers, too.
+/// Those of these payments that somebody has told of.
 pub(super) async fn first_told(
     connection: &mut PgConnection,
     app_no: i32,
@@ -126,8 +124,9 @@ pub(super) async fn first_told(
         FirstTold,
         r#"SELECT p.provider, p.provider_order_id, p.currency, p.amount, p.biz_no, p.open_id, p.product_id, p.state, p.reason,
                p.charge, p.bonus, p.free_balance, p.charge_balance, p.paid_biz_no, w.open_id AS "credited_to?"
-           FROM topup_payments p LEFT JOIN wallets w ON w.app_no = p.app_no AND w.wallet_no = p.wallet_no
-           WHERE p.app_no = $1 AND p.provider = ANY ($2) AND p.provider_order_id = ANY ($3)"#,
+           FROM unnest($2::text[], $3::text[]) AS k (provider, provider_order_id)
+           JOIN topup_payments p ON p.app_no = $1 AND p.provider = k.provider AND p.provider_order_id = k.provider_order_id
+           LEFT JOIN wallets w ON w.app_no = p.app_no AND w.wallet_no = p.wallet_no"#,
         app_no,
         &providers,
         &ids
