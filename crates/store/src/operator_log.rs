@@ -7,7 +7,7 @@ mod state;
 use std::borrow::Cow;
 
 use domain::fields::Expected;
-use domain::ids::AppId;
+use domain::ids::{AppId, OpenId};
 use domain::ledger::micros;
 use domain::operator::Operator;
 use domain::operator_log::ChainedLine;
@@ -427,6 +427,25 @@ impl Store {
         let mut lines = self.operator_log_page(filter, None, limit).await?;
         lines.reverse();
         Ok(lines)
+    }
+
+    /// The newest line of this action about a player.
+    pub(crate) async fn newest_line(
+        &self,
+        action: OperatorAction,
+        app_id: &AppId,
+        open_id: &OpenId,
+    ) -> Result<Option<OperatorLogLine>> {
+        Ok(sqlx::query_as!(
+            OperatorLogLine,
+            "SELECT seq, at, operator_kind, operator, action, app_id, subject, before, after, note, id FROM operator_log
+             WHERE app_id = $1 AND subject = $2 AND action = $3 ORDER BY at DESC, id DESC LIMIT 1",
+            app_id.as_str(),
+            open_id.as_str(),
+            action.as_str()
+        )
+        .fetch_optional(&self.pool)
+        .await?)
     }
 
     /// The app of a line of many credits, and those behind a place in it, at most `limit`. `None` for another line, and for

@@ -18,7 +18,7 @@ use sqlx::PgConnection;
 
 use crate::archive::{ArchiveState, lock_newest};
 use crate::error::{OperationError, Result};
-use crate::operator_log::{LogLine, OperatorAction};
+use crate::operator_log::{LogLine, OperatorAction, OperatorLogLine};
 use crate::pseudonym::{PSEUDONYM, scrub_entries};
 use crate::secrets::random_bytes;
 use crate::store::Store;
@@ -29,6 +29,11 @@ use texts::{
 };
 
 impl Store {
+    /// The line of the erasure that gave a player this pseudonym: who erased the player, and when.
+    pub async fn erasure_of(&self, app_id: &AppId, pseudonym: &OpenId) -> Result<Option<OperatorLogLine>> {
+        self.newest_line(OperatorAction::PlayerErase, app_id, pseudonym).await
+    }
+
     /// Erases a player. What calls of this player do afterwards is recorded anew.
     pub async fn erase_player(
         &self,

@@ -120,12 +120,15 @@ pub(super) async fn first_told(
     keys: &[&PaymentKey],
 ) -> Result<BTreeMap<PaymentKey, FirstTold>> {
     let (providers, ids) = key_columns(keys);
+    // With OFFSET 0, each key is looked up by itself. A join may read all payments and compare each with the keys.
     let rows = sqlx::query_as!(
         FirstTold,
         r#"SELECT p.provider, p.provider_order_id, p.currency, p.amount, p.biz_no, p.open_id, p.product_id, p.state, p.reason,
                p.charge, p.bonus, p.free_balance, p.charge_balance, p.paid_biz_no, w.open_id AS "credited_to?"
            FROM unnest($2::text[], $3::text[]) AS k (provider, provider_order_id)
-           JOIN topup_payments p ON p.app_no = $1 AND p.provider = k.provider AND p.provider_order_id = k.provider_order_id
+           CROSS JOIN LATERAL (
+               SELECT * FROM topup_payments p
+               WHERE p.app_no = $1 AND p.provider = k.provider AND p.provider_order_id = k.provider_order_id OFFSET 0) p
            LEFT JOIN wallets w ON w.app_no = p.app_no AND w.wallet_no = p.wallet_no"#,
         app_no,
         &providers,

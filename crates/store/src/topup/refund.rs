@@ -269,9 +269,10 @@ pub(super) async fn with_waiting(
 ) -> Result<BTreeSet<PaymentKey>> {
     let (providers, ids) = key_columns(payments);
     let rows = sqlx::query!(
-        "SELECT DISTINCT r.provider, r.provider_order_id FROM unnest($2::text[], $3::text[]) AS k (provider, provider_order_id)
-         JOIN topup_refunds r ON r.app_no = $1 AND r.provider = k.provider AND r.provider_order_id = k.provider_order_id
-         WHERE r.state = 'waiting'",
+        r#"SELECT k.provider AS "provider!", k.provider_order_id AS "provider_order_id!"
+           FROM unnest($2::text[], $3::text[]) AS k (provider, provider_order_id)
+           WHERE EXISTS (SELECT 1 FROM topup_refunds r WHERE r.app_no = $1 AND r.provider = k.provider
+               AND r.provider_order_id = k.provider_order_id AND r.state = 'waiting' OFFSET 0)"#,
         app_no,
         &providers,
         &ids

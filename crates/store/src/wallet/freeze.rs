@@ -50,15 +50,7 @@ impl Store {
 
     /// The line of the last freeze of a wallet: who froze it, when and why.
     pub async fn freeze_of(&self, app_id: &AppId, open_id: &OpenId) -> Result<Option<OperatorLogLine>> {
-        Ok(sqlx::query_as!(
-            OperatorLogLine,
-            "SELECT seq, at, operator_kind, operator, action, app_id, subject, before, after, note, id FROM operator_log
-             WHERE app_id = $1 AND subject = $2 AND action = 'wallet.freeze' ORDER BY at DESC, id DESC LIMIT 1",
-            app_id.as_str(),
-            open_id.as_str()
-        )
-        .fetch_optional(&self.pool)
-        .await?)
+        self.newest_line(OperatorAction::WalletFreeze, app_id, open_id).await
     }
 }
 
