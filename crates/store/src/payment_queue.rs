@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use domain::ids::{AppId, OpenId};
 use domain::operation::OperationRefusal;
 use domain::operator::Operator;
-use domain::topup::{Payment, UnmatchedReason};
+use domain::topup::{Payment, PaymentTarget, UnmatchedReason};
 use serde::Serialize;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
@@ -52,30 +52,34 @@ pub(crate) struct ToldPayment {
 /// What became of a payment that was told of.
 pub(crate) type PaymentOutcome = Result<PaymentReport, OperationRefusal>;
 
-/// What the writer takes its payments from.
+/// How many writers write payments. While one waits for the disk, the other one works.
+const WRITERS: usize = 2;
+
+/// What a writer takes its payments from.
 type Incoming = UnboundedReceiver<Queued<ToldPayment, PaymentOutcome>>;
 
-/// The queue. All clones share it. Its writer starts with the first payment.
+/// The queue. All clones share it. Its writers start with the first payment.
 #[derive(Debug, Clone)]
 pub(crate) struct PaymentQueue {
     payments: Writers<ToldPayment, PaymentOutcome>,
-    /// `None` once the writer has it.
-    incoming: Arc<Mutex<Option<Incoming>>>,
+    /// Empty once the writers have them.
+    incoming: Arc<Mutex<Vec<Incoming>>>,
 }
 
 impl PaymentQueue {
     /// At most `max` payments wait in it.
     pub(crate) fn new(max: usize) -> Self {
-        let (payments, mut queues) = Writers::with_queues(1, max);
-        Self { payments, incoming: Arc::new(Mutex::new(queues.pop())) }
+        let (payments, queues) = Writers::with_queues(WRITERS, max);
+        Self { payments, incoming: Arc::new(Mutex::new(queues)) }
     }
 
-    /// Starts the writer, unless it was started.
-    pub(crate) fn start_once(&self, start: impl FnOnce(Incoming)) {
-        let incoming = self.incoming.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(incoming) = incoming {
-            start(incoming);
-        }
+    /// Starts the writers, unless they were started.
+    ///
+    /// # Errors
+    /// A writer did not start.
+    pub(crate) fn start_once(&self, start: impl FnMut(Incoming) -> Result<()>) -> Result<()> {
+        let incoming = std::mem::take(&mut *self.incoming.lock().unwrap_or_else(PoisonError::into_inner));
+        incoming.into_iter().try_for_each(start)
     }
 
     /// Puts a payment into the queue, and waits until `deadline`. The work belongs to the writer, so it goes on when the caller
@@ -84,7 +88,17 @@ impl PaymentQueue {
     /// # Errors
     /// Too many wait, of all apps or of this one; the deadline has passed; or the database does not answer.
     pub(crate) async fn submit(&self, told: ToldPayment, deadline: Instant) -> Result<PaymentOutcome> {
-        let app_id = told.app_id.clone();
-        self.payments.submit(&app_id, (), told, deadline).await
+        let (app_id, target) = (told.app_id.clone(), target_of(&told));
+        self.payments.submit(&app_id, target, told, deadline).await
     }
+}
+
+/// What a payment is for. Payments for one order or one player go to the same writer, so that its batches do not wait for each
+/// other.
+fn target_of(told: &ToldPayment) -> (AppId, String) {
+    let target = match &told.payment.target {
+        PaymentTarget::Order { biz_no, .. } => biz_no.to_string(),
+        PaymentTarget::Product { open_id, .. } => open_id.to_string(),
+    };
+    (told.app_id.clone(), target)
 }

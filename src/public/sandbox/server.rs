@@ -126,11 +126,12 @@ pub(in crate::public) async fn topups(
     let order =
         signed_order(&state, app.id(), token, [open_id.as_str(), product_id.as_str(), biz_no.as_str()]);
     drop(wallet::carry_out(&state, WalletCall::Topup, order.await?).await?);
-    let offer = state
-        .store
-        .offer(app.id(), &product_id, 0)
-        .await?
-        .ok_or_else(|| wallet::topup::not_for_sale(&product_id))?;
+    let known = state.store.find_app(app.id()).await?;
+    let offer = match known {
+        Some(known) => state.store.offer(known.no, &product_id, 0).await?,
+        None => None,
+    };
+    let offer = offer.ok_or_else(|| wallet::topup::not_for_sale(&product_id))?;
     let payment = Payment {
         key: PaymentKey {
             provider: PaymentProvider::parse(OPERATOR).expect("the name is well-formed"),

@@ -20,6 +20,7 @@ use domain::ids::{AppId, BizNo, OpenId, ProductText};
 use domain::moment;
 use domain::sandbox::SandboxApp;
 use domain::text;
+use domain::topup::Offer;
 use domain::wallet::{
     Action, Amount, Balances, Change, Reading, Receipt, Refused, TS_AHEAD_MAX, TS_BEHIND_MAX, Timestamp,
     WalletCall, WalletForm, WalletOutcome, WalletRequest,
@@ -106,12 +107,15 @@ async fn answer_signed(
     let told = Told::of(request.value());
     let sandbox = SandboxApp::of(request.app());
     match state.store.submit(request, deadline).await? {
-        WalletOutcome::Done(receipt) => Ok(receipt_answered(state, signed.app_id(), receipt).await?),
+        WalletOutcome::Done(receipt) => {
+            let sold = reading.offer.map(|offer| (told.product_id, offer));
+            Ok(receipt_answered(state, signed.app_id(), receipt, sold).await?)
+        }
         WalletOutcome::Replayed(receipt) => {
             if fault::makes_numbers_old(state, sandbox.as_ref()).await {
                 return Err(biz_no_expired(receipt.reference).into());
             }
-            let mut response = receipt_answered(state, signed.app_id(), receipt).await?;
+            let mut response = receipt_answered(state, signed.app_id(), receipt, None).await?;
             response.headers_mut().insert(IDEMPOTENT_REPLAYED.clone(), HeaderValue::from_static("true"));
             Ok(response)
         }
@@ -209,16 +213,17 @@ impl Told {
     }
 }
 
-/// The answer of a change or an order: its receipt.
+/// The answer of a change or an order: its receipt. `sold` is what a new order has fixed: the product and its figures.
 async fn receipt_answered(
     state: &AppState,
     app_id: &AppId,
     mut receipt: Receipt,
+    sold: Option<(String, Offer)>,
 ) -> Result<Response, StoreError> {
     match (receipt.given_back.take(), receipt.ordered) {
         (Some(given_back), _) => Ok(cancel::answered(receipt, given_back)),
         (None, None) => Ok(exchange::answered(receipt)),
-        (None, Some(ordered)) => topup::answered(state, app_id, receipt.reference, ordered).await,
+        (None, Some(ordered)) => topup::answered(state, app_id, receipt.reference, ordered, sold).await,
     }
 }
 

@@ -11,7 +11,7 @@ use domain::topup::{Currency, Offer, PricedProductId};
 use domain::wallet::{OrderReceipt, Reading, WalletCall, WalletForm};
 use schemars::JsonSchema;
 use serde::Serialize;
-use store::{StoreError, TopupOrderState};
+use store::StoreError;
 use tokio::time::Instant;
 
 use super::describe::{self, IDEMPOTENCY, SIGNATURE, replayed};
@@ -52,7 +52,7 @@ pub(super) async fn with_offer(
     let product_id = signed.value().fields.text("product_id").map(PricedProductId::parse);
     let Some(Ok(product_id)) = product_id else { return Ok(*reading) };
     let ttl = i64::try_from(state.config.topup.order_ttl.as_secs()).unwrap_or(i64::MAX);
-    let offer = state.store.offer(signed.app_id(), &product_id, ttl);
+    let offer = state.store.offer(signed.app_no(), &product_id, ttl);
     let offer = tokio::time::timeout_at(deadline, offer).await.map_err(|_| StoreError::past_deadline())??;
     Ok(Reading { offer, ..*reading })
 }
@@ -107,15 +107,21 @@ impl OrderFigures {
     }
 }
 
-/// The answer of an order, the first one and each replay.
+/// The answer of an order, the first one and each replay. Of a replay, what was sold is looked up.
 pub(super) async fn answered(
     state: &AppState,
     app_id: &AppId,
     biz_no: String,
     ordered: OrderReceipt,
+    sold: Option<(String, Offer)>,
 ) -> Result<Response, StoreError> {
-    let TopupOrderState { product_id, offer, .. } =
-        state.store.topup_order(app_id, ordered.item_id, &biz_no).await?;
+    let (product_id, offer) = match sold {
+        Some(sold) => sold,
+        None => {
+            let order = state.store.topup_order(app_id, ordered.item_id, &biz_no).await?;
+            (order.product_id, order.offer)
+        }
+    };
     let figures = OrderFigures::new(product_id, offer, ordered.created_at);
     Ok(answer(&OrderAnswer { biz_no, figures, status: "created" }))
 }

@@ -5,7 +5,7 @@ use std::io::Cursor;
 
 use csv::StringRecord;
 use domain::fields::{Expected, parse_integer};
-use domain::ids::AppId;
+use domain::ids::{AppId, AppNo};
 use domain::operation::topup::{SetPrices, product_twice};
 use domain::operator::Operator;
 use domain::text;
@@ -101,14 +101,12 @@ impl Store {
     /// What the app sells a product for now. `None` where it is not for sale. `ttl` is how long an order is shown as open.
     pub async fn offer(
         &self,
-        app_id: &AppId,
+        app_no: AppNo,
         product_id: &PricedProductId,
         ttl: i64,
     ) -> Result<Option<Offer>> {
         let mut connection = self.pool.acquire().await?;
-        let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
-        let app_no = app_no.fetch_one(&mut *connection).await?;
-        let price = prices_of(&mut connection, app_no, &[product_id]).await?.remove(product_id);
+        let price = prices_of(&mut connection, app_no.0, &[product_id]).await?.remove(product_id);
         Ok(price.filter(|price| price.active).map(|price| price.offer(ttl)))
     }
 

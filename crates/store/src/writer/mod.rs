@@ -175,8 +175,7 @@ impl<Q: Send + 'static, O: Send + 'static> Writers<Q, O> {
     ) -> Result<Self> {
         let (writers, queues) = Self::with_places(count.max(1), places);
         for queue in queues {
-            run_in_thread(writing(queue))
-                .map_err(|error| StoreError::Internal(format!("starting a writer: {error}")))?;
+            run_in_thread(writing(queue))?;
         }
         Ok(writers)
     }
@@ -267,10 +266,11 @@ impl<Q: Send + 'static, O: Send + 'static> Writers<Q, O> {
 
 /// Runs a writer in a thread of its own. So the database never waits for a worker thread that is busy
 /// with requests. The thread ends with the writer.
-fn run_in_thread(writing: impl Future<Output = ()> + Send + 'static) -> std::io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+pub(crate) fn run_in_thread(writing: impl Future<Output = ()> + Send + 'static) -> Result<()> {
+    let failed = |error: std::io::Error| StoreError::Internal(format!("starting a writer: {error}"));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let thread = std::thread::Builder::new().name("writer".to_owned());
-    thread.spawn(move || runtime.block_on(writing)).map(drop)
+    thread.spawn(move || runtime.block_on(writing)).map(drop).map_err(failed)
 }
 
 /// Restarts a writer after a panic. The requests of its batch get an error, the others are carried

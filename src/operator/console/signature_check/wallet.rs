@@ -126,7 +126,7 @@ async fn wallet_step(state: &AppState, app: &App, request: &WalletRequest) -> Re
             None => Step::wait("biz_no", "Nothing has used it. With close=1 the query closes it."),
         },
         Action::Order(TopupOrder { product_id, .. }) => {
-            match state.store.offer(&app.id, product_id, 0).await? {
+            match state.store.offer(app.no, product_id, 0).await? {
                 Some(_) => Step::good("product_id", "The app sells the product."),
                 None => Step::refused("product_id", "The app does not sell it", Code::ProductNotForSale),
             }

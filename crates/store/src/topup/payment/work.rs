@@ -3,23 +3,21 @@
 use std::collections::HashMap;
 
 use domain::ids::AppId;
-use sqlx::{AssertSqlSafe, PgConnection, PgPool};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use tokio::time::Instant;
 
 use super::super::number_of;
 use super::write_payments;
-use crate::engine::{Engine, PresentEngine};
-use crate::error::{Refusable, Result, StoreError};
-use crate::hosts::Hosts;
+use crate::engine::Engine;
+use crate::error::{OperationError, Refusable, Result, StoreError};
 use crate::payment_queue::{PaymentOutcome, ToldPayment};
+use crate::session::prepare_session;
 use crate::transaction::attempt_on;
-use crate::writer::{Locking, PlansMade, SessionFault, Spans, Work, planning};
+use crate::writer::{Locking, Opening, PlansMade, SessionFault, Spans, Work, planning};
 
 /// What a writer of payments works with.
 pub(super) struct PaymentWork {
-    pool: PgPool,
-    hosts: Hosts,
-    engine: PresentEngine,
+    opening: Opening,
     /// `None` before the first payment, and after a fault.
     session: Option<PaymentSession>,
 }
@@ -35,24 +33,24 @@ struct PaymentSession {
 }
 
 impl PaymentWork {
-    pub(super) fn new(pool: PgPool, hosts: Hosts, engine: PresentEngine) -> Self {
-        Self { pool, hosts, engine, session: None }
+    pub(super) fn new(opening: Opening) -> Self {
+        Self { opening, session: None }
     }
 
     /// A session with the host that takes writes now. What it kept is tried once a second, so that a session which has
     /// ended is found before a payment needs it.
     async fn session(&mut self) -> Result<PaymentSession> {
-        let engine = self.engine.get();
+        let engine = self.opening.engine.get();
         let kept = self
             .session
             .take()
-            .filter(|kept| kept.engine == engine && self.hosts.is_present(kept.opened.elapsed()));
+            .filter(|kept| kept.engine == engine && self.opening.hosts.is_present(kept.opened.elapsed()));
         if let Some(mut kept) = kept
             && kept.discard_outdated_plans().await.is_ok()
         {
             return Ok(kept);
         }
-        PaymentSession::open(&self.pool, engine).await
+        PaymentSession::open(&self.opening, engine).await
     }
 
     async fn write(&mut self, told: &[&ToldPayment]) -> Result<Vec<Option<PaymentOutcome>>> {
@@ -80,10 +78,17 @@ impl PaymentWork {
 }
 
 impl PaymentSession {
-    async fn open(pool: &PgPool, engine: Engine) -> Result<Self> {
+    async fn open(opening: &Opening, engine: Engine) -> Result<Self> {
         let opened = Instant::now();
-        let mut connection = pool.acquire().await?.detach();
-        sqlx::raw_sql(AssertSqlSafe(planning(engine, ""))).execute(&mut connection).await?;
+        let connecting = async {
+            let mut connection = PgConnection::connect_with(opening.hosts.address()).await?;
+            prepare_session(&mut connection, opening.statement_timeout, true).await?;
+            sqlx::raw_sql(AssertSqlSafe(planning(engine, ""))).execute(&mut connection).await?;
+            Ok::<_, StoreError>(connection)
+        };
+        let connection = tokio::time::timeout(opening.connect_timeout, connecting).await;
+        let connection =
+            connection.map_err(|_| StoreError::Unavailable("it does not answer".to_owned()))??;
         Ok(Self { connection, opened, engine, plans: PlansMade::at(opened), app_nos: HashMap::new() })
     }
 
@@ -94,7 +99,7 @@ impl PaymentSession {
         Ok(())
     }
 
-    async fn app_no(&mut self, app_id: &AppId) -> Result<i32, crate::error::OperationError> {
+    async fn app_no(&mut self, app_id: &AppId) -> Result<i32, OperationError> {
         if let Some(app_no) = self.app_nos.get(app_id) {
             return Ok(*app_no);
         }
