@@ -225,6 +225,7 @@ impl Api {
                     show(CSV, &json!({ "type": "string" }));
                     content.insert(XLSX.to_owned(), json!({}));
                 }
+                Content::Zip => drop(content.insert(ZIP.to_owned(), json!({}))),
                 Content::Picture => {
                     let kinds = ["image/png", "image/jpeg"];
                     content.extend(kinds.map(|media_type| (media_type.to_owned(), json!({}))));
@@ -248,6 +249,8 @@ impl Api {
 const JSON: &str = "application/json";
 /// Content type of files of CSV.
 const CSV: &str = "text/csv";
+/// Content type of archives of files.
+pub(crate) const ZIP: &str = "application/zip";
 /// Content type of workbooks.
 pub const XLSX: &str = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
 

@@ -64,6 +64,8 @@ pub enum Content {
         /// The example, a text.
         example: Value,
     },
+    /// An archive of files.
+    Zip,
     /// A picture, whole or a part of it.
     Picture,
     /// Nothing.
@@ -75,7 +77,7 @@ impl Content {
     pub(super) fn schema(&self) -> Option<&Schema> {
         match self {
             Self::Json { schema, .. } => Some(schema),
-            Self::Csv { .. } | Self::Picture | Self::Empty => None,
+            Self::Csv { .. } | Self::Zip | Self::Picture | Self::Empty => None,
         }
     }
 
@@ -83,7 +85,7 @@ impl Content {
     pub(super) fn example(&self) -> Option<&Value> {
         match self {
             Self::Json { example, .. } | Self::Csv { example } => Some(example),
-            Self::Picture | Self::Empty => None,
+            Self::Zip | Self::Picture | Self::Empty => None,
         }
     }
 }

@@ -11,6 +11,7 @@ mod docs;
 mod host;
 pub mod oidc;
 pub mod operations;
+mod player_export;
 mod reconcile_upload;
 pub(crate) mod workbook;
 

@@ -69,8 +69,6 @@ const PROGRAMS_TELL: &str =
     "programs tell of payments; a person uses the command line for one that is missing";
 const FILE_OF_PROVIDER: &str = "whoever fetches the file from the provider runs the command on it";
 const SECRET_FROM_PROVIDER: &str = "whoever has the secret of the provider sets it once, without a browser";
-const PERSONAL: &str = "a request about personal data is answered by whoever has the server, or by a program";
-const EXPORT_IS_FILE: &str = "the export is a file of any size, which the command writes";
 
 operations! {
     /// Every operation.
@@ -100,8 +98,8 @@ operations! {
     "change_request.ask": [SHELL_NO_LIMIT], [TWO_PEOPLE], "/console/apps/{app_id}/players/{open_id}/credit";
     "change_request.confirm": [SHELL_NO_LIMIT], [TWO_PEOPLE], "/console/apps/{app_id}/request/confirm";
     "change_request.refuse": [SHELL_NO_LIMIT], [TWO_PEOPLE], "/console/apps/{app_id}/request/refuse";
-    "player.export": "player export", [EXPORT_IS_FILE], [PERSONAL];
-    "player.erase": "player erase", "erasePlayer", [PERSONAL];
+    "player.export": "player export", "exportPlayer", "/console/apps/{app_id}/players/{open_id}/export";
+    "player.erase": "player erase", "erasePlayer", "/console/apps/{app_id}/players/{open_id}/erase";
     "receiver.add": "receiver add", "addReceiver", "/console/apps/{app_id}/receivers";
     "receiver.pause": "receiver pause", "pauseReceiver", "/console/apps/{app_id}/receivers/{receiver_id}/pause";
     "receiver.resume": "receiver resume", "resumeReceiver", "/console/apps/{app_id}/receivers/{receiver_id}/resume";
@@ -145,6 +143,7 @@ operations! {
     "tokens": "token list", "listTokens", "/console/apps/{app_id}/tokens";
     "players": "user list", "listWallets", "/console/players";
     "a player": "user show", "getWallet", "/console/apps/{app_id}/players/{open_id}";
+    "what an export and an erasure do": [SCREEN], [SCREEN], "/console/apps/{app_id}/players/{open_id}/personal-data";
     "a wallet": "wallet show", [IN_LIST], [PAGE_OF_PLAYER];
     "a ledger": "wallet statement", "listEntries", "/console/apps/{app_id}/players/{open_id}/ledger.csv";
     "a ledger as a workbook": [SCREEN], [SCREEN], "/console/apps/{app_id}/players/{open_id}/ledger.xlsx";

@@ -104,6 +104,15 @@ impl RequestedChange {
         self.app().map_or("", AppId::as_str)
     }
 
+    /// The player and the command of a change of a wallet.
+    #[must_use]
+    pub fn of_wallet(&self) -> Option<(&OpenId, &WalletCommand)> {
+        match self {
+            Self::Wallet { open_id, command, .. } => Some((open_id, command)),
+            Self::Gift { .. } | Self::Account(_) => None,
+        }
+    }
+
     /// The player, the user or the key, or the gift, which has the ref of its request.
     #[must_use]
     pub fn subject_of<'a>(&'a self, reference: &'a CreditRef) -> &'a str {

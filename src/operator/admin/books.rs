@@ -10,11 +10,11 @@ use store::Statement;
 use super::super::bill::{bill_file, disposition};
 use super::super::workbook::FileFormat;
 use super::call::Call;
-use super::describe::{answers, file_of_csv};
+use super::describe::{answers, file};
 use super::messages::example;
 use super::problem::Problem;
-use super::routes::{CsvFile, routes};
-use crate::openapi::{APP_ID, Input};
+use super::routes::{AnsweredFile, routes};
+use crate::openapi::{APP_ID, Content, Input};
 use crate::state::AppState;
 
 /// The bill of the example.
@@ -71,8 +71,8 @@ routes! { "Reports":
     /// line begins with `sum` and has the sums: a bill without it is not complete. The period need not have ended. One of
     /// `month` and `day` must be there. With `format=xlsx` it is a workbook of at most 5,000,000 entries, with their sums
     /// by day on a sheet of their own; it comes when it is complete.
-    GET "/reports/bill", "getBill", Read(Reports, OwnApps): bill -> CsvFile =>
-        file_of_csv("made", "The bill.", BILL, disposition(APP_ID, "2026-10", FileFormat::Csv))
+    GET "/reports/bill", "getBill", Read(Reports, OwnApps): bill -> AnsweredFile =>
+        file("made", "The bill.", Content::Csv { example: BILL.into() }, disposition(APP_ID, "2026-10", FileFormat::Csv))
         .query(asked_for_bill)
         .wrong("month", "expected a month such as 2026-10, got \"October\"")
         .refuses([example::no_app()]);
@@ -158,9 +158,9 @@ async fn statement(state: &AppState, call: &Call) -> Result<Statement, Problem> 
     Ok(state.store.period_statement(&asked.app_id, period, &asked.zone).await?)
 }
 
-async fn bill(state: &AppState, call: &Call) -> Result<CsvFile, Problem> {
+async fn bill(state: &AppState, call: &Call) -> Result<AnsweredFile, Problem> {
     let (asked, format) = call.read(asked_for_bill)?;
     let of = (asked.period()?, &asked.zone);
     let file = bill_file(&state.store, &asked.app_id, of, (format, Text::english)).await;
-    Ok(CsvFile(file?))
+    Ok(AnsweredFile(file?))
 }

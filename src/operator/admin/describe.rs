@@ -36,14 +36,14 @@ pub(super) fn answers(name: &'static str, meaning: &'static str, example: Value)
     Operation::new("", "").answers(Success::new(name, meaning, 200, content))
 }
 
-/// The same of a call that answers a file of CSV.
-pub(super) fn file_of_csv(
+/// The same of a call that answers a file.
+pub(super) fn file(
     name: &'static str,
     meaning: &'static str,
-    example: &str,
+    content: Content,
     disposition: String,
 ) -> Operation<Problem> {
-    let success = Success::new(name, meaning, 200, Content::Csv { example: example.into() });
+    let success = Success::new(name, meaning, 200, content);
     let about = "Says that it is a file, and its name.";
     Operation::new("", "").answers(success.header("Content-Disposition", about, disposition))
 }

@@ -80,11 +80,11 @@ impl<T: JsonSchema + Serialize> Answers for T {
     }
 }
 
-/// A file of CSV, with its headers.
+/// A file, with its headers.
 #[derive(Debug)]
-pub(super) struct CsvFile(pub(super) Response);
+pub(super) struct AnsweredFile(pub(super) Response);
 
-impl Answers for CsvFile {
+impl Answers for AnsweredFile {
     fn schema() -> Schema {
         Schema::default()
     }

@@ -10,13 +10,14 @@ use domain::wallet::check_credit;
 use serde_json::{Value, json};
 use store::{EntryKind, LedgerFilter, LedgerRow, PlayerCursor, PlayerFilter, Wallet, WalletDetail};
 
+use super::super::player_export::{disposition, export_file};
 use super::apps::command;
 use super::call::Call;
-use super::describe::{ListBody, MOMENT, after, answers, ids, lists, moment};
+use super::describe::{ListBody, MOMENT, after, answers, file, ids, lists, moment};
 use super::messages::{example, no_app, no_player};
 use super::problem::Problem;
-use super::routes::routes;
-use crate::openapi::{APP_ID, Input, OPEN_ID};
+use super::routes::{AnsweredFile, routes};
+use crate::openapi::{APP_ID, Content, Input, OPEN_ID};
 use crate::state::AppState;
 
 routes! { "Players":
@@ -44,6 +45,12 @@ routes! { "Players":
                 { "column": "operator_log.after", "rows": 1, "why": "in a number or a longer name, or what an operator set" },
             ],
         }));
+    /// Export a player
+    ///
+    /// For a request about personal data (13.6): a zip of all that is recorded of a player, each kind of rows as JSON and
+    /// as CSV. The operator's log has the export.
+    GET "/apps/{app_id}/players/{player}/export", "exportPlayer", Read(Administer): export -> AnsweredFile =>
+        file("made", "The zip.", Content::Zip, disposition(APP_ID, "player-1"));
     /// List players
     ///
     /// The players of an app with both purses, by their open ids.
@@ -113,6 +120,12 @@ async fn erase(state: &AppState, call: &Call) -> Result<ErasedPlayer, Problem> {
     call.fields.only(&[])?;
     let (app_id, open_id) = (call.app_id()?, call.segment("player", "player", OpenId::parse)?);
     Ok(state.store.erase_player(&call.operator(), &app_id, &open_id).await?)
+}
+
+async fn export(state: &AppState, call: &Call) -> Result<AnsweredFile, Problem> {
+    call.fields.only(&[])?;
+    let (app_id, open_id) = (call.app_id()?, call.segment("player", "player", OpenId::parse)?);
+    Ok(AnsweredFile(export_file(&state.store, call.operator(), app_id, open_id).await?))
 }
 
 async fn list(state: &AppState, call: &Call) -> Result<ListBody<Wallet>, Problem> {

@@ -32,6 +32,7 @@ mod orders;
 mod overview;
 mod page;
 mod password;
+mod personal_data;
 mod player;
 mod plots;
 mod presets;
@@ -72,7 +73,7 @@ use crate::operator::oidc::SignInProvider;
 use crate::state::AppState;
 
 /// The tables of all parts. A part that is not listed here has no pages.
-const PARTS: [&[ConsoleRoute]; 33] = [
+const PARTS: [&[ConsoleRoute]; 34] = [
     asset::ROUTES,
     sign_in::ROUTES,
     oidc::ROUTES,
@@ -82,6 +83,7 @@ const PARTS: [&[ConsoleRoute]; 33] = [
     search::ROUTES,
     player::ROUTES,
     freeze::ROUTES,
+    personal_data::ROUTES,
     gifts::ROUTES,
     wallet_change::ROUTES,
     wallet_change::requests::ROUTES,

@@ -7,7 +7,8 @@ use axum::extract::Path;
 use axum::http::header;
 use axum::response::IntoResponse as _;
 use axum::routing::get;
-use domain::ids::{AppId, OpenId};
+use domain::ids::{AppId, CreditRef, OpenId};
+use domain::rights::Apps;
 use domain::text;
 use domain::topup::CoinPair;
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _, future, stream};
@@ -85,6 +86,10 @@ struct PlayerTemplate<'a> {
     is_known: bool,
     /// Who has frozen the wallet, when and why.
     freeze: Option<OperatorLogLine>,
+    /// Who has erased the player, and when.
+    erasure: Option<OperatorLogLine>,
+    /// Changes of the purses that wait for a second person.
+    waiting: Vec<WaitingChange>,
     totals: Option<WalletTotals>,
     /// What the wallet owes for refunds.
     debt: Option<CoinPair>,
@@ -95,6 +100,13 @@ struct PlayerTemplate<'a> {
     older: Option<String>,
     /// Addresses of the file: for programs, and for spreadsheets.
     files: [String; 2],
+}
+
+/// A change that waits for a second person.
+struct WaitingChange {
+    reference: CreditRef,
+    asked_by: String,
+    coins: i64,
 }
 
 /// The filter of the history.
@@ -108,7 +120,7 @@ fn history_filter(request: &ConsoleRequest, filters: &mut Filters<'_>) -> Histor
 }
 
 async fn player(Path(names): Path<(String, String)>, request: ConsoleRequest) -> Answer {
-    let (app_id, open_id, known) = find_named(&request.state, &names).await?;
+    let (app_id, open_id, known) = find_recorded(&request.state, &names).await?;
     let (store, of) = (&request.state.store, (&app_id, &open_id));
     let mut filters = request.filters();
     let filter = history_filter(&request, &mut filters);
@@ -119,9 +131,6 @@ async fn player(Path(names): Path<(String, String)>, request: ConsoleRequest) ->
         _ => HistoryPage { items: Vec::new(), next: None },
     };
     let is_known = known.is_some();
-    if !is_known && store.history(of, &HistoryFilter::default(), None, 1).await?.items.is_empty() {
-        return Err(no_player(&names));
-    }
     let wallet = known.unwrap_or_else(|| empty_wallet(&app_id, &open_id));
     // The message about a change stands on the first page only.
     let older = |next: &HistoryCursor| {
@@ -142,6 +151,8 @@ async fn player(Path(names): Path<(String, String)>, request: ConsoleRequest) ->
         page: Page { notice, ..page.marking(&wrong) },
         is_known,
         freeze: if wallet.frozen { store.freeze_of(&app_id, &open_id).await? } else { None },
+        erasure: store.erasure_of(&app_id, &open_id).await?,
+        waiting: waiting_for(&request, &app_id, &open_id).await?,
         archived: store.archived_part(&app_id, &open_id).await?,
         totals: if is_known { store.wallet_totals(&wallet).await? } else { None },
         debt: store.debt_of_player(&app_id, &open_id).await?.any(),
@@ -152,6 +163,21 @@ async fn player(Path(names): Path<(String, String)>, request: ConsoleRequest) ->
         files: FileFormat::ALL.map(file),
     };
     render_search(&template, &wrong)
+}
+
+/// The changes of a player's purses that wait for a second person.
+async fn waiting_for(
+    request: &ConsoleRequest,
+    app_id: &AppId,
+    open_id: &OpenId,
+) -> Result<Vec<WaitingChange>, ConsoleError> {
+    let apps = Apps::of([app_id.clone()]).unwrap_or(Apps::ALL);
+    let waiting = request.state.store.waiting_change_requests(&apps).await?;
+    let of_player = waiting.into_iter().filter_map(|one| {
+        let (_, command) = one.change.of_wallet().filter(|(player, _)| *player == open_id)?;
+        Some(WaitingChange { coins: command.coins(), reference: one.reference, asked_by: one.asked_by })
+    });
+    Ok(of_player.collect())
 }
 
 /// The entries that match the filter of the page as CSV, with the columns of `minitill wallet statement`.
@@ -205,6 +231,21 @@ pub(super) async fn find_player(
 ) -> Result<(AppId, OpenId, Wallet), ConsoleError> {
     let (app_id, open_id, wallet) = find_named(state, names).await?;
     Ok((app_id, open_id, wallet.ok_or_else(|| no_player(names))?))
+}
+
+/// The player in an address, of whom something is recorded, with the wallet if the app knows the player.
+pub(super) async fn find_recorded(
+    state: &AppState,
+    names: &(String, String),
+) -> Result<(AppId, OpenId, Option<Wallet>), ConsoleError> {
+    let (app_id, open_id, wallet) = find_named(state, names).await?;
+    if wallet.is_none() {
+        let history = state.store.history((&app_id, &open_id), &HistoryFilter::default(), None, 1).await?;
+        if history.items.is_empty() {
+            return Err(no_player(names));
+        }
+    }
+    Ok((app_id, open_id, wallet))
 }
 
 /// The player in an address, with the wallet if the app knows the player.

@@ -17,6 +17,7 @@ mod look;
 mod oidc;
 mod orders;
 mod overview;
+mod personal_data;
 mod players;
 mod reading;
 mod receivers;

@@ -84,6 +84,10 @@ async fn another_admin_confirms_a_large_credit_once() {
     assert!(row[4].starts_with(&format!("{asker} 20")) && row[5] == "a long outage", "{row:?}");
     assert!(list.body.contains("Requests <span class=\"tag wait\">1</span></a>"), "{}", list.body);
     assert!(!viewer.get(REQUEST).await.body.contains("Confirm the change"));
+    let player = content(&viewer.get(PLAYER).await);
+    let words =
+        format!("A change of 1_001 coins, which {asker} asked for, waits for a second person: case-1");
+    assert!(player.contains(&words), "{player}");
     let own = alice.get(REQUEST).await;
     assert!(!own.body.contains("Confirm the change") && own.body.contains("Withdraw the request"));
     let refused = alice.post(CONFIRM, &[("ref", "case-1")]).await;

@@ -63,6 +63,9 @@ POST /console/apps/{app_id}/players/{open_id}/debit Money OneApp
 POST /console/apps/{app_id}/players/{open_id}/debit/check Money OneApp
 GET /console/apps/{app_id}/players/{open_id}/freeze Administer OneApp
 POST /console/apps/{app_id}/players/{open_id}/freeze Administer OneApp
+GET /console/apps/{app_id}/players/{open_id}/personal-data Administer OneApp
+POST /console/apps/{app_id}/players/{open_id}/export Administer OneApp
+POST /console/apps/{app_id}/players/{open_id}/erase Administer OneApp
 GET /console/apps/{app_id}/players/{open_id}/ledger.csv Read OneApp
 GET /console/apps/{app_id}/players/{open_id}/ledger.xlsx Read OneApp
 GET /console/apps/{app_id}/players/{open_id}/thaw Administer OneApp
@@ -186,6 +189,7 @@ GET /apps/{app_id}/orders/{out_biz_order_no} Read OneApp
 POST /apps/{app_id}/packages Develop OneApp
 POST /apps/{app_id}/pay-keys Develop OneApp
 DELETE /apps/{app_id}/players/{player} Administer OneApp
+GET /apps/{app_id}/players/{player}/export Administer OneApp
 POST /apps/{app_id}/pois Develop OneApp
 POST /apps/{app_id}/preorders Develop OneApp
 GET /apps/{app_id}/receivers Read OneApp
