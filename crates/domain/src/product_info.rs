@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::fields::{Expected, FieldError, Fields, parse_integer};
+use super::fields::{Expected, FieldError, Fields, UnreadableFields, parse_integer};
 use crate::text;
 use crate::text::Text;
 
@@ -96,7 +96,11 @@ pub fn items(text: &str) -> Result<Vec<Item>, Expected> {
 }
 
 fn read_item(json: &str) -> Result<Item, Text> {
-    let item = Fields::from_json(json.as_bytes()).map_err(|error| error.text())?;
+    let item = Fields::from_json(json.as_bytes()).map_err(|error| match error {
+        UnreadableFields::NotAnObject(got) => text!("expected a JSON object, got {got}", got),
+        UnreadableFields::NotJson(fault) => text!("expected one JSON object: {fault}", fault),
+        other => other.text(),
+    })?;
     read_item_fields(&item).map_err(|error| error.text())
 }
 
@@ -186,7 +190,8 @@ mod tests {
             item(r#""product_id":1,"product_id":1,"product_num":1,"product_type":0"#)
                 .contains("product_id: expected once, given twice")
         );
-        assert!(fault("[1]").contains("expected a JSON object"));
+        assert!(fault("[1]").contains("([0]: expected a JSON object, got"), "{}", fault("[1]"));
+        assert!(fault("[[{}]]").contains("([0]: expected a JSON object, got"), "{}", fault("[[{}]]"));
         for text in ["", "{}", "[", "null", "[{}] x"] {
             assert!(fault(text).contains("the JSON text of an array"), "{text}");
         }

@@ -68,16 +68,22 @@ pub(super) fn search(form: &WalletForm, keys: &DiagnosisKeys<'_>, tries: &SignTr
         texts.find_map(|key| other_rule(form, &correct, key, tries))
     };
     let ends = STRAYS.iter().flat_map(|stray| [("", *stray), (*stray, ""), (*stray, *stray)]);
-    wrong_key(&correct, keys, tries)
+    wrong_key(form, &correct, keys, tries)
         .or_else(|| of_kinds(&LIKELY_KINDS))
         .or_else(by_other_rule)
         .or_else(|| with_strays(&correct, keys, tries, ends.chain(PAIRS_OF_STRAYS)))
         .or_else(|| keys.live.iter().find_map(|key| in_other_coding(&correct, key, tries)))
         .or_else(|| of_kinds(&UNLIKELY_KINDS))
+        .or_else(|| tries.sign.bytes.is_none().then_some(Mistake::NoDigest))
 }
 
 /// The likely mistakes that leave the string as it should be.
-fn wrong_key(correct: &str, keys: &DiagnosisKeys<'_>, tries: &SignTries<'_>) -> Option<Mistake> {
+fn wrong_key(
+    form: &WalletForm,
+    correct: &str,
+    keys: &DiagnosisKeys<'_>,
+    tries: &SignTries<'_>,
+) -> Option<Mistake> {
     let secrets = || keys.app_secrets.iter().map(|secret| secret.expose());
     let miswritten_by = |key: &PayKey| {
         if tries.takes_one() { miswritten(&tries.sign.text, &key.sign(correct)) } else { None }
@@ -87,6 +93,16 @@ fn wrong_key(correct: &str, keys: &DiagnosisKeys<'_>, tries: &SignTries<'_>) -> 
     }
     if secrets().any(|secret| tries.fits(&PayKey::new(secret.to_owned()), correct)) {
         return Some(Mistake::AppSecretAsKey);
+    }
+    let others = [
+        (form.fields.text("access_token"), Mistake::AccessTokenAsKey),
+        (form.fields.text("app_id"), Mistake::AppIdAsKey),
+        (Some(""), Mistake::EmptyKey),
+    ];
+    let is_key =
+        |text: Option<&str>| text.is_some_and(|text| tries.fits(&PayKey::new(text.to_owned()), correct));
+    if let Some((_, mistake)) = others.into_iter().find(|(text, _)| is_key(*text)) {
+        return Some(mistake);
     }
     if keys.retired.iter().any(|key| tries.fits(key, correct)) {
         return Some(Mistake::RetiredPayKey);

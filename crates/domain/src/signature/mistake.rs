@@ -38,6 +38,14 @@ mistakes! {
     KeyAndMessageSwapped: "key and message were swapped; the pay key is the HMAC key";
     /// The app secret was the key.
     AppSecretAsKey: "the app secret was used as the key; sign with the pay key";
+    /// The access token was the key.
+    AccessTokenAsKey: "the access_token was used as the key; sign with the pay key";
+    /// The id of the app was the key.
+    AppIdAsKey: "the app_id was used as the key; sign with the pay key";
+    /// The key was empty, as that of a variable which is not set.
+    EmptyKey: "the key was empty; sign with the pay key";
+    /// The signature is not 64 hexadecimal digits, whatever it is of.
+    NoDigest: "the signature is not 64 hexadecimal digits; it is an HMAC-SHA256 with the pay key, in hexadecimal";
     /// A pay key was used that a rotation has retired.
     RetiredPayKey: "the pay key is retired; sign with the current one";
     /// MD5 of the string with the app secret appended.

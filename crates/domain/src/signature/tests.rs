@@ -123,6 +123,15 @@ fn each_mistake_is_named_and_anything_else_is_not() {
         let by_md5 = hex::encode(Md5::digest(format!("{correct}{secret}")));
         assert_eq!(named(by_md5), Some(Mistake::Md5WithAppSecret));
     }
+    for (key, mistake) in
+        [("t", Mistake::AccessTokenAsKey), ("a1", Mistake::AppIdAsKey), ("", Mistake::EmptyKey)]
+    {
+        assert_eq!(named(PayKey::new(key.to_owned()).sign(&correct)), Some(mistake));
+    }
+    for other in ["xyz", "5d41402abc4b2a76b9719d911017c592", "c2lnbmF0dXJl"] {
+        assert_eq!(named(other.to_owned()), Some(Mistake::NoDigest), "{other}");
+    }
+    assert_eq!(named("ab".repeat(32)), None);
     assert_eq!(named(retired[0].sign(&correct)), Some(Mistake::RetiredPayKey));
     assert_eq!(named(PayKey::new(correct.clone()).sign(KEY)), Some(Mistake::KeyAndMessageSwapped));
     for key in &live {
@@ -154,7 +163,7 @@ fn each_mistake_is_named_and_anything_else_is_not() {
         {
             assert_eq!(named(text), Some(Mistake::Base64));
         }
-        assert_eq!(named(base64(&key.sign("something else"))), None);
+        assert_eq!(named(base64(&key.sign("something else"))), Some(Mistake::NoDigest));
         for (before, after) in [("", "\n"), ("", " "), (" ", ""), ("", "\r\n"), ("", "\t")] {
             let blank = key.surrounded(before, after).sign(&correct);
             assert_eq!(named(blank), Some(Mistake::KeyWithStrays), "{before:?} {after:?}");
