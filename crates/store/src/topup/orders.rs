@@ -21,10 +21,10 @@ pub(super) async fn placed_orders(
         r#"SELECT n.reference AS "reference!", n.kind AS "kind!", w.open_id AS "open_id!", i.product_name AS "product_name!",
                i.product_info AS "product_info!",
                EXISTS (SELECT 1 FROM topup_payments p WHERE p.app_no = $1 AND p.paid_biz_no = n.reference) AS "is_paid!"
-           FROM unnest($2::text[]) AS k (reference)
-           CROSS JOIN LATERAL (SELECT * FROM numbers n WHERE n.app_no = $1 AND n.reference = k.reference OFFSET 0) n
+           FROM numbers n
            JOIN wallets w ON w.app_no = n.app_no AND w.wallet_no = n.wallet_no
-           JOIN items i ON i.app_no = n.app_no AND i.item_id = n.item_id"#,
+           JOIN items i ON i.app_no = n.app_no AND i.item_id = n.item_id
+           WHERE n.app_no = $1 AND n.reference = ANY ($2)"#,
         app_no,
         &numbers.iter().map(ToString::to_string).collect::<Vec<_>>()
     );
@@ -59,8 +59,7 @@ pub(super) async fn known_players(
         return Ok(HashSet::new());
     }
     let known = sqlx::query_scalar!(
-        r#"SELECT k.open_id AS "open_id!" FROM unnest($2::text[]) AS k (open_id)
-           WHERE EXISTS (SELECT 1 FROM wallets w WHERE w.app_no = $1 AND w.open_id = k.open_id OFFSET 0)"#,
+        "SELECT open_id FROM wallets WHERE app_no = $1 AND open_id = ANY ($2)",
         app_no,
         &players.iter().map(ToString::to_string).collect::<Vec<_>>()
     );

@@ -70,7 +70,7 @@ async fn write_payments(
 ) -> Result<Vec<Option<PaymentOutcome>>> {
     let mut outcomes: Vec<Option<PaymentOutcome>> = told.iter().map(|_| None).collect();
     let keys: BTreeSet<&PaymentKey> = told.iter().map(|one| &one.payment.key).collect();
-    let known = first_told(connection, app_no, &keys.into_iter().collect::<Vec<_>>()).await?;
+    let known = first_told(connection, engine, app_no, &keys.into_iter().collect::<Vec<_>>()).await?;
     let mut fresh: BTreeMap<&PaymentKey, usize> = BTreeMap::new();
     for (place, ToldPayment { payment, .. }) in told.iter().enumerate() {
         match known.get(&payment.key) {

@@ -13,6 +13,7 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 
 use super::payment_credit::{CreditedPayment, DecidedPayment};
+use crate::engine::Engine;
 use crate::error::{Result, StoreError};
 use crate::payment_queue::{PaymentOutcome, PaymentReport};
 
@@ -113,28 +114,45 @@ pub(super) struct FirstTold {
     credited_to: Option<String>,
 }
 
-/// Those of these payments that somebody has told of.
+/// Those of these payments that somebody has told of. It may have others of their providers, too.
 pub(super) async fn first_told(
     connection: &mut PgConnection,
+    engine: Engine,
     app_no: i32,
     keys: &[&PaymentKey],
 ) -> Result<BTreeMap<PaymentKey, FirstTold>> {
     let (providers, ids) = key_columns(keys);
-    // With OFFSET 0, each key is looked up by itself. A join may read all payments and compare each with the keys.
-    let rows = sqlx::query_as!(
-        FirstTold,
-        r#"SELECT p.provider, p.provider_order_id, p.currency, p.amount, p.biz_no, p.open_id, p.product_id, p.state, p.reason,
-               p.charge, p.bonus, p.free_balance, p.charge_balance, p.paid_biz_no, w.open_id AS "credited_to?"
-           FROM unnest($2::text[], $3::text[]) AS k (provider, provider_order_id)
-           CROSS JOIN LATERAL (
-               SELECT * FROM topup_payments p
-               WHERE p.app_no = $1 AND p.provider = k.provider AND p.provider_order_id = k.provider_order_id OFFSET 0) p
-           LEFT JOIN wallets w ON w.app_no = p.app_no AND w.wallet_no = p.wallet_no"#,
-        app_no,
-        &providers,
-        &ids
-    );
-    let rows = rows.fetch_all(connection).await?;
+    macro_rules! told {
+        ($from:literal) => {
+            sqlx::query_as!(
+                FirstTold,
+                r#"SELECT p.provider, p.provider_order_id, p.currency, p.amount, p.biz_no, p.open_id, p.product_id, p.state,
+                       p.reason, p.charge, p.bonus, p.free_balance, p.charge_balance, p.paid_biz_no, w.open_id AS "credited_to?"
+                   "# + $from,
+                app_no,
+                &providers,
+                &ids
+            )
+            .fetch_all(connection)
+            .await?
+        };
+    }
+    let rows = match engine {
+        // With OFFSET 0, each key is looked up by itself. Otherwise PostgreSQL may read all payments of the app, and compare
+        // each with the keys.
+        Engine::Postgres => told!(
+            "FROM unnest($2::text[], $3::text[]) AS k (provider, provider_order_id)
+             CROSS JOIN LATERAL (
+                 SELECT * FROM topup_payments p
+                 WHERE p.app_no = $1 AND p.provider = k.provider AND p.provider_order_id = k.provider_order_id OFFSET 0) p
+             LEFT JOIN wallets w ON w.app_no = p.app_no AND w.wallet_no = p.wallet_no"
+        ),
+        // Citus does not send such an OFFSET to the node of the app.
+        Engine::Citus => told!(
+            "FROM topup_payments p LEFT JOIN wallets w ON w.app_no = p.app_no AND w.wallet_no = p.wallet_no
+             WHERE p.app_no = $1 AND p.provider = ANY ($2) AND p.provider_order_id = ANY ($3)"
+        ),
+    };
     rows.into_iter().map(|row| Ok((key_of(&row.provider, &row.provider_order_id)?, row))).collect()
 }
 

@@ -261,7 +261,7 @@ pub(super) async fn end_waiting(connection: &mut PgConnection, app_no: i32, key:
     Ok(())
 }
 
-/// Those of these payments that refunds wait for.
+/// Those of these payments that refunds wait for. It may have others of their providers, too.
 pub(super) async fn with_waiting(
     connection: &mut PgConnection,
     app_no: i32,
@@ -269,10 +269,8 @@ pub(super) async fn with_waiting(
 ) -> Result<BTreeSet<PaymentKey>> {
     let (providers, ids) = key_columns(payments);
     let rows = sqlx::query!(
-        r#"SELECT k.provider AS "provider!", k.provider_order_id AS "provider_order_id!"
-           FROM unnest($2::text[], $3::text[]) AS k (provider, provider_order_id)
-           WHERE EXISTS (SELECT 1 FROM topup_refunds r WHERE r.app_no = $1 AND r.provider = k.provider
-               AND r.provider_order_id = k.provider_order_id AND r.state = 'waiting' OFFSET 0)"#,
+        "SELECT DISTINCT provider, provider_order_id FROM topup_refunds
+         WHERE app_no = $1 AND provider = ANY ($2) AND provider_order_id = ANY ($3) AND state = 'waiting'",
         app_no,
         &providers,
         &ids

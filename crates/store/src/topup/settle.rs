@@ -84,7 +84,7 @@ async fn write_settlement(
     let app_no = number_of(connection, app_id).await?;
     lock(connection, app_no, key).await?;
     let payment = key.as_text();
-    let first = first_told(connection, app_no, &[key]).await?.remove(key);
+    let first = first_told(connection, engine, app_no, &[key]).await?.remove(key);
     let first = first.ok_or_else(|| unknown_payment(app_id, &payment))?;
     if first.state != "unmatched" {
         return Err(payment_not_open(&payment, &first.state).into());
