@@ -72,7 +72,7 @@ routes! { "Exchanges":
     /// changes nothing.
     POST "/signature-checks", "checkSignature", Check(Develop, OwnApps): check_signature -> SignatureCheck =>
         answers("checked", "What was found.", json!({
-            "call": "pay", "matches": false, "string_to_sign": SIGNED, "bytes": SIGNED.len(), "mistake": null,
+            "call": "pay", "matches": false, "string_to_sign": SIGNED, "bytes": SIGNED.len(), "mistake": Mistake::NoDigest.text(),
         }))
         .read(signed)
         .wrong("form", "is missing")
