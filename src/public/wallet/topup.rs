@@ -115,12 +115,11 @@ pub(super) async fn answered(
     ordered: OrderReceipt,
     sold: Option<(String, Offer)>,
 ) -> Result<Response, StoreError> {
-    let (product_id, offer) = match sold {
-        Some(sold) => sold,
-        None => {
-            let order = state.store.topup_order(app_id, ordered.item_id, &biz_no).await?;
-            (order.product_id, order.offer)
-        }
+    let (product_id, offer) = if let Some(sold) = sold {
+        sold
+    } else {
+        let order = state.store.topup_order(app_id, ordered.item_id, &biz_no).await?;
+        (order.product_id, order.offer)
     };
     let figures = OrderFigures::new(product_id, offer, ordered.created_at);
     Ok(answer(&OrderAnswer { biz_no, figures, status: "created" }))

@@ -65,7 +65,11 @@ async fn a_large_credit_waits() {
         assert!(refused.status == 400 && refused.body.contains(taken), "{}", refused.body);
     }
     assert_eq!(till.number("SELECT count(*) FROM ledger_entries WHERE reference = '!case-1'").await, 0);
-
+    // The page of the player tells of it.
+    let (asker, page) = (name_of(&alice).await, content(&bob.get(PLAYER).await));
+    let words =
+        format!("A change of 1_001 coins, which {asker} asked for, waits for a second person: case-1");
+    assert!(page.contains(&words), "{page}");
     till.assert_audit_clean().await;
 }
 
@@ -84,10 +88,6 @@ async fn another_admin_confirms_a_large_credit_once() {
     assert!(row[4].starts_with(&format!("{asker} 20")) && row[5] == "a long outage", "{row:?}");
     assert!(list.body.contains("Requests <span class=\"tag wait\">1</span></a>"), "{}", list.body);
     assert!(!viewer.get(REQUEST).await.body.contains("Confirm the change"));
-    let player = content(&viewer.get(PLAYER).await);
-    let words =
-        format!("A change of 1_001 coins, which {asker} asked for, waits for a second person: case-1");
-    assert!(player.contains(&words), "{player}");
     let own = alice.get(REQUEST).await;
     assert!(!own.body.contains("Confirm the change") && own.body.contains("Withdraw the request"));
     let refused = alice.post(CONFIRM, &[("ref", "case-1")]).await;
