@@ -14,6 +14,7 @@ use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 use zip::ZipWriter;
 
+use super::reconcile_upload::nameless;
 use crate::openapi::ZIP;
 
 /// Bytes of the file in one piece of the answer.
@@ -33,7 +34,7 @@ pub(super) async fn export_file(
     let (store, runtime) = (store.clone(), Handle::current());
     let disposition = disposition(app_id.as_str(), open_id.as_str());
     let writing = spawn_blocking(move || {
-        let mut file = tempfile::tempfile()?;
+        let mut file = nameless(&std::env::temp_dir())?;
         runtime.block_on(store.export_player(&operator, &app_id, &open_id, ZipWriter::new(&mut file)))?;
         file.rewind()?;
         let bytes = file.metadata()?.len();

@@ -120,7 +120,7 @@ async fn keep_in<E>(
 }
 
 /// A new file for reading and writing, without a name.
-fn nameless(folder: &Path) -> io::Result<File> {
+pub(super) fn nameless(folder: &Path) -> io::Result<File> {
     let path = folder.join(format!("minitill-{}", random_token()));
     let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
     fs::remove_file(path)?;

@@ -429,7 +429,7 @@ impl Store {
         Ok(lines)
     }
 
-    /// The newest line of this action about a player.
+    /// The newest line of this action about a player. The action is none that moves coins: those have no index by player.
     pub(crate) async fn newest_line(
         &self,
         action: OperatorAction,
@@ -439,7 +439,9 @@ impl Store {
         Ok(sqlx::query_as!(
             OperatorLogLine,
             "SELECT seq, at, operator_kind, operator, action, app_id, subject, before, after, note, id FROM operator_log
-             WHERE app_id = $1 AND subject = $2 AND action = $3 ORDER BY at DESC, id DESC LIMIT 1",
+             WHERE app_id = $1 AND subject = $2 AND action = $3
+                 AND action NOT IN ('wallet.credit', 'wallet.debit', 'wallet.cancel')
+             ORDER BY at DESC, id DESC LIMIT 1",
             app_id.as_str(),
             open_id.as_str(),
             action.as_str()

@@ -45,7 +45,7 @@ where
 }
 
 /// Tries a transaction once, in a task that is never dropped half-way.
-pub(crate) async fn attempt_transaction<C, T, E, F>(pool: &PgPool, context: &C, work: &F) -> Result<T, E>
+async fn attempt_transaction<C, T, E, F>(pool: &PgPool, context: &C, work: &F) -> Result<T, E>
 where
     E: From<StoreError>,
     F: for<'c> Fn(&'c mut PgConnection, &'c C) -> AttemptFuture<'c, T, E>,

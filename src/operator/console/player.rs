@@ -171,7 +171,10 @@ async fn waiting_for(
     app_id: &AppId,
     open_id: &OpenId,
 ) -> Result<Vec<WaitingChange>, ConsoleError> {
-    let apps = Apps::of([app_id.clone()]).unwrap_or(Apps::ALL);
+    if request.user.requests == 0 {
+        return Ok(Vec::new());
+    }
+    let apps = Apps::of([app_id.clone()]).unwrap_or_default();
     let waiting = request.state.store.waiting_change_requests(&apps).await?;
     let of_player = waiting.into_iter().filter_map(|one| {
         let (_, command) = one.change.of_wallet().filter(|(player, _)| *player == open_id)?;

@@ -31,6 +31,9 @@ use texts::{
 impl Store {
     /// The line of the erasure that gave a player this pseudonym: who erased the player, and when.
     pub async fn erasure_of(&self, app_id: &AppId, pseudonym: &OpenId) -> Result<Option<OperatorLogLine>> {
+        if !pseudonym.as_str().starts_with(PSEUDONYM) {
+            return Ok(None);
+        }
         self.newest_line(OperatorAction::PlayerErase, app_id, pseudonym).await
     }
 
