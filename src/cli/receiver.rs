@@ -167,7 +167,7 @@ async fn show(context: &Context, store: &Store, receiver: &OneReceiver) -> Resul
     let detail = store.receiver(app_id, receiver_id).await?.ok_or_else(|| unknown(app_id, receiver_id))?;
     let mut text = text(&detail)?;
     if !detail.tries.is_empty() {
-        let columns = ["at", "event_id", "status", "error", "body"];
+        let columns = ["at", "event_id", "status", "elapsed_ms", "error", "body"];
         text.push_str("\n\nNewest tries:\n");
         text.push_str(&context.output.object_table(&columns, &detail.tries)?);
     }

@@ -1,12 +1,13 @@
 //! Sends one notification and judges its answer.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use domain::clock::Clock;
 use domain::event::{EventData, EventType};
 use domain::fields::Expected;
 use domain::ids::WebUrl;
+use domain::receiver::ReceiverFormat;
 use domain::text;
 use domain::text::Text;
 use guarded_fetch::{FetchError, FetchSettings, GuardedClient, GuardedUrl};
@@ -120,12 +121,14 @@ impl NotificationSender {
         headers: Option<HeaderMap>,
         now: OffsetDateTime,
     ) -> Tried {
+        let began = Instant::now();
         let tried = |status: Option<StatusCode>, error: Option<String>, body: &[u8]| ReceiverTry {
             event_id: message.id.clone(),
             at: now,
             status: status.and_then(|status| i16::try_from(status.as_u16()).ok()),
             error,
             body: String::from_utf8_lossy(body).replace('\0', "\u{fffd}"),
+            elapsed_ms: i64::try_from(began.elapsed().as_millis()).ok(),
         };
         let failed = |error: &str| Tried {
             shown: tried(None, Some(error.to_owned()), b""),
@@ -154,8 +157,8 @@ impl NotificationSender {
     /// Sends nothing, and says that the message was taken: a fault that a sandbox app asked for.
     pub(super) fn pretend(&self, message: &Message) -> Tried {
         let body = "not sent: a fault that this sandbox app asked for".to_owned();
-        let shown =
-            ReceiverTry { event_id: message.id.clone(), at: self.now(), status: None, error: None, body };
+        let (event_id, at) = (message.id.clone(), self.now());
+        let shown = ReceiverTry { event_id, at, status: None, error: None, body, elapsed_ms: None };
         Tried { shown, retry_after: None, is_gone: false }
     }
 
@@ -167,6 +170,12 @@ impl NotificationSender {
         let about = (event_type, receiver.app_id.as_str());
         let message = Message::of_test(id, about, self.now(), receiver.format, &data);
         self.send(&self.recipient(receiver.clone()), &message).await.shown
+    }
+
+    /// The body that tells a receiver of this format of an event.
+    #[must_use]
+    pub fn body_of(event: &Event, format: ReceiverFormat) -> String {
+        String::from_utf8_lossy(&Message::of(event, format).body).into_owned()
     }
 
     /// How long ago this was.

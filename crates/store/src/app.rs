@@ -1,5 +1,6 @@
 //! Apps with their keys, packages, points of interest and pre-orders.
 
+mod activity;
 mod change;
 mod columns;
 mod command;
@@ -17,6 +18,7 @@ use time::UtcOffset;
 use crate::error::Result;
 use crate::store::Store;
 
+pub use activity::AppActivity;
 pub(super) use columns::AppRow;
 pub(super) use command::AppUpdate;
 pub use detail::{AppDetail, AppWithKeys, COUNTED_MAX, Package};

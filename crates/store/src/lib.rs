@@ -69,7 +69,7 @@ mod wallet_writer;
 mod writer;
 
 pub use api_key::ApiKeySummary;
-pub use app::{AppDetail, AppKey, AppWithKeys, COUNTED_MAX, Package};
+pub use app::{AppActivity, AppDetail, AppKey, AppWithKeys, COUNTED_MAX, Package};
 pub use archive::{Archive, ArchiveError, ArchiveProgress, VerifiedArchive};
 pub use audit::{AppTotals, AuditError, AuditOptions, AuditProgress, AuditReport};
 pub use books::{

@@ -2,21 +2,27 @@
 
 mod changes;
 
-use super::i18n::{Moment as _, said};
+use std::collections::HashMap;
+
+use super::i18n::{Moment as _, said, zone};
 use askama::Template;
 use axum::extract::Path;
 use axum::routing::{MethodRouter, get, post};
 use domain::app::{AppLimits, AppSettings, AppSummary, Scope};
 use domain::app_settings::{AppField, AppFieldKind, AppFieldValue};
 use domain::ids::AppId;
+use domain::moment::GivenMoment;
 use domain::operation::app::AppAction;
+use domain::period::Preset;
 use domain::rights::Need;
 use domain::text;
-use store::{AppDetail, COUNTED_MAX, TokenSummary};
+use store::{AppActivity, AppDetail, COUNTED_MAX, RevenueFilter, RevenueGroup, RevenueQuery, TokenSummary};
+use time::OffsetDateTime;
 
 use self::changes::kind_in_words;
 use super::error::ConsoleError;
 use super::page::{Page, Section, Shown, render};
+use super::refusal_link::address_of_refused;
 use super::request::{Answer, ConsoleRequest};
 use super::route::ConsoleRoute;
 use crate::state::AppState;
@@ -78,8 +84,18 @@ pub(super) const ROUTES: &[ConsoleRoute] = &[
 #[template(path = "apps.html")]
 struct AppListPage<'a> {
     page: Page<'a>,
-    apps: &'a [AppSummary],
+    apps: &'a [ListedApp],
     left_out: usize,
+}
+
+/// An app of the list, with what it has done of late (contract 8.6.56).
+struct ListedApp {
+    summary: AppSummary,
+    /// Coins that its exchanges took today, less what was given back.
+    coins: i64,
+    activity: AppActivity,
+    /// The list of what was refused today.
+    refused_path: String,
 }
 
 async fn list(request: ConsoleRequest) -> Answer {
@@ -89,12 +105,52 @@ async fn list(request: ConsoleRequest) -> Answer {
     apps.retain(|app| holds(app.app_id.as_str()) || holds(app.settings.name.as_str()));
     let left_out = apps.len().saturating_sub(APPS);
     apps.truncate(APPS);
+    let apps = with_activity(&request, apps).await?;
     render(&AppListPage { page: request.page(Section::APPS, "Apps"), apps: &apps, left_out })
 }
 
+/// Adds what these apps have done today, by the clock of the page.
+async fn with_activity(
+    request: &ConsoleRequest,
+    apps: Vec<AppSummary>,
+) -> Result<Vec<ListedApp>, ConsoleError> {
+    let today = Preset::Today.span(&zone(), request.now()).since;
+    let store = &request.state.store;
+    let activity = store.app_activity(apps.iter().map(|app| &app.app_id), today).await?;
+    let coins = coins_since(request, today).await?;
+    let listed = apps.into_iter().map(|summary| {
+        let app_id = summary.app_id.as_str();
+        ListedApp {
+            coins: coins.get(app_id).copied().unwrap_or_default(),
+            activity: activity.get(app_id).copied().unwrap_or_default(),
+            refused_path: address_of_refused(app_id, today),
+            summary,
+        }
+    });
+    Ok(listed.collect())
+}
+
+/// The coins that exchanges of the user's apps took from a moment on, less what was given back.
+async fn coins_since(
+    request: &ConsoleRequest,
+    since: OffsetDateTime,
+) -> Result<HashMap<String, i64>, ConsoleError> {
+    let query = RevenueQuery {
+        apps: request.apps().clone(),
+        filter: RevenueFilter::default(),
+        since: Some(GivenMoment::Fixed(since)),
+        until: None,
+        group: vec![RevenueGroup::App],
+        time_zone: zone(),
+    };
+    let revenue = request.state.store.revenue(query).await?;
+    let rows = revenue.rows.into_iter();
+    Ok(rows.filter_map(|row| Some((row.app_id?, row.sums.net))).collect())
+}
+
 /// Whether an app has a scope.
-fn any_scope(apps: &[AppSummary]) -> bool {
-    apps.iter().any(|app| !app.settings.scopes.is_empty())
+fn any_scope(apps: &[ListedApp]) -> bool {
+    apps.iter().any(|app| !app.summary.settings.scopes.is_empty())
 }
 
 #[derive(Template)]

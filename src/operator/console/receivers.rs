@@ -13,12 +13,14 @@ use domain::receiver::{RECEIVERS_MAX, Receiver, ReceiverFormat, ReceiverId, Time
 use domain::rights::Need;
 use domain::text;
 use store::{EventKey, EventOutcome, FailedEvent, ReceiverDetail, ReceiverTry};
+use time::{Duration, OffsetDateTime};
 
 use super::error::ConsoleError;
 use super::i18n::{Moment as _, said, word};
 use super::page::{Page, Section, Shown, render, render_search};
 use super::request::{Answer, ConsoleRequest};
 use super::route::ConsoleRoute;
+use crate::notify::NotificationSender;
 use crate::state::AppState;
 
 /// A form that does this to the receiver of the path.
@@ -58,6 +60,8 @@ pub(super) const ROUTES: &[ConsoleRoute] = &[
     }),
 ];
 
+/// Tries of a receiver that are kept.
+const TRIES_KEPT: usize = 20;
 /// Failed events on a page.
 const FAILED: u32 = 20;
 /// Characters of an error that a page shows.
@@ -149,6 +153,7 @@ struct ReceiverPage<'a> {
     /// The test that led here, as it ended.
     test: Option<&'a ReceiverTry>,
     search: Search,
+    pace: ReceiverPace,
     failed: Vec<FailedEvent>,
     /// The address of the page with the oldest failed events, unless this is the one.
     first: Option<String>,
@@ -156,12 +161,30 @@ struct ReceiverPage<'a> {
     more: Option<String>,
 }
 
+/// How often a receiver is told, and how fast it answers.
+struct ReceiverPace {
+    /// Tries of the last hour. A minute's, where the kept ones are of less than an hour.
+    often: String,
+    /// Milliseconds of the middle one and of the slowest of the newest tries. `None` where none was measured.
+    answers: Option<(i64, i64)>,
+}
+
 /// What the form that looks for an event has found.
 enum Search {
     /// Nothing was asked.
     Empty,
     None(EventId),
-    Found(EventKey, EventOutcome),
+    Found(Box<FoundEvent>),
+}
+
+/// An event, and what became of it at the receiver.
+struct FoundEvent {
+    event: EventKey,
+    outcome: EventOutcome,
+    /// What is sent. `None` where the row that the event tells of is gone.
+    body: Option<String>,
+    /// Those of the newest tries that sent it.
+    tries: Vec<ReceiverTry>,
 }
 
 async fn receiver(Path(names): Path<(String, String)>, request: ConsoleRequest) -> Answer {
@@ -171,7 +194,7 @@ async fn receiver(Path(names): Path<(String, String)>, request: ConsoleRequest) 
     let detail = store.receiver(&app_id, &id).await?.ok_or_else(none)?;
     let mut filters = request.filters();
     let search = match filters.read("event_id", EventId::parse) {
-        Some(event_id) => look_for(&request, &app_id, &id, event_id).await?,
+        Some(event_id) => look_for(&request, &detail, event_id).await?,
         None => Search::Empty,
     };
     let wrong = filters.wrong;
@@ -194,23 +217,46 @@ async fn receiver(Path(names): Path<(String, String)>, request: ConsoleRequest) 
         path: path.clone(),
         seen,
         search,
+        pace: pace(&detail.tries, request.now()),
         failed,
     };
     render_search(&template, &wrong)
 }
 
-/// The event with this id, and what became of it here.
+/// The event with this id, what became of it here, and what is sent.
 async fn look_for(
     request: &ConsoleRequest,
-    app_id: &AppId,
-    id: &ReceiverId,
+    detail: &ReceiverDetail,
     event_id: EventId,
 ) -> Result<Search, ConsoleError> {
-    let store = &request.state.store;
+    let receiver = &detail.receiver;
+    let (store, app_id, id) = (&request.state.store, &receiver.app_id, &receiver.receiver_id);
     let Some(event) = store.event_key(app_id, event_id).await? else { return Ok(Search::None(event_id)) };
     let outcome = store.event_outcome(&event, id).await?;
     let outcome = outcome.ok_or_else(|| no_such_receiver(app_id, id.as_str()))?;
-    Ok(Search::Found(event, outcome))
+    let told = store.tell(vec![event.clone()]).await?.pop();
+    let body = told.map(|told| NotificationSender::body_of(&told, receiver.format));
+    let name = event.id.to_string();
+    let tries = detail.tries.iter().filter(|tried| tried.event_id == name).cloned().collect();
+    Ok(Search::Found(Box::new(FoundEvent { event, outcome, body, tries })))
+}
+
+/// How often the receiver is told, and how fast it answers.
+fn pace(tries: &[ReceiverTry], now: OffsetDateTime) -> ReceiverPace {
+    let in_hour: Vec<_> = tries.iter().filter(|tried| tried.at > now - Duration::HOUR).collect();
+    let often = match in_hour.get(TRIES_KEPT - 1) {
+        None => text!("{count} tries in the last hour", count = in_hour.len()),
+        Some(oldest) => {
+            let seconds = usize::try_from((now - oldest.at).whole_seconds().max(1)).unwrap_or(usize::MAX);
+            text!("{count} tries a minute", count = (in_hour.len() * 60).div_ceil(seconds))
+        }
+    };
+    let mut elapsed: Vec<i64> = tries.iter().filter_map(|tried| tried.elapsed_ms).collect();
+    elapsed.sort_unstable();
+    ReceiverPace {
+        often: said(&often),
+        answers: elapsed.get(elapsed.len() / 2).copied().zip(elapsed.last().copied()),
+    }
 }
 
 /// What the page tells after a change.

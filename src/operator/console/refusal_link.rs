@@ -6,6 +6,12 @@ use time::OffsetDateTime;
 
 use super::request::address;
 
+/// The address of the list of refusals of an app from a moment on.
+pub(super) fn address_of_refused(app_id: &str, since: OffsetDateTime) -> String {
+    let fields = [("kind", "refused"), ("app_id", app_id), ("from", &rfc3339(since))];
+    address("/console/exchanges", &Fields::default(), &fields)
+}
+
 /// The address of the list of refusals with this code, of an app or of all, in a span of time.
 pub(super) fn address_of_code(
     app_id: &str,

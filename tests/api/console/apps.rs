@@ -7,6 +7,9 @@ use domain::per_second::PerSecond;
 use serde_json::{Value, json};
 use store::OperatorLogFilter;
 
+use super::accessible::faults;
+use super::reading::{content, rows};
+use crate::sales;
 use crate::support::console::{ESCAPED, HOSTILE};
 use crate::support::{Request, TestTill};
 
@@ -194,4 +197,45 @@ async fn an_app_that_is_not_there_is_not_found_and_a_viewer_sees_no_change() {
     let refused = viewer.post("/console/apps/a1/suspend", &[("reason", "r")]).await;
     assert_eq!(refused.status, 403);
     assert!(!till.store.app_detail(&AppId::parse("a1").unwrap()).await.unwrap().unwrap().summary.suspended);
+}
+
+/// Rule 8.6.56: the list tells the coins and the refusals of today, with a link to these, and the last exchange. Behind
+/// 1,000 newer entries its hour is known.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_list_tells_what_each_app_has_done_of_late() {
+    let (till, _) = sales::till().await;
+    till.execute(
+        "INSERT INTO exchange_refusals VALUES
+         ('a2', 'R1', 'o1', 10000601, 'exchange', '2027-01-15Z', '2027-01-15Z', 3, 'r1', 60, 'Sword', 5, 7),
+         ('a2', 'R2', 'o1', 10000601, 'exchange', '2027-01-14Z', '2027-01-14 23:59:59Z', 9, 'r1', 60, 'Sword', 5, 7);
+         UPDATE ledger_entries SET at = '2027-01-15T07:00Z' WHERE reference = 'B1' AND charge_change = -7",
+    )
+    .await;
+    let viewer = till.browser(Role::Viewer).await;
+    let listed = async || {
+        let page = viewer.get("/console/apps").await;
+        assert_eq!((page.status, faults(&page.body)), (200, Vec::new()));
+        let mut apps = rows(&page.body).into_iter().map(|cells| cells[3..6].join(" "));
+        (apps.next().unwrap(), apps.next().unwrap(), page.body)
+    };
+    let (quiet, busy, body) = listed().await;
+    assert_eq!(quiet, "0 0 2026-10-20 18:20:00");
+    assert_eq!(busy, "7 3 2027-01-15 07:00:00");
+    let link =
+        body.split("<a href=\"/console/exchanges?kind=refused").nth(1).expect("a count leads to its list");
+    let link = link.split('"').next().unwrap().replace("&#38;", "&");
+    let refused = content(&viewer.get(&format!("/console/exchanges?kind=refused{link}")).await);
+    assert!(refused.contains("R1 exchange insufficient balance") && !refused.contains("R2"), "{refused}");
+
+    till.store.number_events(None).await.unwrap();
+    till.store.roll_up_sales().await.unwrap();
+    till.execute(
+        "INSERT INTO ledger_entries (app_no, wallet_no, reference, kind, at, free_change, charge_change, free_balance,
+             charge_balance)
+         SELECT w.app_no, w.wallet_no, 'closed-' || n, 'closed', now(), 0, 0, 0, 0
+         FROM players w CROSS JOIN generate_series(1, 1000) n WHERE w.app_id = 'a1' AND w.open_id = 'o1'",
+    )
+    .await;
+    let (quiet, ..) = listed().await;
+    assert_eq!(quiet, "0 0 2026-10-20 18:00:00");
 }

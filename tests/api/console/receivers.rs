@@ -274,7 +274,8 @@ async fn each_state_is_told_in_words() {
         let taken = if success == "none" { "0" } else { "1_234" };
         let details = format!(
             "App: a1 All receivers of the app Operator log Details State {state} URL {URL} Format standard Events all \
-             Waiting events 0 Failed events 0 Taken events {taken} Last success {success} Last failure {on_page} Created \
+             Waiting events 0 Failed events 0 Taken events {taken} Pace 0 tries in the last hour \
+             Answer time none Last success {success} Last failure {on_page} Created \
              2026-11-01 07:00:00 Find an event Event id Find Failed events No event has failed. Newest tries \
              Nothing was sent to this receiver yet."
         );
@@ -379,7 +380,13 @@ async fn a_test_tells_how_it_ended() {
     let [newest, _] = &rows(&refused.body)[..] else { panic!("not two tries: {}", refused.body) };
     let answer = format!("{} bytes {ESCAPED}", HOSTILE.len());
     assert_eq!(newest[0], tried.event_id);
-    assert_eq!(newest[2..], ["Not taken expected 2xx, got 500", &answer]);
+    assert_eq!((newest[2].as_str(), &newest[4]), ("Not taken expected 2xx, got 500", &answer));
+    assert_eq!(newest[3], format!("{} ms", tried.elapsed_ms.unwrap()));
+    assert!(
+        content(&refused).contains(" Pace 2 tries in the last hour Answer time "),
+        "{}",
+        content(&refused)
+    );
 
     let (away, tried) = test(&nobody).await;
     let told =

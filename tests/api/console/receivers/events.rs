@@ -45,7 +45,12 @@ async fn an_event_is_found_and_sent_again_whatever_became_of_it() {
         assert_eq!(faults(&shown.body), Vec::<String>::new());
         let shown_text = content(&shown);
         let (_, rest) = shown_text.split_once(" Find an event Event id ").unwrap();
-        (shown.status, rest.split_once(" Failed events ").unwrap().0.to_owned())
+        let rest = rest.split_once(" Failed events ").unwrap().0;
+        let (told, more) = rest.split_once(" Body {&#34;type&#34;:&#34;wallet.credited&#34;,").unwrap();
+        assert!(more.contains("&#34;app_id&#34;:&#34;a1&#34;,&#34;data&#34;:{"), "{more}");
+        let (_, more) =
+            more.split_once(" Newest tries None of the newest 20 tries was of this event.").unwrap();
+        (shown.status, format!("{told}{more}"))
     };
     let found = |outcome: &str| {
         let known = "Type wallet.credited Time of the change 2026-11-21 08:00:00 At this receiver";
@@ -89,6 +94,46 @@ async fn an_event_is_found_and_sent_again_whatever_became_of_it() {
     );
     resend(&earlier.as_text()).await;
     assert_eq!(till.number("SELECT count(*) FROM deliveries WHERE state = 'waiting'").await, 1);
+}
+
+/// Rule 8.6.57: the page has how often a receiver is told and how fast it answers, and of an event its newest answers.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_tells_the_pace_and_the_answers_of_an_event() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    let receiver = add(&till, &app, URL).await;
+    till.player(&app, "o1", 1, 2).await;
+    let event = event_id(&till).await;
+    let admin = till.browser(Role::Admin).await;
+    let shown = async |tries: &str| {
+        till.execute(&format!(
+            "UPDATE receivers SET tries = (SELECT jsonb_agg(tried) FROM ({tries}) t (tried))"
+        ))
+        .await;
+        let page = admin.get(&format!("{}?event_id={event}", path(&receiver))).await;
+        assert_eq!(faults(&page.body), Vec::<String>::new());
+        content(&page)
+    };
+    let tried = |at: &str, elapsed: &str| {
+        format!(
+            "SELECT jsonb_build_object('event_id', '{event}', 'at', to_char({at} AT TIME ZONE 'UTC', \
+             'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'), 'status', 204, 'error', NULL, 'body', 'thanks', 'elapsed_ms', {elapsed})"
+        )
+    };
+    // The last one was not measured.
+    let few = [
+        tried("'2027-01-15T07:01Z'::timestamptz", "7"),
+        tried("'2027-01-15T07:01Z'::timestamptz", "1234"),
+        tried("'2026-11-21T08:00Z'::timestamptz", "NULL"),
+    ];
+    let page = shown(&few.join(" UNION ALL ")).await;
+    let pace = " Pace 2 tries in the last hour Answer time 1_234 ms, the slowest 1_234 ms Last success ";
+    assert!(page.contains(pace), "{page}");
+    let answer = " 2026-11-21 08:00:00 Taken status 204 6 bytes thanks Send this event again";
+    assert!(page.contains(answer), "{page}");
+    let many = format!("{} FROM generate_series(1, 20)", tried("'2027-01-15T07:59:30Z'::timestamptz", "5"));
+    let page = shown(&many).await;
+    assert!(page.contains(" Pace 40 tries a minute Answer time 5 ms, the slowest 5 ms "), "{page}");
 }
 
 /// Rule: an event that is not there is told, and an id that is none is marked.
@@ -135,7 +180,7 @@ async fn an_event_of_another_type_is_not_sent_again() {
     let admin = till.browser(Role::Admin).await;
     let page = path(&added.receiver);
     let shown = content(&admin.get(&format!("{page}?event_id={event}")).await);
-    let told = "At this receiver Not sent The receiver is not told of events of this type. Failed events";
+    let told = "At this receiver Not sent The receiver is not told of events of this type. Body {";
     assert!(shown.contains(told), "{shown}");
     let format = "Format platform The app secret signs. Events image.blocked , order.changed";
     assert!(shown.contains(format), "{shown}");
