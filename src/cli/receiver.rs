@@ -63,12 +63,12 @@ pub(super) enum ReceiverArguments {
         span: SpanArguments,
     },
     /// Send one event again, or all failed events of changes in a span of time
-    #[command(group = clap::ArgGroup::new("which").args(["event_id", "since", "until"]).required(true).multiple(true))]
+    #[command(group = clap::ArgGroup::new("which").args(["event_id", "day", "month", "since", "until"]).required(true).multiple(true))]
     Resend {
         #[command(flatten)]
         receiver: OneReceiver,
         /// The event to send again, whatever became of it
-        #[arg(conflicts_with_all = ["since", "until"], value_parser = parse_event_id)]
+        #[arg(conflicts_with_all = ["day", "month", "since", "until"], value_parser = parse_event_id)]
         event_id: Option<EventId>,
         #[command(flatten)]
         span: SpanArguments,

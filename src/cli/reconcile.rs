@@ -17,8 +17,8 @@ use store::{
 };
 
 use super::output::complain;
-use super::report::{parse_day, parse_month};
 use super::span::parse_zone;
+use super::span::{parse_day, parse_month};
 use super::table::tab_separated;
 use super::{Context, not_done};
 use crate::http::language;

@@ -14,7 +14,6 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Subcommand;
-use domain::period::Period;
 use store::Store;
 
 pub(super) use self::bill::give;
@@ -41,14 +40,6 @@ pub(super) enum ReportCommand {
     Unused(unused::UnusedArguments),
     /// Compare the sums of which reports are made with the ledger; exit code 1 if anything differs
     Check(check::CheckArguments),
-}
-
-pub(super) fn parse_day(text: &str) -> Result<Period, String> {
-    Period::day(text).map_err(|expected| expected.to_string())
-}
-
-pub(super) fn parse_month(text: &str) -> Result<Period, String> {
-    Period::month(text).map_err(|expected| expected.to_string())
 }
 
 pub(super) async fn run(context: &Context, store: &Store, command: ReportCommand) -> Result<ExitCode> {

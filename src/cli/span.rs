@@ -3,22 +3,51 @@
 use clap::Args;
 use domain::clock::{Clock as _, SystemClock};
 use domain::moment::{self, GivenMoment};
-use domain::period::TimeZone;
+use domain::period::{Period, TimeSpan, TimeZone};
 use time::OffsetDateTime;
 
 use super::Context;
 use super::output::Output;
 
-/// What a list is of, and the zone in which it shows times.
+/// A span of time, for lists and for reports.
 #[derive(Debug, Args)]
-pub(super) struct SpanArguments {
-    /// From this moment on: 2026-11-21, 2026-11-21T08:00, a time with an offset, or 36h for 36 hours ago
+pub(super) struct WhenArguments {
+    /// Of this day, such as 2026-10-31
+    #[arg(long, value_name = "DAY", value_parser = parse_day, conflicts_with_all = ["month", "since", "until"])]
+    day: Option<Period>,
+    /// Of this month, such as 2026-10
+    #[arg(long, value_name = "MONTH", value_parser = parse_month, conflicts_with_all = ["since", "until"])]
+    month: Option<Period>,
+    /// From this moment on: 2026-10-01, 2026-10-01T08:00, a time with an offset, or 36h for 36 hours ago
     #[arg(long, value_name = "TIME", value_parser = parse_moment)]
     since: Option<GivenMoment>,
     /// Before this moment, in the same formats
     #[arg(long, value_name = "TIME", value_parser = parse_moment)]
     until: Option<GivenMoment>,
-    /// Time zone of moments without an offset, and of the times in a table: an IANA name [default: the setting `console.time_zone`]
+}
+
+impl WhenArguments {
+    /// The day or the month, where one was given.
+    pub(super) fn period(&self) -> Option<Period> {
+        self.day.or(self.month)
+    }
+
+    /// The ends of the span in a time zone, each where one was given.
+    pub(super) fn ends(&self, zone: &TimeZone) -> [Option<OffsetDateTime>; 2] {
+        if let Some(period) = self.period() {
+            let TimeSpan { since, until } = period.span(zone);
+            return [Some(since), Some(until)];
+        }
+        [self.since, self.until].map(|end| end.map(|end| zone.moment(end)))
+    }
+}
+
+/// What a list is of, and the zone in which it shows times.
+#[derive(Debug, Args)]
+pub(super) struct SpanArguments {
+    #[command(flatten)]
+    when: WhenArguments,
+    /// Time zone of days, months and moments without an offset, and of the times in a table: an IANA name [default: the setting `console.time_zone`]
     #[arg(long, value_name = "ZONE", value_parser = parse_zone)]
     time_zone: Option<TimeZone>,
 }
@@ -27,13 +56,23 @@ impl SpanArguments {
     /// The ends of the span, each where one was given.
     pub(super) fn ends(&self, context: &Context) -> [Option<OffsetDateTime>; 2] {
         let zone = self.time_zone.as_ref().unwrap_or(&context.config.console.time_zone);
-        [self.since, self.until].map(|end| end.map(|end| zone.moment(end)))
+        self.when.ends(zone)
     }
 
     /// The output with times in the zone of these options.
     pub(super) fn output(&self, context: &Context) -> Output {
         context.output.in_zone(self.time_zone.clone())
     }
+}
+
+/// Reads a day.
+pub(super) fn parse_day(text: &str) -> Result<Period, String> {
+    Period::day(text).map_err(|expected| expected.to_string())
+}
+
+/// Reads a month.
+pub(super) fn parse_month(text: &str) -> Result<Period, String> {
+    Period::month(text).map_err(|expected| expected.to_string())
 }
 
 /// Reads a moment, or a duration before now.

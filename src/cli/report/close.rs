@@ -7,8 +7,7 @@ use domain::period::{Period, TimeZone};
 use store::Store;
 
 use super::super::{Context, not_done};
-use super::parse_month;
-use crate::cli::span::parse_zone;
+use crate::cli::span::{parse_month, parse_zone};
 
 #[derive(Debug, Args)]
 pub(in super::super) struct CloseArguments {

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
-use domain::moment::GivenMoment;
 use domain::period::{Period, TimeSpan, TimeZone};
 use domain::text::Text;
 use serde_json::json;
@@ -13,28 +12,17 @@ use store::SheetStyle;
 use time::OffsetDateTime;
 use time::macros::datetime;
 
-use super::{parse_day, parse_month};
 use crate::cli::Context;
 use crate::cli::new_file::NewFile;
 use crate::cli::output::write_out;
-use crate::cli::span::{parse_moment, parse_zone};
+use crate::cli::span::{WhenArguments, parse_zone};
 
 /// What a report is of.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Period")]
 pub(in crate::cli) struct PeriodArguments {
-    /// Of this day, such as 2026-10-31
-    #[arg(long, value_name = "DAY", value_parser = parse_day, conflicts_with_all = ["month", "since", "until"])]
-    day: Option<Period>,
-    /// Of this month, such as 2026-10
-    #[arg(long, value_name = "MONTH", value_parser = parse_month, conflicts_with_all = ["since", "until"])]
-    month: Option<Period>,
-    /// From this moment on: 2026-10-01, 2026-10-01T08:00, a time with an offset, or 36h for 36 hours ago
-    #[arg(long, value_name = "TIME", value_parser = parse_moment)]
-    since: Option<GivenMoment>,
-    /// Before this moment, in the same formats
-    #[arg(long, value_name = "TIME", value_parser = parse_moment)]
-    until: Option<GivenMoment>,
+    #[command(flatten)]
+    when: WhenArguments,
     /// Time zone of days, months and moments, and of a workbook's times: an IANA name, such as Asia/Shanghai
     #[arg(long, value_name = "ZONE", default_value = "UTC", value_parser = parse_zone)]
     pub(in crate::cli) time_zone: TimeZone,
@@ -43,7 +31,7 @@ pub(in crate::cli) struct PeriodArguments {
 impl PeriodArguments {
     /// The day or the month. A report that is closed has no other period.
     pub(super) fn period(&self) -> Result<Period> {
-        match self.day.or(self.month) {
+        match self.when.period() {
             Some(period) => Ok(period),
             None => bail!("expected --day or --month"),
         }
@@ -51,11 +39,7 @@ impl PeriodArguments {
 
     /// The ends of the span, each where one was given.
     pub(in crate::cli) fn ends(&self) -> [Option<OffsetDateTime>; 2] {
-        if let Some(period) = self.day.or(self.month) {
-            let TimeSpan { since, until } = period.span(&self.time_zone);
-            return [Some(since), Some(until)];
-        }
-        [self.since, self.until].map(|end| end.map(|end| self.time_zone.moment(end)))
+        self.when.ends(&self.time_zone)
     }
 
     /// The span, which has one end at least.

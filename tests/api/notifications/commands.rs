@@ -78,7 +78,7 @@ async fn each_command_prints_what_it_does() {
     assert_eq!(members(&shown), with(&["failed", "oldest_waiting_at", "tries", "waiting"]));
     assert_eq!((&shown["state"], &shown["waiting"]), (&json!("failing"), &json!(0)));
     let tried = &shown["tries"][0];
-    assert_eq!(members(tried), ["at", "body", "error", "event_id", "status"]);
+    assert_eq!(members(tried), ["at", "body", "elapsed_ms", "error", "event_id", "status"]);
     assert_eq!((&tried["status"], &tried["body"]), (&json!(500), &json!("no")));
     let failed = run(&["failed"]);
     assert_eq!(members(&failed), ["failed"]);
@@ -90,6 +90,18 @@ async fn each_command_prints_what_it_does() {
     });
     assert_eq!(one, expected);
     assert_eq!(run(&["failed", "--until", "2020-01-01"]), json!({ "failed": [] }));
+    // Rule 8.1.8: a day or a month of a list begins in its time zone.
+    scene.till.execute("UPDATE deliveries SET event_at = '2026-10-31T16:00Z'").await;
+    for (period, count) in [
+        (&["--month", "2026-11"][..], 0),
+        (&["--month", "2026-11", "--time-zone", "Asia/Shanghai"], 1),
+        (&["--day", "2026-11-01", "--time-zone", "Asia/Shanghai"], 1),
+        (&["--day", "2026-10-31", "--time-zone", "Asia/Shanghai"], 0),
+    ] {
+        let listed = run(&[&["failed"][..], period].concat());
+        assert_eq!(listed["failed"].as_array().unwrap().len(), count, "{period:?}");
+    }
+    assert_eq!(run(&["resend", "--month", "2026-11"]), json!({ "resent": 0 }));
     assert_eq!(run(&["resend", "--since", "2020-01-01", "--until", "2020-01-02"]), json!({ "resent": 0 }));
     assert_eq!(run(&["resend", "--since", "2020-01-01"]), json!({ "resent": 1 }));
     receiver.until_received(2).await;
