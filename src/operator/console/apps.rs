@@ -4,7 +4,6 @@ mod changes;
 
 use std::collections::HashMap;
 
-use super::i18n::{Moment as _, said, zone};
 use askama::Template;
 use axum::extract::Path;
 use axum::routing::{MethodRouter, get, post};
@@ -21,6 +20,7 @@ use time::OffsetDateTime;
 
 use self::changes::kind_in_words;
 use super::error::ConsoleError;
+use super::i18n::{Moment as _, said, zone};
 use super::page::{Page, Section, Shown, render};
 use super::refusal_link::address_of_refused;
 use super::request::{Answer, ConsoleRequest};
