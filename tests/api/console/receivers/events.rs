@@ -127,8 +127,8 @@ async fn the_page_tells_the_pace_and_the_answers_of_an_event() {
         tried("'2026-11-21T08:00Z'::timestamptz", "NULL"),
     ];
     let page = shown(&few.join(" UNION ALL ")).await;
-    let pace = " Pace 2 tries in the last hour Answer time 1_234 ms, the slowest 1_234 ms Last success ";
-    assert!(page.contains(pace), "{page}");
+    let told = " Pace 2 tries in the last hour Answer time 1_234 ms, the slowest 1_234 ms Last success ";
+    assert!(page.contains(told), "{page}");
     let answer = " 2026-11-21 08:00:00 Taken status 204 6 bytes thanks Send this event again";
     assert!(page.contains(answer), "{page}");
     let many = format!("{} FROM generate_series(1, 20)", tried("'2027-01-15T07:59:30Z'::timestamptz", "5"));
