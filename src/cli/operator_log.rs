@@ -17,19 +17,19 @@ pub(super) struct OperatorLogArguments {
     #[command(flatten)]
     span: SpanArguments,
     /// Only lines of this app
-    #[arg(long, value_name = "APP_ID")]
+    #[arg(long, help_heading = "Filter", value_name = "APP_ID")]
     app: Option<AppId>,
     /// Only lines about this player, version, picture, ref or other value
-    #[arg(long, value_name = "S")]
+    #[arg(long, help_heading = "Filter", value_name = "S")]
     subject: Option<String>,
     /// Only lines with this action, such as app.change
-    #[arg(long, value_name = "ACTION", value_parser = LoggedAction::parse)]
+    #[arg(long, help_heading = "Filter", value_name = "ACTION", value_parser = LoggedAction::parse)]
     action: Option<LoggedAction>,
     /// Only lines of people, or of programs with API keys
-    #[arg(long, value_name = "people|programs")]
+    #[arg(long, help_heading = "Filter", value_name = "people|programs")]
     by: Option<MadeBy>,
     /// Show at most this many lines, the newest ones
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    #[arg(long, help_heading = "Filter", value_name = "N", default_value_t = 50)]
     limit: u32,
 }
 

@@ -16,18 +16,18 @@ pub(super) enum RefusalCommand {
     /// List properly signed exchanges, presents and cancels that were refused in the last 30 days, newest first
     List {
         /// Only of this app
-        #[arg(long, value_name = "APP_ID")]
+        #[arg(long, help_heading = "Filter", value_name = "APP_ID")]
         app: Option<AppId>,
         /// Only of this player
-        #[arg(long, value_name = "OPEN_ID")]
+        #[arg(long, help_heading = "Filter", value_name = "OPEN_ID")]
         open_id: Option<OpenId>,
         /// Only with this code, such as 10000601
-        #[arg(long, value_name = "CODE", value_parser = parse_code)]
+        #[arg(long, help_heading = "Filter", value_name = "CODE", value_parser = parse_code)]
         code: Option<u32>,
         #[command(flatten)]
         span: SpanArguments,
         /// List at most this many
-        #[arg(long, value_name = "N", default_value_t = 100)]
+        #[arg(long, help_heading = "Filter", value_name = "N", default_value_t = 100)]
         limit: u32,
     },
 }

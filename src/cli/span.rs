@@ -44,6 +44,7 @@ impl WhenArguments {
 
 /// What a list is of, and the zone in which it shows times.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Period")]
 pub(super) struct SpanArguments {
     #[command(flatten)]
     when: WhenArguments,

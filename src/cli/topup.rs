@@ -30,15 +30,15 @@ pub(super) enum TopupCommand {
         /// App of the payments
         app_id: AppId,
         /// Only those that fit nothing and wait for an operator
-        #[arg(long)]
+        #[arg(long, help_heading = "Filter")]
         unmatched: bool,
         /// Only of this player
-        #[arg(long, value_name = "OPEN_ID")]
+        #[arg(long, help_heading = "Filter", value_name = "OPEN_ID")]
         open_id: Option<OpenId>,
         #[command(flatten)]
         span: SpanArguments,
         /// List at most this many
-        #[arg(long, value_name = "N", default_value_t = 100)]
+        #[arg(long, help_heading = "Filter", value_name = "N", default_value_t = 100)]
         limit: u32,
     },
     /// Show a payment with its refunds
