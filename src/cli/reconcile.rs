@@ -17,8 +17,7 @@ use store::{
 };
 
 use super::output::complain;
-use super::span::parse_zone;
-use super::span::{parse_day, parse_month};
+use super::span::{parse_day, parse_month, parse_zone};
 use super::table::tab_separated;
 use super::{Context, not_done};
 use crate::http::language;

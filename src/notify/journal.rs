@@ -10,7 +10,7 @@ pub(super) const NOTED_EVERY: Duration = Duration::from_millis(100);
 /// How often the newest tries are written that were taken.
 const TRIES_NOTED_EVERY: Duration = Duration::from_secs(1);
 /// The most tries that an operator sees.
-const TRIES_SHOWN: usize = 20;
+pub(crate) const TRIES_SHOWN: usize = 20;
 
 /// The journal of one receiver.
 #[derive(Debug)]

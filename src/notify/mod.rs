@@ -28,6 +28,7 @@ use crate::metrics::NotifyMetrics;
 
 use delivery::Delivery;
 
+pub(crate) use journal::TRIES_SHOWN;
 pub use sender::{NotificationSender, Tried};
 pub use trial::Trial;
 

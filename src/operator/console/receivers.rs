@@ -20,7 +20,7 @@ use super::i18n::{Moment as _, said, word};
 use super::page::{Page, Section, Shown, render, render_search};
 use super::request::{Answer, ConsoleRequest};
 use super::route::ConsoleRoute;
-use crate::notify::NotificationSender;
+use crate::notify::{NotificationSender, TRIES_SHOWN};
 use crate::state::AppState;
 
 /// A form that does this to the receiver of the path.
@@ -60,8 +60,6 @@ pub(super) const ROUTES: &[ConsoleRoute] = &[
     }),
 ];
 
-/// Tries of a receiver that are kept.
-const TRIES_KEPT: usize = 20;
 /// Failed events on a page.
 const FAILED: u32 = 20;
 /// Characters of an error that a page shows.
@@ -244,7 +242,7 @@ async fn look_for(
 /// How often the receiver is told, and how fast it answers.
 fn pace(tries: &[ReceiverTry], now: OffsetDateTime) -> ReceiverPace {
     let in_hour: Vec<_> = tries.iter().filter(|tried| tried.at > now - Duration::HOUR).collect();
-    let often = match in_hour.get(TRIES_KEPT - 1) {
+    let often = match in_hour.get(TRIES_SHOWN - 1) {
         None => text!("{count} tries in the last hour", count = in_hour.len()),
         Some(oldest) => {
             let seconds = usize::try_from((now - oldest.at).whole_seconds().max(1)).unwrap_or(usize::MAX);

@@ -8,8 +8,7 @@ use super::request::address;
 
 /// The address of the list of refusals of an app from a moment on.
 pub(super) fn address_of_refused(app_id: &str, since: OffsetDateTime) -> String {
-    let fields = [("kind", "refused"), ("app_id", app_id), ("from", &rfc3339(since))];
-    address("/console/exchanges", &Fields::default(), &fields)
+    address_of_list(app_id, "", Some(since), None)
 }
 
 /// The address of the list of refusals with this code, of an app or of all, in a span of time.
@@ -19,8 +18,18 @@ pub(super) fn address_of_code(
     since: Option<OffsetDateTime>,
     until: Option<OffsetDateTime>,
 ) -> String {
+    address_of_list(app_id, &code.to_string(), since, until)
+}
+
+/// An empty text stands for all apps, and for all codes.
+fn address_of_list(
+    app_id: &str,
+    code: &str,
+    since: Option<OffsetDateTime>,
+    until: Option<OffsetDateTime>,
+) -> String {
     let moment = |at: Option<OffsetDateTime>| at.map(rfc3339).unwrap_or_default();
-    let (code, since, until) = (code.to_string(), moment(since), moment(until));
-    let fields = [("kind", "refused"), ("app_id", app_id), ("code", &code), ("from", &since), ("to", &until)];
+    let (since, until) = (moment(since), moment(until));
+    let fields = [("kind", "refused"), ("app_id", app_id), ("code", code), ("from", &since), ("to", &until)];
     address("/console/exchanges", &Fields::default(), &fields)
 }

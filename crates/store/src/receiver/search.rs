@@ -29,8 +29,7 @@ pub struct ReceiverTry {
     pub error: Option<String>,
     /// The beginning of the answer.
     pub body: String,
-    /// Milliseconds until the answer was read, or until there was none. Null for a try that was not
-    /// measured.
+    /// Milliseconds until the answer was read, or until there was none. Null for a try that was not measured.
     #[serde(default)]
     pub elapsed_ms: Option<i64>,
 }
