@@ -91,6 +91,7 @@ fn group_heading(group: RevenueGroup, style: &SheetStyle) -> Text {
         RevenueGroup::App => text!("App"),
         RevenueGroup::ProductName => text!("Item"),
         RevenueGroup::Zone => text!("Zone"),
+        RevenueGroup::Os => text!("Platform"),
     }
 }
 
@@ -99,7 +100,9 @@ fn group_cell(row: &RevenueRow, group: RevenueGroup) -> SheetCell<'_> {
     match group {
         RevenueGroup::Day | RevenueGroup::Week => date_of(name).map_or(SheetCell::Text(name), SheetCell::Day),
         RevenueGroup::Hour => hour_of(name).map_or(SheetCell::Text(name), SheetCell::Moment),
-        RevenueGroup::App | RevenueGroup::ProductName | RevenueGroup::Zone => SheetCell::Text(name),
+        RevenueGroup::App | RevenueGroup::ProductName | RevenueGroup::Zone | RevenueGroup::Os => {
+            SheetCell::Text(name)
+        }
     }
 }
 

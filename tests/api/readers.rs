@@ -107,9 +107,10 @@ async fn a_search_without_an_index_asks_for_a_period() {
     for (path, fields, searched) in [
         ("/operator-log?subject=o1", "", "subject, operator, action and by"),
         ("/operator-log?operator=bob", "&app_id=a1", "subject, operator, action and by"),
-        ("/exchanges?product_name=Sword", "", "without app_id, zone, product_name and kind"),
-        ("/exchanges?zone=z1", "", "without app_id, zone, product_name and kind"),
-        ("/exchanges?kind=present", "", "without app_id, zone, product_name and kind"),
+        ("/exchanges?product_name=Sword", "", "without app_id, zone, product_name, os and kind"),
+        ("/exchanges?os=ios", "", "without app_id, zone, product_name, os and kind"),
+        ("/exchanges?zone=z1", "", "without app_id, zone, product_name, os and kind"),
+        ("/exchanges?kind=present", "", "without app_id, zone, product_name, os and kind"),
     ] {
         let path = format!("{path}{fields}");
         for (period, got) in [("", "nothing"), ("&since=2026-01-01", "\"2026-01-01\"")] {

@@ -17,9 +17,9 @@ use crate::workbook::sheet_lines;
 pub(crate) const ARCHIVE: &str = "
     WITH moved AS (DELETE FROM ledger_entries WHERE reference IN ('B1', 'P1') RETURNING *)
     INSERT INTO archived_entries (app_no, reference, wallet_no, seq, kind, at, free_change, charge_change, free_balance,
-        charge_balance, remaining, of_biz_no, pay_priority, item_id, zone_id, remark)
+        charge_balance, remaining, of_biz_no, pay_priority, item_id, zone_id, os, remark)
     SELECT app_no, reference, wallet_no, seq, kind, at, free_change, charge_change, NULL, NULL, remaining, of_biz_no,
-        pay_priority, item_id, zone_id, NULL FROM moved";
+        pay_priority, item_id, zone_id, os, NULL FROM moved";
 
 /// A till with the sales of two days. In Shanghai it is 00:30 on the 21st when it is 16:30 on the 20th in UTC.
 pub(crate) async fn till() -> (TestTill, TestApp) {
@@ -41,9 +41,9 @@ pub(crate) async fn till_with(change: impl FnOnce(&mut Config)) -> (TestTill, Te
     let games = [
         sold("o1", "B1", 130, "z1_r1", "Sword"),
         Game::present(&app, "o1", "P1", 5).with("zone_id", "z1_r1"),
-        sold("o2", "B2", 20, "z1_r_2", "Shield"),
+        sold("o2", "B2", 20, "z1_r_2", "Shield").with("os", "ios"),
         sold("o2", "B3", 40, "z2_r1", "Sword"),
-        Game::cancel(&app, "o1", "C1", "B1", 110).with("zone_id", "z9_r9"),
+        Game::cancel(&app, "o1", "C1", "B1", 110).with("zone_id", "z9_r9").with("os", "ios"),
         Game::new(&other, "o1", "B1", 7),
     ];
     for game in games {
@@ -154,6 +154,9 @@ async fn the_list_is_filtered_and_has_pages() {
         ("app_id=a1&zone=z1_r1".to_owned(), vec!["a1 C1", "a1 P1", "a1 B1"]),
         ("app_id=a1&zone=z1_r_2".to_owned(), vec!["a1 B2"]),
         ("app_id=a1&product_name=Shield".to_owned(), vec!["a1 B2"]),
+        // A cancel has the platform of its exchange.
+        ("app_id=a1&os=ios".to_owned(), vec!["a1 B2"]),
+        ("app_id=a1&os=android".to_owned(), vec!["a1 back-1", "a1 C1", "a1 B3", "a1 P1", "a1 B1"]),
         ("app_id=a1&open_id=o2".to_owned(), vec!["a1 back-1", "a1 B3", "a1 B2"]),
         ("app_id=a1&open_id=o1".to_owned(), vec!["a1 C1", "a1 P1", "a1 B1"]),
         ("open_id=nobody".to_owned(), vec![]),
@@ -186,6 +189,7 @@ async fn the_list_is_filtered_and_has_pages() {
     for (query, field, detail) in [
         ("kind=credit", "kind", r#"expected exchange, present or cancel, got "credit""#),
         ("zone=_b", "zone", r#"expected a zone without an underscore, or a whole zone_id, got "_b""#),
+        ("os=i%20os", "os", r#"expected 1 to 32 of 0-9A-Za-z._-, got "i os""#),
         ("since=x", "since", r#"expected a date and time such as 2026-11-21 or 2026-11-21T08:00, got "x""#),
         ("after=1.x", "after", r#"expected the place of an entry, as an earlier page gave it, got "1.x""#),
     ] {
@@ -273,6 +277,22 @@ fn reports() -> Vec<(&'static str, Vec<Value>)> {
                 row(&json!({"day": "2026-10-21", "product_name": "Sword", "zone": "z2"}), [0, 0, 0, 0, 10]),
             ],
         ),
+        (
+            "&group=os",
+            vec![
+                row(&json!({"os": "android"}), [2, 100, 70, 80, 40]),
+                row(&json!({"os": "ios"}), [1, 0, 20, 0, 0]),
+            ],
+        ),
+        (
+            "&group=os,zone&os=android&item=sw",
+            vec![
+                row(&json!({"zone": "z1", "os": "android"}), [1, 100, 30, 80, 30]),
+                row(&json!({"zone": "z2", "os": "android"}), [1, 0, 40, 0, 10]),
+            ],
+        ),
+        ("&os=ios", vec![day("2026-10-20", [1, 0, 20, 0, 0])]),
+        ("&os=iOS", vec![]),
         // In since, out until: of the moments of B2 and B3.
         ("&since=2026-10-20T16:30:00Z&until=2026-10-20T18:20:00Z", vec![day("2026-10-20", [1, 0, 20, 0, 0])]),
         // Without an offset they are in the time zone of the report.
@@ -295,7 +315,35 @@ async fn assert_reports(caller: &Caller<'_>, when: &str) {
     }
 }
 
-/// Rule 13.2.3 to 13.2.5: by day, product and zone, in zones of quarter and half hours, archived entries too.
+/// Rule 13.2.7: hours that the roll-up does not know by platform come from the ledger.
+#[tokio::test(flavor = "multi_thread")]
+async fn platforms_from_before_the_roll_up_knew_them_come_from_the_ledger() {
+    let (till, _) = till().await;
+    let caller = Caller::admin(&till).await;
+    till.store.number_events(None).await.unwrap();
+    till.store.roll_up_sales().await.unwrap();
+    till.execute(
+        "DELETE FROM sales_hours WHERE cut > 3 AND hour < '2026-10-20T17:00:00Z';
+         UPDATE sales_head SET os_since = '2026-10-20T17:00:00Z'",
+    )
+    .await;
+    assert_reports(&caller, "rolled up").await;
+    let program = Program::on(&till.database_url);
+    let check = program.json(&["report", "check", "a1"]);
+    assert_eq!((&check["ties"], &check["rows"]), (&json!(true), &json!(20)));
+    // An entry that was archived before archives kept platforms. Its cancel is in the sums.
+    till.execute(&ARCHIVE.replace("zone_id, os, NULL", "zone_id, NULL, NULL")).await;
+    let report = caller.get("/reports/revenue?app_id=a1&group=os").await.json();
+    let of = |os: &str, sums| row(&json!({ "os": os }), sums);
+    let rows = [
+        of("", [1, 100, 30, 0, 0]),
+        of("android", [1, 0, 40, 80, 40]),
+        of("ios", [1, 0, 20, 0, 0]),
+    ];
+    assert_eq!(report["rows"], json!(rows));
+}
+
+/// Rule 13.2.3 to 13.2.5: by day, product, zone and platform, in zones of quarter and half hours, archived entries too.
 #[tokio::test(flavor = "multi_thread")]
 async fn revenue_is_summed_by_day_product_and_zone() {
     let (till, _) = till().await;
@@ -378,12 +426,12 @@ async fn a_wrong_report_is_refused_by_the_field() {
         (
             "app_id=a1&group=day,hour",
             "group",
-            r#"expected one of hour, day and week, app_id, product_name and zone, each at most once, with commas between them, got "day,hour""#,
+            r#"expected one of hour, day and week, app_id, product_name, zone and os, each at most once, with commas between them, got "day,hour""#,
         ),
         (
             "app_id=a1&group=day,day",
             "group",
-            r#"expected one of hour, day and week, app_id, product_name and zone, each at most once, with commas between them, got "day,day""#,
+            r#"expected one of hour, day and week, app_id, product_name, zone and os, each at most once, with commas between them, got "day,day""#,
         ),
         (
             "app_id=a1&time_zone=Mars",
@@ -448,6 +496,12 @@ async fn revenue_is_over_apps_and_filtered() {
         ),
         ("app_id=a1&group=zone&product_name=Swor", json!([]), json!(0)),
         (
+            "app_id=a1&group=os&os=android",
+            json!([row(&json!({"os": "android"}), [2, 100, 70, 80, 40])]),
+            json!(2),
+        ),
+        ("app_id=a1&group=os&os=ios", json!([row(&json!({"os": "ios"}), [1, 0, 20, 0, 0])]), json!(1)),
+        (
             "app_id=a1&group=week,zone&zone=z2&time_zone=Asia/Shanghai",
             json!([row(&json!({"week": "2026-10-19", "zone": "z2"}), [1, 0, 40, 0, 10])]),
             json!(1),
@@ -505,6 +559,8 @@ async fn the_command_prints_revenue_as_a_table_as_csv_and_as_json() {
     let table = printed(&[]);
     assert_eq!(table.lines().next(), Some(heading.trim().replace(',', "\t").as_str()));
     assert_eq!(table.lines().last(), Some("total\t\t4\t100\t93\t0\t0\t193"));
+    let android = "Sword,z1,1,100,30,0,0,130\nSword,z2,1,0,40,0,0,40\ntotal,,2,100,70,0,0,170\n";
+    assert_eq!(printed(&["--csv", "--os", "android", "--item", "Sw"]), format!("{heading}{android}"));
     let json: Value = serde_json::from_str(&printed(&["--json"])).unwrap();
     let query = "/reports/revenue?app_id=a1&until=2026-10-21&group=product_name,zone";
     assert_eq!(json, Caller::admin(&till).await.get(query).await.json());
@@ -528,22 +584,22 @@ async fn the_roll_up_ties_to_the_ledger_and_a_difference_is_told() {
     till.store.number_events(None).await.unwrap();
     assert_eq!(check(), ties(0, 5), "what has a number and is not rolled up");
     till.store.roll_up_sales().await.unwrap();
-    // 16:00: Shield and Sword in z1; 18:00, 15:00 and 16:00: Sword, each in one zone.
-    assert_eq!(check(), ties(5 + 3 + 3 + 3, 0));
+    // 16:00: Shield and Sword in z1, on two platforms; 18:00, 15:00 and 16:00: Sword, each in one zone.
+    assert_eq!(check(), ties(9 + 5 + 5 + 5, 0));
     assert_eq!(Game::new(&app, "o2", "B8", 3).send(&till).await.code(), 1);
-    assert_eq!(check(), ties(14, 1));
+    assert_eq!(check(), ties(24, 1));
     till.store.number_events(None).await.unwrap();
     till.store.roll_up_sales().await.unwrap();
-    assert_eq!(check(), ties(17, 0));
+    assert_eq!(check(), ties(29, 0));
     till.execute(ARCHIVE).await;
-    assert_eq!(check(), ties(17, 0), "archived entries stay in the sums");
+    assert_eq!(check(), ties(29, 0), "archived entries stay in the sums");
 
     till.execute("UPDATE sales_hours SET count = count + 1, free_taken = free_taken + 7 WHERE cut = 2 AND product_name = 'Shield'")
         .await;
     let output = program.run(&["report", "check", "a1", "--json"]);
     assert_eq!(output.status.code(), Some(1));
     let difference =
-        json!({"hour": "2026-10-20T16:00:00Z", "product_name": "Shield", "zone": "", "count": 1, "net": "7"});
+        json!({"hour": "2026-10-20T16:00:00Z", "product_name": "Shield", "zone": "", "os": "", "count": 1, "net": "7"});
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&told["ties"], &told["differs"]), (&json!(false), &json!([difference])));
     let complaint = program.complaint(&["report", "check", "a9"]);

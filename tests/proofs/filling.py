@@ -27,13 +27,13 @@ VACUUM wallets;
 # What the server's task adds to the sums, ten seconds after it happened.
 SUMS = """
 SET statement_timeout = 0;
-INSERT INTO sales_hours
-SELECT s.app_no, 3 - 2 * grouping(i.product_name) - grouping(s.zone), s.hour, coalesce(i.product_name, ''), coalesce(s.zone, ''),
-    sum(count), sum(free_taken), sum(charge_taken), sum(free_given_back), sum(charge_given_back)
+INSERT INTO sales_hours (app_no, cut, hour, product_name, zone, os, count, free_taken, charge_taken, free_given_back, charge_given_back)
+SELECT s.app_no, 7 - grouping(s.os, i.product_name, s.zone), s.hour, coalesce(i.product_name, ''), coalesce(s.zone, ''),
+    coalesce(s.os, ''), sum(count), sum(free_taken), sum(charge_taken), sum(free_given_back), sum(charge_given_back)
 FROM (SELECT *, date_bin('1 hour', at, to_timestamp(0)) AS hour, split_part(zone_id, '_', 1) AS zone FROM sales) s
 JOIN items i USING (app_no, item_id)
 GROUP BY GROUPING SETS ((s.app_no, s.hour, i.product_name), (s.app_no, s.hour, s.zone),
-    (s.app_no, s.hour, i.product_name, s.zone));
+    (s.app_no, s.hour, i.product_name, s.zone), (s.app_no, s.hour, s.os), (s.app_no, s.hour, i.product_name, s.zone, s.os));
 VACUUM (ANALYZE) sales_hours;
 """
 

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::Args;
-use domain::ids::{AppId, ProductText};
+use domain::ids::{AppId, Os, ProductText};
 use domain::moment::GivenMoment;
 use domain::rights::Apps;
 use store::{ItemFilter, RevenueFilter, RevenueGroup, RevenueQuery, RevenueReport, Store, Zone};
@@ -24,7 +24,10 @@ pub(in crate::cli) struct RevenueArguments {
     /// Only of items with this text in their names
     #[arg(long, value_name = "TEXT", value_parser = parse_item)]
     item: Option<ProductText>,
-    /// What each row is of: one of `hour`, `day` and `week`, `app_id`, `product_name` and `zone`, with commas between them
+    /// Only of players on this platform, such as `ios`
+    #[arg(long, value_parser = parse_os)]
+    os: Option<Os>,
+    /// What each row is of: one of `hour`, `day` and `week`, `app_id`, `product_name`, `zone` and `os`, with commas between them
     #[arg(long, value_name = "GROUPS", default_value = "day", value_parser = parse_group)]
     group: ParsedGroups,
     #[command(flatten)]
@@ -43,19 +46,23 @@ fn parse_zone(text: &str) -> Result<Zone, String> {
     Zone::parse(text).map_err(|expected| expected.to_string())
 }
 
+fn parse_os(text: &str) -> Result<Os, String> {
+    Os::parse(text).map_err(|expected| expected.to_string())
+}
+
 fn parse_item(text: &str) -> Result<ProductText, String> {
     ProductText::parse(text).map_err(|expected| expected.to_string())
 }
 
 pub(super) async fn run(context: &Context, store: &Store, arguments: RevenueArguments) -> Result<()> {
-    let RevenueArguments { app_ids, period, zone, item, group: ParsedGroups(group), format } = arguments;
+    let RevenueArguments { app_ids, period, zone, item, os, group: ParsedGroups(group), format } = arguments;
     let asked = format.format(context, ReportFormat::Table)?;
     let [since, until] = period.ends().map(|end| end.map(GivenMoment::Fixed));
     let time_zone = period.time_zone.clone();
     let item = item.map(|text| ItemFilter { text, is_part: true });
     let query = RevenueQuery {
         apps: Apps::of(app_ids)?,
-        filter: RevenueFilter { zone, item },
+        filter: RevenueFilter { zone, item, os },
         since,
         until,
         group: group.clone(),

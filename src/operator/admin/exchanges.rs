@@ -2,7 +2,7 @@
 
 use domain::caller::{SignatureVerdict, examine_signature};
 use domain::fields::{Expected, FieldError, Fields};
-use domain::ids::{AppId, BizNo, OpenId, ProductText};
+use domain::ids::{AppId, BizNo, OpenId, Os, ProductText};
 use domain::operation::wallet::{GiveBack, ReturnedExchange, WalletReport};
 use domain::signature::Mistake;
 use domain::text;
@@ -25,8 +25,8 @@ use crate::state::AppState;
 routes! { "Exchanges":
     /// List exchanges
     ///
-    /// Exchanges, presents and cancels of an app, or of all, newest first. A cancel has the zone and the product of its
-    /// exchange. A page looks through 100,000 entries of an app at most: it may be empty and have a `next`.
+    /// Exchanges, presents and cancels of an app, or of all, newest first. A cancel has zone, product and platform of
+    /// its exchange. A page looks through 100,000 entries of an app at most: it may be empty and have a `next`.
     GET "/exchanges", "listExchanges", Read(Read, OwnApps): list -> ListBody<SaleRow> =>
         lists("A page of exchanges.", &json!({
             "app_id": APP_ID, "kind": "exchange", "biz_no": BIZ_NO, "ref": null, "pay_biz_no": null, "open_id": OPEN_ID,
@@ -82,7 +82,7 @@ routes! { "Exchanges":
 async fn list(state: &AppState, call: &Call) -> Result<ListBody<SaleRow>, Problem> {
     let (filter, after) = call.read(filter_and_place)?;
     let filter = SaleFilter { apps: call.apps().clone(), ..filter };
-    call.demand_period(filter.lacks_period(state.now()), "without app_id, zone, product_name and kind")?;
+    call.demand_period(filter.lacks_period(state.now()), "without app_id, zone, product_name, os and kind")?;
     let found = state.store.sales(&filter, after.as_ref(), call.limit()?);
     let found = call.search(state, filter.is_unbounded(), found).await?;
     Ok(ListBody { items: found.items, next: found.next.map(|next| next.to_string()) })
@@ -100,6 +100,7 @@ fn filter_and_place(query: &mut Input<'_>) -> Result<(SaleFilter, Option<SaleCur
         since: moment(query.field("since", SINCE))?,
         until: moment(query.field("until", "Before this moment."))?,
         open_id: query.field("open_id", "Of this player.").example(OPEN_ID).optional(OpenId::parse)?,
+        os: query.field("os", "Of players on this platform.").example("android").optional(Os::parse)?,
         kind: query.field("kind", "Of this kind.").example("exchange").optional(ListedKind::parse)?,
         ..SaleFilter::default()
     };
@@ -191,8 +192,8 @@ struct SignatureCheck {
 }
 
 /// What the document says of `since`.
-const SINCE: &str = "At or after this moment. Without `app_id` it is needed with `zone`, `product_name` or `kind`, at most 92 \
-    days before `until` or now.";
+const SINCE: &str = "At or after this moment. Without `app_id` it is needed with `zone`, `product_name`, `os` or `kind`, at most \
+    92 days before `until` or now.";
 
 /// Order number of the example.
 pub(super) const BIZ_NO: &str = domain::examples::NAMED_BIZ_NO;

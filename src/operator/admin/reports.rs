@@ -3,7 +3,7 @@
 use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
 use domain::fields::{FieldError, shown};
-use domain::ids::{AppId, ProductText};
+use domain::ids::{AppId, Os, ProductText};
 use domain::moment::{self, GivenMoment};
 use domain::operation::{OperationRefusal, RefusalKind};
 use domain::period::{Period, TimeZone};
@@ -145,8 +145,8 @@ impl RevenueFields {
 }
 
 fn query(query: &mut Input<'_>) -> Result<RevenueFields, FieldError> {
-    let words = "What each row is of: one of `hour`, `day` and `week`, `app_id`, `product_name` and `zone`, with commas \
-                 between them.";
+    let words = "What each row is of: one of `hour`, `day` and `week`, `app_id`, `product_name`, `zone` and `os`, with \
+                 commas between them.";
     let group = query.field("group", words);
     let group =
         group.demand("default", "day").example("day").optional_as::<String, _>(RevenueQuery::parse_groups)?;
@@ -168,10 +168,11 @@ fn query(query: &mut Input<'_>) -> Result<RevenueFields, FieldError> {
         "Of products with this text in their names, without `product_name`. ASCII letters in any case.";
     let part = query.field("item", words).optional(ProductText::parse)?;
     let item = item.or_else(|| part.map(|text| ItemFilter { text, is_part: true }));
+    let os = query.field("os", "Of players on this platform, such as `ios`.").optional(Os::parse)?;
     let format = query.field("format", "What is answered: an object, or a file.");
     let format = format.demand("default", "json").optional(RevenueFormat::parse)?;
     let group = group.unwrap_or_else(|| vec![RevenueGroup::Day]);
-    let filter = RevenueFilter { zone, item };
+    let filter = RevenueFilter { zone, item, os };
     let time_zone = time_zone.unwrap_or_default();
     let query = RevenueQuery { apps: Apps::ALL, filter, since, until, group, time_zone };
     Ok(RevenueFields { app_id, month, day, format: format.unwrap_or(RevenueFormat::Json), query })

@@ -7,7 +7,7 @@ use axum::routing::get;
 use csv::{IntoInnerError, WriterBuilder};
 use domain::csv::csv_text;
 use domain::fields::{Expected, Fields};
-use domain::ids::{AppId, OpenId};
+use domain::ids::{AppId, OpenId, Os};
 use domain::moment::{GivenMoment, rfc3339};
 use domain::rights::Apps;
 use domain::text;
@@ -131,6 +131,7 @@ impl SalesQuery {
             open_id: filters.read("open_id", OpenId::parse),
             zone: filters.read("zone", Zone::parse),
             item: read_item(filters),
+            os: filters.read("os", Os::parse),
             kind: kind.and_then(AskedKind::listed),
         };
         filters.demand_period(filter.lacks_period(times.now));
@@ -211,7 +212,7 @@ fn of_page(rows: &[SaleRow]) -> Vec<Sum> {
     sums.filter(|sum| sum.count != Some(0)).collect()
 }
 
-/// The sums of all that match: those of the revenue report, which knows apps, times, products and zones, and has no
+/// The sums of all that match: those of the revenue report, which knows apps, times, products, zones and platforms, and has no
 /// presents and no roles.
 async fn of_all(request: &ConsoleRequest, filter: &SaleFilter) -> Result<Vec<Sum>, ConsoleError> {
     let (Some(app), None) = (&filter.app_id, &filter.open_id) else { return Ok(Vec::new()) };
@@ -220,7 +221,7 @@ async fn of_all(request: &ConsoleRequest, filter: &SaleFilter) -> Result<Vec<Sum
     }
     let query = RevenueQuery {
         apps: Apps::of([app.clone()]).unwrap_or_default(),
-        filter: RevenueFilter { zone: filter.zone.clone(), item: filter.item.clone() },
+        filter: RevenueFilter { zone: filter.zone.clone(), item: filter.item.clone(), os: filter.os.clone() },
         since: filter.since.map(GivenMoment::Fixed),
         until: filter.until.map(GivenMoment::Fixed),
         group: Vec::new(),

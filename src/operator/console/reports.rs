@@ -1,4 +1,4 @@
-//! Reports of apps: what exchanges took, as pictures and tables over time, by app, item and zone, paying players, refusals
+//! Reports of apps: what exchanges took, as pictures and tables over time, by app, item, zone and platform, paying players, refusals
 //! by code, each table as a file, the close of a period, the comparison with other books, and the income from payments
 //! (contract 8.6.31, 8.6.32, 8.6.43 and 8.6.55).
 
@@ -65,7 +65,7 @@ struct ReportsPage<'a> {
     apps: String,
     /// What the page is about, in words.
     about: String,
-    /// Whether a zone or an item is chosen.
+    /// Whether a zone, an item or a platform is chosen.
     has_filter: bool,
     /// `None` where there is no app, or a field cannot be used.
     report: Option<Report>,
@@ -135,7 +135,7 @@ async fn report(
     let before = times.before.filter(|before| first.is_some_and(|first| first <= before.since));
     let query = asked.query(times.since, times.until, vec![asked.step(first)]);
     let over_time = store.revenue_with_payers(query).await?;
-    let mut groups = vec![RevenueGroup::ProductName, RevenueGroup::Zone];
+    let mut groups = vec![RevenueGroup::ProductName, RevenueGroup::Zone, RevenueGroup::Os];
     if page.apps.len() > 1 && asked.app_id().is_none() {
         groups.insert(0, RevenueGroup::App);
     }

@@ -54,6 +54,9 @@ async fn an_app_is_shown_in_pictures_and_tables_with_sums() {
             ),
             &format!("Item {heads} Sword 2 100 70 80 40 50 Shield 1 0 20 0 0 20 Sum 3 100 90 80 40 70"),
             &format!("Zone {heads} z1 2 100 50 80 30 40 z2 1 0 40 0 10 30 Sum 3 100 90 80 40 70"),
+            &format!(
+                "Platform {heads} android 2 100 70 80 40 50 ios 1 0 20 0 0 20 Sum 3 100 90 80 40 70"
+            ),
             "Code Meaning Count Numbers Players 10000601 insufficient balance 4 3 2 Sum 4",
             // Beside the bars.
             "Sword Sword: 100 gifted and 70 charged coins, exchanges: 2 170",
@@ -64,6 +67,7 @@ async fn an_app_is_shown_in_pictures_and_tables_with_sums() {
         [
             "Coins taken by item. The most for Sword: 100 gifted and 70 charged coins, exchanges: 2.",
             "Coins taken by zone. The most for z1: 100 gifted and 50 charged coins, exchanges: 2.",
+            "Coins taken by platform. The most for android: 100 gifted and 70 charged coins, exchanges: 2.",
             "Refusals by code. The most of 10000601 insufficient balance: 4.",
         ]
     );
@@ -117,7 +121,7 @@ async fn bars_over_time_lead_to_what_they_count(viewer: &Browser<'_>, page: &Ans
         assert!(page.body.contains(&data), "{data}\n{}", page.body);
     }
     for (name, numbers) in
-        [("2026-10-20", &["B3", "B2", "B1"][..]), ("z1", &["B2", "B1"]), ("Sword", &["B3", "B1"])]
+        [("2026-10-20", &["B3", "B2", "B1"][..]), ("z1", &["B2", "B1"]), ("Sword", &["B3", "B1"]), ("ios", &["B2"])]
     {
         let address = link_called(page, name).unwrap_or_else(|| panic!("no link {name}"));
         let list = viewer.get(&address).await;
@@ -157,7 +161,7 @@ async fn reports_are_over_apps_and_filtered() {
             "App a1, zone z1, items with wOR in their names",
             &format!("Item {heads} Sword 1 100 30 80 30 20 Sum 1 100 30 80 30 20"),
             "Paying players 1 Coins a paying player 20.0",
-            "Of all zones and items.",
+            "Of all zones, items and platforms.",
         ],
     );
     has(

@@ -33,11 +33,12 @@ pub(super) async fn archive(
         let moved = sqlx::query!(
             "WITH moved AS (DELETE FROM ledger_entries WHERE app_no = $1 AND reference = ANY ($2) RETURNING *)
              INSERT INTO archived_entries (app_no, reference, wallet_no, seq, kind, at, free_change, charge_change,
-                 free_balance, charge_balance, remaining, of_biz_no, pay_priority, item_id, zone_id, remark)
+                 free_balance, charge_balance, remaining, of_biz_no, pay_priority, item_id, zone_id, os, remark)
              SELECT app_no, reference, wallet_no, seq, kind, at, free_change, charge_change,
                  CASE WHEN reference LIKE '!%' THEN free_balance END,
                  CASE WHEN reference LIKE '!%' THEN charge_balance END,
-                 remaining, of_biz_no, pay_priority, item_id, zone_id, CASE WHEN reference LIKE '!%' THEN remark END
+                 remaining, of_biz_no, pay_priority, item_id, zone_id, os,
+                 CASE WHEN reference LIKE '!%' THEN remark END
              FROM moved",
             app_no,
             &references

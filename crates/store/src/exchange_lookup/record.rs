@@ -249,7 +249,7 @@ impl Store {
         with_user_ip: bool,
     ) -> Result<Option<ExchangeRecord>> {
         let row = sqlx::query!(
-            r#"SELECT w.open_id AS "open_id!", x.zone_id AS "zone_id!", e.os AS "os?", e.ts AS "ts?",
+            r#"SELECT w.open_id AS "open_id!", x.zone_id AS "zone_id!", x.os AS "os?", e.ts AS "ts?",
                       e.user_ip AS "user_ip?", x.pay_priority AS "pay_priority!",
                       i.product_name AS "product_name!", i.product_info AS "product_info!",
                       i.product_desc AS "product_desc!", e.extension AS "extension?", x.seq AS "seq!",

@@ -113,6 +113,7 @@ fn why(table: &str, column: &str) -> &'static str {
         ("archived_entries" | "ledger_entries" | "sales_hours", "zone_id" | "zone") => {
             "a zone of the game's server"
         }
+        ("archived_entries" | "ledger_entries" | "sales_hours", "os") => "the name of a platform",
         ("archived_entries", _) => "a note of another player's archived entry",
         ("operator_log", column) if WITH_REFERENCES.contains(&column) => {
             "in a number or a longer name, or what an operator set"

@@ -12,7 +12,7 @@ impl ExportedRows {
         match self {
             Self::Wallet => "The balances now, and when the app first knew the player.",
             Self::LedgerEntries => {
-                "Each change of a balance, oldest first. Of an archived entry, ts, os, user_ip and extension are in the\n    \
+                "Each change of a balance, oldest first. Of an archived entry, ts, user_ip and extension are in the\n    \
                  file of its archive alone. A row of the kind closed is no change: a query has closed its number. Nor is one of the\n    \
                  kind topup_order: it is an order of a top-up."
             }
@@ -124,7 +124,7 @@ pub(super) fn of<'c>(
                  SELECT seq, at, kind, reference, of_biz_no, free_change, charge_change,
                      CASE WHEN seq IS NULL THEN 0 ELSE sum(free_change) OVER earlier END::bigint,
                      CASE WHEN seq IS NULL THEN 0 ELSE sum(charge_change) OVER earlier END::bigint,
-                     remaining, pay_priority, item_id, zone_id, NULL, NULL, NULL, NULL, remark, true
+                     remaining, pay_priority, item_id, zone_id, NULL, os, NULL, NULL, remark, true
                  FROM archived_entries WHERE app_no = $1 AND wallet_no = $2
                  WINDOW earlier AS (ORDER BY seq NULLS LAST)
              ) e

@@ -9,7 +9,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use domain::fields::Expected;
-use domain::ids::{AppId, BizNo, OpenId, ZoneId};
+use domain::ids::{AppId, BizNo, OpenId, Os, ZoneId};
 use domain::ledger::REF_MARK;
 use domain::rights::Apps;
 use serde::Serialize;
@@ -95,6 +95,8 @@ pub struct SaleFilter {
     pub zone: Option<Zone>,
     /// Only of these items.
     pub item: Option<ItemFilter>,
+    /// Only of players on this platform. An operator's cancel has that of its exchange.
+    pub os: Option<Os>,
     /// Only of this kind.
     pub kind: Option<ListedKind>,
 }
@@ -103,7 +105,9 @@ impl SaleFilter {
     /// Whether it looks in all apps for what no index has. In one app a page examines a limited number of entries.
     #[must_use]
     pub fn is_unbounded(&self) -> bool {
-        self.app_id.is_none() && (self.zone.is_some() || self.item.is_some() || self.kind.is_some())
+        let has_filter =
+            self.zone.is_some() || self.item.is_some() || self.os.is_some() || self.kind.is_some();
+        self.app_id.is_none() && has_filter
     }
 
     /// Whether it does so in no period or in a long one.
@@ -188,13 +192,13 @@ impl CursorKey for SaleKey {
 /// by time is read no further than a page needs.
 const LOOKED_THROUGH: &str = "
     SELECT * FROM (
-        (SELECT app_no, at, reference, wallet_no, kind, free_change, charge_change, item_id, zone_id, of_biz_no
+        (SELECT app_no, at, reference, wallet_no, kind, free_change, charge_change, item_id, zone_id, os, of_biz_no
         FROM ledger_entries
         WHERE app_no = $1 AND at >= $2 AND at < $3 AND at <= $4
             AND ((at, reference) < ($4, $5) OR $6 AND (at, reference) = ($4, $5)) {wallet}
         ORDER BY at DESC, reference DESC LIMIT $7)
         UNION ALL
-        (SELECT app_no, at, reference, wallet_no, kind, free_change, charge_change, item_id, zone_id, of_biz_no
+        (SELECT app_no, at, reference, wallet_no, kind, free_change, charge_change, item_id, zone_id, os, of_biz_no
         FROM archived_entries
         WHERE app_no = $1 AND at >= $2 AND at < $3 AND at <= $4
             AND ((at, reference) < ($4, $5) OR $6 AND (at, reference) = ($4, $5))
@@ -207,15 +211,17 @@ SELECT e.kind, e.reference, e.of_biz_no, w.open_id, sold.zone_id, i.product_name
 FROM ({looked_through}) e
 CROSS JOIN LATERAL (SELECT open_id FROM wallets w WHERE w.app_no = $1 AND w.wallet_no = e.wallet_no OFFSET 0) w
 LEFT JOIN LATERAL (
-    SELECT item_id, zone_id FROM numbers x WHERE x.app_no = $1 AND x.reference = e.of_biz_no OFFSET 0) x ON true
+    SELECT item_id, zone_id, os FROM numbers x WHERE x.app_no = $1 AND x.reference = e.of_biz_no OFFSET 0) x ON true
 CROSS JOIN LATERAL (
-    SELECT coalesce(x.item_id, e.item_id) AS item_id, coalesce(x.zone_id, e.zone_id) AS zone_id) sold
+    SELECT coalesce(x.item_id, e.item_id) AS item_id, coalesce(x.zone_id, e.zone_id) AS zone_id,
+        coalesce(x.os, e.os) AS os) sold
 LEFT JOIN LATERAL (
     SELECT product_name FROM items i WHERE i.app_no = $1 AND i.item_id = sold.item_id OFFSET 0) i ON true
 WHERE e.kind IN ('exchange', 'present', 'cancel') AND ($8::bigint IS NULL OR e.wallet_no = $8)
     AND ($9::text IS NULL OR e.kind = $9) AND ($10::text IS NULL OR $10 IN (split_part(sold.zone_id, '_', 1), sold.zone_id))
     AND ($11::text IS NULL OR i.product_name = $11
         OR $13 AND strpos(lower(i.product_name COLLATE \"C\"), lower($11 COLLATE \"C\")) > 0)
+    AND ($14::text IS NULL OR sold.os = $14)
 ORDER BY e.at DESC, e.reference DESC LIMIT $12";
 
 #[derive(sqlx::FromRow)]
@@ -349,7 +355,8 @@ impl Store {
             .bind(filter.zone.as_ref().map(Zone::as_str))
             .bind(filter.item.as_ref().map(|item| item.text.as_str()))
             .bind(i64::try_from(wanted).unwrap_or(i64::MAX))
-            .bind(filter.item.as_ref().is_some_and(|item| item.is_part));
+            .bind(filter.item.as_ref().is_some_and(|item| item.is_part))
+            .bind(filter.os.as_ref().map(Os::as_str));
         let rows: Vec<StoredSale> = rows.fetch_all(&self.pool).await?;
         let mut through = None;
         if rows.len() < wanted {

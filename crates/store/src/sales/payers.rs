@@ -1,5 +1,6 @@
 //! Paying players: how many players have bought something in a span of time (contract 13.2.9).
 
+use domain::ids::Os;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
@@ -57,12 +58,13 @@ async fn payers(connection: &mut PgConnection, query: &RevenueQuery) -> Result<i
     let players = sqlx::query_scalar!(
         r#"SELECT count(*) AS "players!" FROM (
                SELECT DISTINCT e.app_no, e.wallet_no FROM (
-                   SELECT app_no, wallet_no, item_id, zone_id FROM ledger_entries
+                   SELECT app_no, wallet_no, item_id, zone_id, os FROM ledger_entries
                    WHERE app_no = ANY ($1) AND at >= $2 AND at < $3 AND kind = 'exchange'
                    UNION ALL
-                   SELECT app_no, wallet_no, item_id, zone_id FROM archived_entries
+                   SELECT app_no, wallet_no, item_id, zone_id, os FROM archived_entries
                    WHERE app_no = ANY ($1) AND at >= $2 AND at < $3 AND kind = 'exchange') e
                WHERE ($4::text IS NULL OR split_part(e.zone_id, '_', 1) = $4)
+                   AND ($7::text IS NULL OR e.os = $7)
                    AND ($5::text IS NULL OR EXISTS (
                        SELECT FROM items i WHERE i.app_no = e.app_no AND i.item_id = e.item_id
                            AND (i.product_name = $5
@@ -73,7 +75,8 @@ async fn payers(connection: &mut PgConnection, query: &RevenueQuery) -> Result<i
         until,
         query.filter.zone.as_ref().map(Zone::without_role),
         item.map(|item| item.text.as_str()),
-        item.is_some_and(|item| item.is_part)
+        item.is_some_and(|item| item.is_part),
+        query.filter.os.as_ref().map(Os::as_str)
     );
     Ok(players.fetch_one(connection).await?)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use domain::fields::Expected;
-use domain::ids::{AppId, ProductText};
+use domain::ids::{AppId, Os, ProductText};
 use domain::moment::GivenMoment;
 use domain::operation::books::{empty_span, too_many_rows};
 use domain::operation::unknown_app;
@@ -14,7 +14,7 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 
 use super::list::Zone;
-use super::roll_up::{of_hours, of_keys};
+use super::roll_up::{known_by_os, of_hours, of_keys};
 use super::time_groups::TimeGroups;
 use crate::engine::Engine;
 use crate::error::{OperationError, Result, StoreError};
@@ -38,6 +38,8 @@ domain::word_enum! {
         ProductName = "product_name",
         /// The zone: what `zone_id` has before its first underscore.
         Zone = "zone",
+        /// The platform of the player.
+        Os = "os",
     }
 }
 
@@ -65,6 +67,8 @@ pub struct RevenueFilter {
     pub zone: Option<Zone>,
     /// Only of these items.
     pub item: Option<ItemFilter>,
+    /// Only of players on this platform.
+    pub os: Option<Os>,
 }
 
 /// What is asked for.
@@ -91,7 +95,7 @@ impl RevenueQuery {
     /// Another text, or a name that stands twice.
     pub fn parse_groups(text: &str) -> Result<Vec<RevenueGroup>, Expected> {
         let wrong = Expected::new(
-            "one of hour, day and week, app_id, product_name and zone, each at most once, with commas between them",
+            "one of hour, day and week, app_id, product_name, zone and os, each at most once, with commas between them",
         );
         let groups: Result<Vec<_>, _> = text.split(',').map(RevenueGroup::parse).collect();
         let Ok(mut groups) = groups else { return Err(wrong) };
@@ -147,6 +151,9 @@ pub struct RevenueRow {
     /// The zone. There if rows are grouped by it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
+    /// The platform. There if rows are grouped by it. Empty: it is not known, because the exchange was archived long ago.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub os: Option<String>,
     /// The sums.
     #[serde(flatten)]
     pub sums: RevenueSums,
@@ -163,6 +170,7 @@ impl RevenueRow {
             RevenueGroup::App => &self.app_id,
             RevenueGroup::ProductName => &self.product_name,
             RevenueGroup::Zone => &self.zone,
+            RevenueGroup::Os => &self.os,
         };
         name.as_deref().unwrap_or_default()
     }
@@ -185,7 +193,7 @@ pub struct RevenueReport {
     pub until: Option<OffsetDateTime>,
     /// The time zone of the days.
     pub time_zone: String,
-    /// In the order of time, app, product and zone. A group without an exchange and a cancel has no row.
+    /// In the order of time, app, product, zone and platform. A group without an exchange and a cancel has no row.
     pub rows: Vec<RevenueRow>,
     /// The sums of all rows.
     pub total: RevenueSums,
@@ -219,8 +227,9 @@ impl WideSums {
     }
 }
 
-/// Time, app, product and zone, those of them that rows are grouped by. A time is by its number in [`TimeGroups`].
-type GroupKey = (Option<i32>, Option<String>, Option<String>, Option<String>);
+/// Time, app, product, zone and platform, those of them that rows are grouped by. A time is by its number in
+/// [`TimeGroups`].
+type GroupKey = (Option<i32>, Option<String>, Option<String>, Option<String>, Option<String>);
 
 /// The sums of a group as the database gives them. They are text, because they may need more than 64 bits.
 pub(super) struct GroupRow {
@@ -228,6 +237,7 @@ pub(super) struct GroupRow {
     pub(super) app_no: Option<i32>,
     pub(super) product_name: Option<String>,
     pub(super) zone: Option<String>,
+    pub(super) os: Option<String>,
     pub(super) count: String,
     pub(super) free_taken: String,
     pub(super) charge_taken: String,
@@ -245,15 +255,22 @@ pub(super) struct RevenueScope {
     pub(super) by_app: bool,
     pub(super) by_product: bool,
     pub(super) by_zone: bool,
+    pub(super) by_os: bool,
     pub(super) times: TimeGroups,
     /// A zone without a role.
     pub(super) zone: Option<String>,
     pub(super) item: Option<String>,
     /// Whether `item` is a part of a name.
     pub(super) is_part: bool,
+    pub(super) os: Option<String>,
 }
 
 impl RevenueScope {
+    /// Whether sums by platform are needed.
+    pub(super) const fn is_of_os(&self) -> bool {
+        self.by_os || self.os.is_some()
+    }
+
     /// What is asked for of these apps, whose entries lie in this span.
     fn new(query: &RevenueQuery, apps: BTreeMap<i32, String>, span: Option<Span>) -> Self {
         let has = |group| query.group.contains(&group);
@@ -266,12 +283,14 @@ impl RevenueScope {
             by_app: has(RevenueGroup::App),
             by_product: has(RevenueGroup::ProductName),
             by_zone: has(RevenueGroup::Zone),
+            by_os: has(RevenueGroup::Os),
             times: times
                 .map(|(group, span)| TimeGroups::new(group, &query.time_zone, span))
                 .unwrap_or_default(),
             zone,
             item: query.filter.item.as_ref().map(|item| item.text.to_string()),
             is_part: query.filter.item.as_ref().is_some_and(|item| item.is_part),
+            os: query.filter.os.as_ref().map(ToString::to_string),
         }
     }
 }
@@ -290,7 +309,8 @@ impl Groups {
                 *sum = text.parse().map_err(|_| StoreError::damaged("sales"))?;
             }
             let app_id = row.app_no.and_then(|app_no| scope.apps.get(&app_no)).cloned();
-            self.0.entry((row.time, app_id, row.product_name, row.zone)).or_default().add(WideSums(sums));
+            let key = (row.time, app_id, row.product_name, row.zone, row.os);
+            self.0.entry(key).or_default().add(WideSums(sums));
         }
         Ok(())
     }
@@ -339,7 +359,7 @@ async fn report(
         return Err(too_many_rows(REVENUE_ROWS_MAX).into());
     }
     let (mut total, mut rows) = (WideSums::default(), Vec::with_capacity(groups.0.len()));
-    for ((time, app_id, product_name, zone), sums) in groups.0 {
+    for ((time, app_id, product_name, zone, os), sums) in groups.0 {
         total.add(sums);
         let name = time.map(|number| scope.times.name(number)).transpose()?;
         let of = |group| name.clone().filter(|_| query.time() == Some(group));
@@ -350,6 +370,7 @@ async fn report(
             app_id,
             product_name,
             zone,
+            os,
             sums: sums.narrow()?,
         });
     }
@@ -421,7 +442,7 @@ pub(super) async fn span(
 }
 
 /// Whole hours come from the roll-up and from what it does not have yet. The ends, and hours in which a day begins, come
-/// from the ledger.
+/// from the ledger. So do hours that are not known by platform, where platforms are asked for.
 async fn groups(
     connection: &mut PgConnection,
     scope: &RevenueScope,
@@ -429,7 +450,10 @@ async fn groups(
     engine: Engine,
 ) -> Result<Groups> {
     let mut groups = Groups::default();
-    let (first, last) = (hour_after(since), hour_before(until));
+    let (mut first, last) = (hour_after(since), hour_before(until));
+    if scope.is_of_os() {
+        first = first.max(known_by_os(connection).await?);
+    }
     if engine == Engine::Citus || first >= last {
         groups.add(scope, of_ledger(connection, scope, (since, until)).await?)?;
         return Ok(groups);
@@ -469,7 +493,7 @@ pub(super) async fn of_ledger(
         GroupRow,
         r#"SELECT CASE WHEN $4 THEN width_bucket(s.at, $8::timestamptz[]) END AS time,
                CASE WHEN $5 THEN s.app_no END AS app_no, CASE WHEN $6 THEN i.product_name END AS product_name,
-               CASE WHEN $7 THEN split_part(s.zone_id, '_', 1) END AS zone,
+               CASE WHEN $7 THEN split_part(s.zone_id, '_', 1) END AS zone, CASE WHEN $12 THEN s.os END AS os,
                sum(s.count)::text AS "count!", sum(s.free_taken)::text AS "free_taken!",
                sum(s.charge_taken)::text AS "charge_taken!", sum(s.free_given_back)::text AS "free_given_back!",
                sum(s.charge_given_back)::text AS "charge_given_back!"
@@ -478,7 +502,8 @@ pub(super) async fn of_ledger(
                AND ($9::text IS NULL OR split_part(s.zone_id, '_', 1) = $9)
                AND ($10::text IS NULL OR i.product_name = $10
                    OR $11 AND strpos(lower(i.product_name COLLATE "C"), lower($10 COLLATE "C")) > 0)
-           GROUP BY 1, 2, 3, 4"#,
+               AND ($13::text IS NULL OR s.os = $13)
+           GROUP BY 1, 2, 3, 4, 5"#,
         &scope.app_nos,
         since,
         until,
@@ -489,7 +514,9 @@ pub(super) async fn of_ledger(
         &scope.times.starts,
         scope.zone,
         scope.item,
-        scope.is_part
+        scope.is_part,
+        scope.by_os,
+        scope.os
     );
     Ok(rows.fetch_all(connection).await?)
 }

@@ -73,6 +73,8 @@ pub struct RollUpDifference {
     pub product_name: String,
     /// The zone. Empty in a sum of all zones.
     pub zone: String,
+    /// The platform. Empty in a sum of all platforms.
+    pub os: String,
     /// Exchanges that the roll-up has too many. Negative: too few.
     pub count: i64,
     /// What it has too much of what was taken, less what was given back. Text, because it may need more than 64 bits.
@@ -165,25 +167,26 @@ async fn roll_up_some(connection: &mut PgConnection, engine: Engine) -> Result<b
 /// Adds entries. It sums up by item before it reads the names of items, which a batch has few of.
 async fn add_up(connection: &mut PgConnection, keys: &Keys) -> Result<()> {
     sqlx::query!(
-        "INSERT INTO sales_hours AS known (app_no, cut, hour, product_name, zone, count, free_taken, charge_taken,
+        "INSERT INTO sales_hours AS known (app_no, cut, hour, product_name, zone, os, count, free_taken, charge_taken,
              free_given_back, charge_given_back)
-         SELECT s.app_no, 3 - 2 * grouping(i.product_name) - grouping(s.zone), s.hour, coalesce(i.product_name, ''),
-             coalesce(s.zone, ''), sum(s.count), sum(s.free_taken), sum(s.charge_taken), sum(s.free_given_back),
-             sum(s.charge_given_back)
+         SELECT s.app_no, 7 - grouping(s.os, i.product_name, s.zone), s.hour, coalesce(i.product_name, ''),
+             coalesce(s.zone, ''), coalesce(s.os, ''), sum(s.count), sum(s.free_taken), sum(s.charge_taken),
+             sum(s.free_given_back), sum(s.charge_given_back)
          FROM (
              SELECT e.app_no, date_bin('1 hour', e.at, to_timestamp(0)) AS hour, e.item_id,
-                 split_part(e.zone_id, '_', 1) AS zone, sum(e.count) AS count, sum(e.free_taken) AS free_taken,
+                 split_part(e.zone_id, '_', 1) AS zone, e.os, sum(e.count) AS count, sum(e.free_taken) AS free_taken,
                  sum(e.charge_taken) AS charge_taken, sum(e.free_given_back) AS free_given_back,
                  sum(e.charge_given_back) AS charge_given_back
              FROM unnest($1::integer[], $2::bigint[], $3::bigint[]) AS k (app_no, wallet_no, seq)
              JOIN sold_entries e ON e.app_no = k.app_no AND e.wallet_no = k.wallet_no AND e.seq = k.seq
-             GROUP BY 1, 2, 3, 4
+             GROUP BY 1, 2, 3, 4, 5
          ) s
          JOIN items i ON i.app_no = s.app_no AND i.item_id = s.item_id
          GROUP BY GROUPING SETS (
              (s.app_no, s.hour, i.product_name), (s.app_no, s.hour, s.zone),
-             (s.app_no, s.hour, i.product_name, s.zone))
-         ON CONFLICT (app_no, cut, hour, product_name, zone) DO UPDATE
+             (s.app_no, s.hour, i.product_name, s.zone), (s.app_no, s.hour, s.os),
+             (s.app_no, s.hour, i.product_name, s.zone, s.os))
+         ON CONFLICT (app_no, cut, hour, product_name, zone, os) DO UPDATE
          SET count = known.count + excluded.count, free_taken = known.free_taken + excluded.free_taken,
              charge_taken = known.charge_taken + excluded.charge_taken,
              free_given_back = known.free_given_back + excluded.free_given_back,
@@ -214,23 +217,32 @@ pub(super) async fn unrolled(connection: &mut PgConnection, app_nos: &[i32]) -> 
     Ok(keys)
 }
 
+/// The first hour that the roll-up knows by platform.
+pub(super) async fn known_by_os(connection: &mut PgConnection) -> Result<OffsetDateTime> {
+    Ok(sqlx::query_scalar!("SELECT os_since FROM sales_head").fetch_one(connection).await?)
+}
+
 /// The sums of whole hours from the roll-up. Rows by time leave out hours in which a day or a week begins.
 pub(super) async fn of_hours(
     connection: &mut PgConnection,
     scope: &RevenueScope,
     (since, until): (OffsetDateTime, OffsetDateTime),
 ) -> Result<Vec<GroupRow>> {
-    let cut: i16 = match (scope.by_product || scope.item.is_some(), scope.by_zone || scope.zone.is_some()) {
-        (true, true) => 3,
-        (false, true) => 1,
-        (true | false, false) => 2,
+    let has_product = scope.by_product || scope.item.is_some();
+    let has_zone = scope.by_zone || scope.zone.is_some();
+    let cut: i16 = match (scope.is_of_os(), has_product, has_zone) {
+        (true, false, false) => 4,
+        (true, ..) => 7,
+        (false, true, true) => 3,
+        (false, false, true) => 1,
+        (false, _, false) => 2,
     };
     let has_split_hours = scope.times.split_hours((since, until)).next().is_some();
     let rows = sqlx::query_as!(
         GroupRow,
         r#"SELECT CASE WHEN $5 THEN width_bucket(h.hour, $9::timestamptz[]) END AS time,
                CASE WHEN $6 THEN h.app_no END AS app_no, CASE WHEN $7 THEN h.product_name END AS product_name,
-               CASE WHEN $8 THEN h.zone END AS zone,
+               CASE WHEN $8 THEN h.zone END AS zone, CASE WHEN $14 THEN h.os END AS os,
                sum(h.count)::text AS "count!", sum(h.free_taken)::text AS "free_taken!",
                sum(h.charge_taken)::text AS "charge_taken!", sum(h.free_given_back)::text AS "free_given_back!",
                sum(h.charge_given_back)::text AS "charge_given_back!"
@@ -241,7 +253,8 @@ pub(super) async fn of_hours(
                AND ($11::text IS NULL OR h.zone = $11)
                AND ($12::text IS NULL OR h.product_name = $12
                    OR $13 AND strpos(lower(h.product_name), lower($12 COLLATE "C")) > 0)
-           GROUP BY 1, 2, 3, 4"#,
+               AND ($15::text IS NULL OR h.os = $15)
+           GROUP BY 1, 2, 3, 4, 5"#,
         &scope.app_nos,
         cut,
         since,
@@ -254,7 +267,9 @@ pub(super) async fn of_hours(
         has_split_hours,
         scope.zone,
         scope.item,
-        scope.is_part
+        scope.is_part,
+        scope.by_os,
+        scope.os
     );
     Ok(rows.fetch_all(connection).await?)
 }
@@ -271,7 +286,7 @@ pub(super) async fn of_keys(
         GroupRow,
         r#"SELECT CASE WHEN $6 THEN width_bucket(s.at, $10::timestamptz[]) END AS time,
                CASE WHEN $7 THEN s.app_no END AS app_no, CASE WHEN $8 THEN i.product_name END AS product_name,
-               CASE WHEN $9 THEN split_part(s.zone_id, '_', 1) END AS zone,
+               CASE WHEN $9 THEN split_part(s.zone_id, '_', 1) END AS zone, CASE WHEN $15 THEN s.os END AS os,
                sum(s.count)::text AS "count!", sum(s.free_taken)::text AS "free_taken!",
                sum(s.charge_taken)::text AS "charge_taken!", sum(s.free_given_back)::text AS "free_given_back!",
                sum(s.charge_given_back)::text AS "charge_given_back!"
@@ -285,7 +300,8 @@ pub(super) async fn of_keys(
                AND ($12::text IS NULL OR split_part(s.zone_id, '_', 1) = $12)
                AND ($13::text IS NULL OR i.product_name = $13
                    OR $14 AND strpos(lower(i.product_name COLLATE "C"), lower($13 COLLATE "C")) > 0)
-           GROUP BY 1, 2, 3, 4"#,
+               AND ($16::text IS NULL OR s.os = $16)
+           GROUP BY 1, 2, 3, 4, 5"#,
         &keys.app_nos,
         &keys.wallet_nos,
         &keys.seqs,
@@ -299,7 +315,9 @@ pub(super) async fn of_keys(
         has_split_hours,
         scope.zone,
         scope.item,
-        scope.is_part
+        scope.is_part,
+        scope.by_os,
+        scope.os
     );
     Ok(rows.fetch_all(connection).await?)
 }
@@ -318,31 +336,37 @@ async fn check(connection: &mut PgConnection, app_id: &AppId) -> Result<RollUpCh
         RollUpDifference,
         r#"WITH detail AS (
                SELECT 1 AS sign, date_trunc('hour', s.at, 'UTC') AS hour, i.product_name,
-                   split_part(s.zone_id, '_', 1) AS zone, s.count, s.free_taken, s.charge_taken, s.free_given_back,
-                   s.charge_given_back
+                   split_part(s.zone_id, '_', 1) AS zone, s.os, s.count, s.free_taken, s.charge_taken,
+                   s.free_given_back, s.charge_given_back
                FROM unnest($2::bigint[], $3::bigint[]) AS k (wallet_no, seq)
                JOIN sold_entries s ON s.app_no = $1 AND s.wallet_no = k.wallet_no AND s.seq = k.seq
                JOIN items i ON i.app_no = $1 AND i.item_id = s.item_id
                UNION ALL
-               SELECT -1, date_trunc('hour', s.at, 'UTC'), i.product_name, split_part(s.zone_id, '_', 1), s.count,
-                   s.free_taken, s.charge_taken, s.free_given_back, s.charge_given_back
+               SELECT -1, date_trunc('hour', s.at, 'UTC'), i.product_name, split_part(s.zone_id, '_', 1), s.os,
+                   s.count, s.free_taken, s.charge_taken, s.free_given_back, s.charge_given_back
                FROM sales s JOIN items i ON i.app_no = s.app_no AND i.item_id = s.item_id
                WHERE s.app_no = $1
            ), parts AS (
-               SELECT cut, hour, product_name, zone, count, free_taken, charge_taken, free_given_back, charge_given_back
+               SELECT cut, hour, product_name, zone, os, count, free_taken, charge_taken, free_given_back,
+                   charge_given_back
                FROM sales_hours WHERE app_no = $1
                UNION ALL
-               SELECT 3 - 2 * grouping(product_name) - grouping(zone), hour, coalesce(product_name, ''),
-                   coalesce(zone, ''), sum(sign * count), sum(sign * free_taken), sum(sign * charge_taken),
+               SELECT 7 - grouping(os, product_name, zone), hour, coalesce(product_name, ''), coalesce(zone, ''),
+                   coalesce(os, ''), sum(sign * count), sum(sign * free_taken), sum(sign * charge_taken),
                    sum(sign * free_given_back), sum(sign * charge_given_back)
-               FROM detail GROUP BY GROUPING SETS ((hour, product_name), (hour, zone), (hour, product_name, zone))
+               FROM detail
+               GROUP BY GROUPING SETS (
+                   (hour, product_name), (hour, zone), (hour, product_name, zone), (hour, os),
+                   (hour, product_name, zone, os))
            )
-           SELECT hour AS "hour!", product_name AS "product_name!", zone AS "zone!", sum(count)::bigint AS "count!",
+           SELECT hour AS "hour!", product_name AS "product_name!", zone AS "zone!", os AS "os!", sum(count)::bigint AS "count!",
                (sum(free_taken) + sum(charge_taken) - sum(free_given_back) - sum(charge_given_back))::text AS "net!"
-           FROM parts GROUP BY cut, hour, product_name, zone
+           FROM parts
+           WHERE cut < 4 OR hour >= (SELECT os_since FROM sales_head)
+           GROUP BY cut, hour, product_name, zone, os
            HAVING sum(count) <> 0 OR sum(free_taken) <> 0 OR sum(charge_taken) <> 0 OR sum(free_given_back) <> 0
                OR sum(charge_given_back) <> 0
-           ORDER BY hour, product_name, zone LIMIT $4"#,
+           ORDER BY hour, product_name, zone, os LIMIT $4"#,
         app_no,
         &keys.wallet_nos,
         &keys.seqs,

@@ -47,7 +47,7 @@ pub fn named(group: RevenueGroup, zone: &TimeZone, (since, until): Span) -> Vec<
         }
         RevenueGroup::Day => zone.days(span).into_iter().map(named_day).collect(),
         RevenueGroup::Week => zone.weeks(span).into_iter().map(named_day).collect(),
-        RevenueGroup::App | RevenueGroup::ProductName | RevenueGroup::Zone => Vec::new(),
+        RevenueGroup::App | RevenueGroup::ProductName | RevenueGroup::Zone | RevenueGroup::Os => Vec::new(),
     }
 }
 

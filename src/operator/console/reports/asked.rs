@@ -1,7 +1,7 @@
 //! The question of a report: times, apps, and what of them is counted.
 
 use domain::fields::Fields;
-use domain::ids::{AppId, ProductText};
+use domain::ids::{AppId, Os, ProductText};
 use domain::moment::{GivenMoment, rfc3339};
 use domain::period::Preset;
 use domain::rights::Apps;
@@ -37,7 +37,7 @@ pub(in super::super) fn read_item(filters: &mut Filters<'_>) -> Option<ItemFilte
 }
 
 impl ReportQuery {
-    /// Reads `app_id` or `apps`, `zone`, `product_name` or `item`, and times.
+    /// Reads `app_id` or `apps`, `zone`, `product_name` or `item`, `os`, and times.
     ///
     /// # Errors
     /// An app that is not the user's.
@@ -55,7 +55,11 @@ impl ReportQuery {
             return Err(ConsoleError::no_such_app(other));
         }
         let is_of_some = typed.is_some();
-        let filter = RevenueFilter { zone: filters.read("zone", Zone::parse), item: read_item(filters) };
+        let filter = RevenueFilter {
+            zone: filters.read("zone", Zone::parse),
+            item: read_item(filters),
+            os: filters.read("os", Os::parse),
+        };
         Ok(Self { times, apps: typed.unwrap_or_else(|| own.clone()), filter, is_of_some })
     }
 
@@ -72,7 +76,7 @@ impl ReportQuery {
         self.app_id().or_else(|| (!self.is_of_some).then_some(""))
     }
 
-    /// Whether a zone or an item is chosen.
+    /// Whether a zone, an item or a platform is chosen.
     pub(super) fn has_filter(&self) -> bool {
         self.filter != RevenueFilter::default()
     }
@@ -93,6 +97,9 @@ impl ReportQuery {
             }
             Some(ItemFilter { text, is_part: false }) => words.push(said(&text!("item {text}", text))),
             None => {}
+        }
+        if let Some(os) = &self.filter.os {
+            words.push(said(&text!("platform {os}", os)));
         }
         words.join(", ")
     }
@@ -163,6 +170,7 @@ impl ReportQuery {
             ("zone", zone),
             ("product_name", item(false)),
             ("item", item(true)),
+            ("os", self.filter.os.as_ref().map_or("", Os::as_str)),
         ];
         let kept = all.into_iter().filter(|(name, _)| fields.iter().all(|(other, _)| other != name));
         // An item by its name says more than a part of it.

@@ -41,7 +41,7 @@ pub(super) struct TimeTable {
     pub(super) csv: String,
 }
 
-/// Revenue by app, item or zone.
+/// Revenue by app, item, zone or platform.
 pub(super) struct NameTable {
     pub(super) title: &'static str,
     /// The name of the first column.
@@ -63,6 +63,7 @@ const fn names(group: RevenueGroup) -> (&'static str, &'static str) {
         RevenueGroup::App => ("Coins taken by app", "App"),
         RevenueGroup::ProductName => ("Coins taken by item", "Item"),
         RevenueGroup::Zone => ("Coins taken by zone", "Zone"),
+        RevenueGroup::Os => ("Coins taken by platform", "Platform"),
     }
 }
 
@@ -167,6 +168,7 @@ const fn field(group: RevenueGroup) -> &'static str {
     match group {
         RevenueGroup::ProductName => "product_name",
         RevenueGroup::Zone => "zone",
+        RevenueGroup::Os => "os",
         RevenueGroup::Hour | RevenueGroup::Day | RevenueGroup::Week | RevenueGroup::App => "app_id",
     }
 }
