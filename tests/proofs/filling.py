@@ -12,11 +12,11 @@ SELECT app_no, wallet_no, seq, kind, reference, change, 0, balance, 0, at, sha25
     || coalesce(int4send(2) || int2send(pay_priority), int4send(-1))
     || int4send(8) || int8send(change) || int4send(8) || int8send(0) || int4send(8) || int8send(balance)
     || int4send(8) || int8send(0) || int4send(8) || timestamptz_send(at)),
-    pay_priority, item_id, 1767225600000, zone_id, 'android', '203.0.113.9', ''
+    pay_priority, item_id, 1767225600000, zone_id, os, '203.0.113.9', ''
 FROM (SELECT w.app_no, w.wallet_no, {seq}::bigint AS seq, '{kind}' AS kind, 'order' || ({seq}::bigint * 1000000 + w.wallet_no) AS reference,
         {change}::bigint AS change, w.free_balance + {change} AS balance, w.chain_hash AS before,
         timestamptz '{at}' + w.wallet_no * interval '{step}' AS at, {item} AS item_id, {priority}::smallint AS pay_priority,
-        {zone} AS zone_id
+        {zone} AS zone_id, {os} AS os
     FROM wallets w WHERE w.app_no = {app_no} AND w.wallet_no <= {players} ORDER BY w.wallet_no) e;
 UPDATE wallets w SET entry_count = e.seq, free_balance = e.free_balance, chain_hash = e.chain_hash
 FROM ledger_entries e WHERE e.app_no = w.app_no AND e.wallet_no = w.wallet_no AND e.seq = {seq} AND w.app_no = {app_no}
@@ -38,13 +38,13 @@ VACUUM (ANALYZE) sales_hours;
 """
 
 
-def fill(till, app_no, players, rounds, item, step, zone="'1_1'"):
+def fill(till, app_no, players, rounds, item, step, zone="'1_1'", os="'android'"):
     """Makes players 1 to `players`. The first round gives each a present, each later round takes one coin for `item`.
-    `rounds` has the moments at which they begin. `step` lies between two players. `item` and `zone` are SQL over the
-    wallet `w`."""
+    `rounds` has the moments at which they begin. `step` lies between two players. `item`, `zone` and `os` are SQL over
+    the wallet `w`."""
     till.sql(f"INSERT INTO wallets (app_no, wallet_no, open_id) SELECT {app_no}, n, 'old' || n FROM generate_series(1, {players}) AS n")
     for seq, at in enumerate(rounds, 1):
         what = ({"kind": "present", "change": 1_000, "item": "NULL::bytea", "priority": "NULL"} if seq == 1
                 else {"kind": "exchange", "change": -1, "item": item.format(seq=seq), "priority": "1"})
-        till.sql(ROUND.format(seq=seq, at=at.isoformat(), step=step, zone=zone, app_no=app_no, players=players, **what))
+        till.sql(ROUND.format(seq=seq, at=at.isoformat(), step=step, zone=zone, os=os, app_no=app_no, players=players, **what))
     till.sql("VACUUM (ANALYZE)")

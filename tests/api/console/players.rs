@@ -60,10 +60,13 @@ async fn players_are_searched_page_by_page() {
     assert!(exact.body.contains("href=\"/console/apps/b1/players/o00\""));
     let first = viewer.get("/console/players?open_id=o&app_id=a1").await;
     assert_eq!(rows(&first.body).len(), 50);
+    // Rule 8.6.58: the first page tells how many hits there are, or that there are more.
+    assert!(content(&exact).contains("Hits: 2 ") && content(&first).contains("Hits: more than 50 "));
     let more = link_called(&first, "More players").unwrap();
     let second = viewer.get(&more).await;
     assert_eq!(rows(&second.body).first().unwrap()[0], "o50");
     assert_eq!((rows(&second.body).len(), link_called(&second, "More players")), (10, None));
+    assert!(!content(&second).contains("Hits"));
     let none = viewer.get("/console/players?open_id=nobody").await;
     assert!(none.body.contains("No player matches."), "{}", none.body);
     let bad = viewer.get("/console/players?open_id=a%20b").await;
