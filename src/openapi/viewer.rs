@@ -13,6 +13,8 @@ pub const VERSION: &str = "1.72.1";
 const SCRIPT: &[u8] = include_bytes!("../../assets/scalar-api-reference/standalone.js.gz");
 /// Starts the viewer on a page.
 const START: &str = include_str!("viewer/start.js");
+/// The keys that sign calls of the wallet (contract 2.2.8).
+const KEYS: &str = include_str!("viewer/keys.html");
 /// Style of what stands around the viewer.
 const STYLE: &str = include_str!("viewer/style.css");
 /// Scripts come from this server alone and make no code of text. The viewer writes its own styles into the
@@ -66,6 +68,8 @@ pub struct ViewerPage<'a> {
     pub other: Option<(&'a str, &'a str)>,
     /// Whether calls are sent to the server that the page comes from; else the page cannot send any.
     pub sends: bool,
+    /// Whether the page has a form for the keys that sign calls of the wallet.
+    pub signs: bool,
     /// What is said of sending, in HTML.
     pub note: &'a str,
     /// Places that addresses lead to: the name of each, and its words in HTML.
@@ -74,18 +78,19 @@ pub struct ViewerPage<'a> {
 
 /// The page, in HTML.
 fn page(page: &ViewerPage<'_>) -> String {
-    let ViewerPage { title, document, files, other, sends, note, places } = page;
+    let ViewerPage { title, document, files, other, sends, signs, note, places } = page;
     let other = other.map(|(address, name)| format!(", <a href=\"{address}\">{name}</a>"));
     let other = other.unwrap_or_default();
     let place = |(name, words): &(String, String)| format!("<p class=\"place\" id=\"{name}\">{words}</p>\n");
     let places = places.iter().map(place).collect::<Vec<_>>().concat();
+    let keys = if *signs { KEYS } else { "" };
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n\
          <link rel=\"icon\" href=\"data:,\">\n<link rel=\"stylesheet\" href=\"{files}style.css\">\n</head>\n<body>\n\
          <header>\n<p>{note} <a href=\"{document}\">OpenAPI document</a>{other}.</p>\n\
-         {places}</header>\n\
+         {keys}{places}</header>\n\
          <noscript><p>This page needs JavaScript.</p></noscript>\n\
          <main id=\"viewer\" data-document=\"{document}\" data-sends=\"{sends}\"></main>\n\
          <script src=\"{files}viewer-{VERSION}.js\"></script>\n<script src=\"{files}start.js\"></script>\n\

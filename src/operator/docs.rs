@@ -34,6 +34,7 @@ async fn admin_page() -> Response {
         files: "",
         other: Some(("../docs", "the public API")),
         sends: true,
+        signs: false,
         note: &note,
         places: &kinds,
     })

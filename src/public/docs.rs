@@ -39,6 +39,7 @@ fn page(state: &AppState, other: Option<(&'static str, &'static str)>) -> Respon
         files: "docs/",
         other,
         sends: other.is_none(),
+        signs: other.is_none(),
         note: if other.is_none() { viewer::SENDS_IN_EARNEST } else { &elsewhere },
         places: &[],
     })

@@ -302,6 +302,7 @@ async fn the_page_is_on_the_operators_listener_alone_and_needs_no_other_host() {
             }
         }
         assert!(shown.body.contains(&script[script.rfind('/').unwrap() + 1..]));
+        assert!(!shown.body.contains("pay_key\""), "neither page sends calls of the wallet");
     }
     let viewer = get(&script).await;
     assert_eq!(viewer.header("content-encoding"), Some("gzip"));

@@ -335,11 +335,7 @@ async fn platforms_from_before_the_roll_up_knew_them_come_from_the_ledger() {
     till.execute(&ARCHIVE.replace("zone_id, os, NULL", "zone_id, NULL, NULL")).await;
     let report = caller.get("/reports/revenue?app_id=a1&group=os").await.json();
     let of = |os: &str, sums| row(&json!({ "os": os }), sums);
-    let rows = [
-        of("", [1, 100, 30, 0, 0]),
-        of("android", [1, 0, 40, 80, 40]),
-        of("ios", [1, 0, 20, 0, 0]),
-    ];
+    let rows = [of("", [1, 100, 30, 0, 0]), of("android", [1, 0, 40, 80, 40]), of("ios", [1, 0, 20, 0, 0])];
     assert_eq!(report["rows"], json!(rows));
 }
 
@@ -598,8 +594,7 @@ async fn the_roll_up_ties_to_the_ledger_and_a_difference_is_told() {
         .await;
     let output = program.run(&["report", "check", "a1", "--json"]);
     assert_eq!(output.status.code(), Some(1));
-    let difference =
-        json!({"hour": "2026-10-20T16:00:00Z", "product_name": "Shield", "zone": "", "os": "", "count": 1, "net": "7"});
+    let difference = json!({"hour": "2026-10-20T16:00:00Z", "product_name": "Shield", "zone": "", "os": "", "count": 1, "net": "7"});
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&told["ties"], &told["differs"]), (&json!(false), &json!([difference])));
     let complaint = program.complaint(&["report", "check", "a9"]);

@@ -197,12 +197,14 @@ fn report(number: &str) -> Value {
     })
 }
 
-/// Rules 18.1.1 to 18.1.6: keys, players, pages, pictures, pre-orders and receivers of the seed are there, and commands
+/// Rules 18.1.1 to 18.1.6, and 18.1.8: keys, players, pages, pictures, pre-orders and receivers of the seed are there, so
+/// are the documents, and commands
 /// reach the server by its folder.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_seed_names_is_there_with_its_fixed_keys() {
     let receiver = Receiver::taking().await;
     let server = SandboxProcess::start(&seed(&receiver_of(&receiver))).await;
+    assert_eq!(server.send(Request::get("/docs")).await.status, 200);
     server.exchange("b1", Duration::ZERO).await.assert_body(
         r#"{"code":1,"msg":"SUCCESS","data":{"bizNo":"b1","freeBalance":40,"chargeBalance":40}}"#,
     );

@@ -22,6 +22,8 @@ async fn the_public_listener_serves_its_documents_when_it_is_told_to() {
     let page = till.send(Request::get("/docs")).await;
     assert!(page.status == 200 && page.body.contains("data-sends=\"true\""), "{}", page.body);
     assert!(!page.body.contains("admin"), "{}", page.body);
+    // Rule 2.2.8: the page takes the keys with which it signs what it sends.
+    assert!(page.body.contains("<input id=\"pay_key\""), "{}", page.body);
     for (path, kind) in [
         ("/openapi.json", "application/json; charset=utf-8"),
         ("/docs/start.js", "text/javascript; charset=utf-8"),

@@ -68,6 +68,7 @@ fn settings(config: &Config, port: Option<u16>, seed: &Seed, folder: PathBuf) ->
     }
     config.database.url = Secret::default();
     config.database.data_dir = folder;
+    config.public.docs = true;
     config.console.time_zone = seed.time_zone.clone();
     config.image.store = PictureStore::Database;
     // The folder goes with the server, and a full disk is the machine's own affair.

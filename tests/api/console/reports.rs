@@ -54,9 +54,7 @@ async fn an_app_is_shown_in_pictures_and_tables_with_sums() {
             ),
             &format!("Item {heads} Sword 2 100 70 80 40 50 Shield 1 0 20 0 0 20 Sum 3 100 90 80 40 70"),
             &format!("Zone {heads} z1 2 100 50 80 30 40 z2 1 0 40 0 10 30 Sum 3 100 90 80 40 70"),
-            &format!(
-                "Platform {heads} android 2 100 70 80 40 50 ios 1 0 20 0 0 20 Sum 3 100 90 80 40 70"
-            ),
+            &format!("Platform {heads} android 2 100 70 80 40 50 ios 1 0 20 0 0 20 Sum 3 100 90 80 40 70"),
             "Code Meaning Count Numbers Players 10000601 insufficient balance 4 3 2 Sum 4",
             // Beside the bars.
             "Sword Sword: 100 gifted and 70 charged coins, exchanges: 2 170",
@@ -120,9 +118,12 @@ async fn bars_over_time_lead_to_what_they_count(viewer: &Browser<'_>, page: &Ans
         let data = data.replace('&', "&#38;").replace('"', "&#34;");
         assert!(page.body.contains(&data), "{data}\n{}", page.body);
     }
-    for (name, numbers) in
-        [("2026-10-20", &["B3", "B2", "B1"][..]), ("z1", &["B2", "B1"]), ("Sword", &["B3", "B1"]), ("ios", &["B2"])]
-    {
+    for (name, numbers) in [
+        ("2026-10-20", &["B3", "B2", "B1"][..]),
+        ("z1", &["B2", "B1"]),
+        ("Sword", &["B3", "B1"]),
+        ("ios", &["B2"]),
+    ] {
         let address = link_called(page, name).unwrap_or_else(|| panic!("no link {name}"));
         let list = viewer.get(&address).await;
         let shown: Vec<String> = rows(&list.body).into_iter().filter_map(|row| row.get(1).cloned()).collect();
