@@ -8,6 +8,7 @@ use crate::game::Game;
 use crate::support::program::Program;
 use crate::support::{TestApp, TestTill};
 use crate::topups::{app, keep_unmatched, payment, tell};
+use crate::workbook::sheet_lines;
 
 /// A direct payment of o2 or another player.
 fn direct(id: &str, open_id: &str, product: &str, amount: i64) -> Value {
@@ -103,6 +104,11 @@ async fn what_payments_have_brought_is_summed_by_group_and_ties_to_the_statement
     assert!(table.ends_with("unmatched: 1 payments of 600 CNY\n"), "{table}");
     let api = admin.get("/reports/topups?app_id=a1&month=2026-10").await;
     assert_eq!(api.json(), report);
+    let file = admin.get("/reports/topups?app_id=a1&day=2026-10-20&format=csv").await;
+    let name = "attachment; filename=\"topups-a1-2026-10-20.csv\"";
+    assert_eq!((file.body.as_str(), file.header("content-disposition")), (csv.as_str(), Some(name)));
+    let book = admin.get("/reports/topups?app_id=a1&day=2026-10-20&group=product_id&format=xlsx").await;
+    assert_eq!(sheet_lines(&book.bytes, "Top-ups"), ["gems60\tCNY\t#1\t#600\t#18\t#0\t#60\t#6"]);
     let wrong = admin.get("/reports/topups?app_id=a1&month=2026-10&group=week").await;
     assert_problem(&wrong, 422, "invalid-field", "wrong: group");
 }
@@ -168,6 +174,13 @@ async fn unused_coins_are_those_of_the_newest_lots_and_sum_to_the_purses() {
     assert_eq!(api.json(), expected);
     let csv = text(&program, &["report", "unused", "a1", "--csv"]);
     assert_eq!(csv, "currency,price,unused,money\nCNY,10,116,1160\nwithout_price,,20,\ntotal,,136,\n");
+    let file = admin.get("/reports/unused?app_id=a1&format=csv").await;
+    assert_eq!((file.status, file.body), (200, csv));
+    let query = "/reports/unused?app_id=a1&at=2026-10-22&time_zone=Asia/Shanghai&format=xlsx";
+    let book = admin.get(query).await;
+    let name = "attachment; filename=\"unused-a1-2026-10-22.xlsx\"";
+    assert_eq!(book.header("content-disposition"), Some(name));
+    assert_eq!(sheet_lines(&book.bytes, "Unused coins"), ["CNY\t10\t#86\t#860"]);
     let later = admin.get("/reports/unused?app_id=a1&at=9999-01-01").await;
     assert_problem(&later, 422, "invalid-field", "wrong: at");
     till.execute("UPDATE topup_payments SET charge = 1 WHERE provider_order_id = 'pi_4'").await;

@@ -9,6 +9,8 @@ use domain::operation::{OperationRefusal, RefusalKind};
 use domain::period::{Period, TimeZone};
 use domain::rights::Apps;
 use domain::text::Text;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::json;
 use store::{
     ItemFilter, OperationError, RevenueFilter, RevenueGroup, RevenueQuery, RevenueReport, SheetStyle, Zone,
@@ -32,7 +34,7 @@ routes! { "Reports":
     /// in the span and `until` is not. What a cancel gives back counts at the time of the cancel, under the product and the
     /// zone of its exchange. `count` is of exchanges. `net` is what was taken less what was given back, of both purses.
     /// With `format=csv` or `format=xlsx` the answer is a file, as `minitill report revenue` writes it.
-    GET "/reports/revenue", "getRevenue", Read(Reports, OwnApps): revenue -> RevenueAnswer =>
+    GET "/reports/revenue", "getRevenue", Read(Reports, OwnApps): revenue -> ReportAnswer<RevenueReport> =>
         answers("shown", "The revenue.", json!({
             "app_id": APP_ID, "since": null, "until": "2026-11-01T00:00:00Z", "time_zone": "UTC", "rows": [],
             "total": {
@@ -48,14 +50,24 @@ routes! { "Reports":
 /// Time zone of a report that names none.
 const TIME_ZONE: &str = "UTC";
 /// A report, or the file of it.
-enum RevenueAnswer {
-    Report(Box<RevenueReport>),
+pub(super) enum ReportAnswer<R> {
+    Report(Box<R>),
     File(Response),
 }
 
-impl Answers for RevenueAnswer {
+impl<R> ReportAnswer<R> {
+    /// A file with this name, without its ending.
+    pub(super) fn file(name: &str, format: FileFormat, bytes: Vec<u8>) -> Self {
+        let disposition = format!("attachment; filename=\"{name}.{format}\"");
+        let headers =
+            [(header::CONTENT_TYPE, format.media_type()), (header::CONTENT_DISPOSITION, &disposition)];
+        Self::File((headers, bytes).into_response())
+    }
+}
+
+impl<R: Serialize + JsonSchema> Answers for ReportAnswer<R> {
     fn schema() -> Schema {
-        schema::<RevenueReport>()
+        schema::<R>()
     }
 
     fn answer(self) -> AdminAnswer {
@@ -66,7 +78,7 @@ impl Answers for RevenueAnswer {
     }
 }
 
-async fn revenue(state: &AppState, call: &Call) -> Result<RevenueAnswer, Problem> {
+async fn revenue(state: &AppState, call: &Call) -> Result<ReportAnswer<RevenueReport>, Problem> {
     let asked = call.read(query)?;
     let apps = match &asked.app_id {
         Some(app_id) => Apps::of([app_id.clone()]).unwrap_or_default(),
@@ -92,23 +104,26 @@ async fn revenue(state: &AppState, call: &Call) -> Result<RevenueAnswer, Problem
         }
         error => error.into(),
     })?;
-    let Some(format) = asked.format.file() else { return Ok(RevenueAnswer::Report(Box::new(report))) };
+    let Some(format) = asked.format.file() else { return Ok(ReportAnswer::Report(Box::new(report))) };
     let of = period.map_or_else(String::new, |period| format!("-{period}"));
-    let name = format!("revenue-{}{of}.{format}", report.app_id.as_deref().unwrap_or("apps"));
+    let name = format!("revenue-{}{of}", report.app_id.as_deref().unwrap_or("apps"));
     let bytes = match format {
-        FileFormat::Csv => report.csv(&group).map_err(|error| Problem::internal(error.to_string()))?,
+        FileFormat::Csv => report.csv(&group).map_err(|error| unwritten(&error))?,
         FileFormat::Xlsx => {
             workbook::revenue(report, group, SheetStyle { words: Text::english, zone }).await?
         }
     };
-    let disposition = format!("attachment; filename=\"{name}\"");
-    let headers = [(header::CONTENT_TYPE, format.media_type()), (header::CONTENT_DISPOSITION, &disposition)];
-    Ok(RevenueAnswer::File((headers, bytes).into_response()))
+    Ok(ReportAnswer::file(&name, format, bytes))
+}
+
+/// CSV is written into memory, so this does not happen.
+pub(super) fn unwritten(error: &std::io::Error) -> Problem {
+    Problem::internal(format!("no csv: {error}"))
 }
 
 domain::word_enum! {
-    /// What revenue is answered as.
-    enum RevenueFormat {
+    /// What a report is answered as.
+    pub(super) enum AnswerFormat {
         /// An object.
         Json = "json",
         /// A file for programs.
@@ -118,9 +133,15 @@ domain::word_enum! {
     }
 }
 
-impl RevenueFormat {
+impl AnswerFormat {
+    /// Reads it.
+    pub(super) fn read(query: &mut Input<'_>) -> Result<Self, FieldError> {
+        let format = query.field("format", "What is answered: an object, or a file.");
+        Ok(format.demand("default", "json").optional(Self::parse)?.unwrap_or(Self::Json))
+    }
+
     /// That of the file, where it is one.
-    const fn file(self) -> Option<FileFormat> {
+    pub(super) const fn file(self) -> Option<FileFormat> {
         match self {
             Self::Json => None,
             Self::Csv => Some(FileFormat::Csv),
@@ -134,7 +155,7 @@ struct RevenueFields {
     app_id: Option<AppId>,
     month: Option<Period>,
     day: Option<Period>,
-    format: RevenueFormat,
+    format: AnswerFormat,
     query: RevenueQuery,
 }
 
@@ -169,13 +190,12 @@ fn query(query: &mut Input<'_>) -> Result<RevenueFields, FieldError> {
     let part = query.field("item", words).optional(ProductText::parse)?;
     let item = item.or_else(|| part.map(|text| ItemFilter { text, is_part: true }));
     let os = query.field("os", "Of players on this platform, such as `ios`.").optional(Os::parse)?;
-    let format = query.field("format", "What is answered: an object, or a file.");
-    let format = format.demand("default", "json").optional(RevenueFormat::parse)?;
+    let format = AnswerFormat::read(query)?;
     let group = group.unwrap_or_else(|| vec![RevenueGroup::Day]);
     let filter = RevenueFilter { zone, item, os };
     let time_zone = time_zone.unwrap_or_default();
     let query = RevenueQuery { apps: Apps::ALL, filter, since, until, group, time_zone };
-    Ok(RevenueFields { app_id, month, day, format: format.unwrap_or(RevenueFormat::Json), query })
+    Ok(RevenueFields { app_id, month, day, format, query })
 }
 
 fn given(field: FieldReader<'_, '_>) -> Result<Option<moment::GivenMoment>, FieldError> {
