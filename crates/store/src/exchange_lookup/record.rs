@@ -27,7 +27,7 @@ pub struct ExchangeRecord {
     pub open_id: String,
     /// Zone and role, as sent.
     pub zone_id: String,
-    /// Platform, as sent. Absent for an archived exchange.
+    /// Platform, as sent. Absent for an exchange that was archived before archives kept it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub os: Option<String>,
     /// Time of the request in Unix milliseconds, as sent. Absent for an archived exchange.
@@ -248,24 +248,21 @@ impl Store {
         biz_no: &BizNo,
         with_user_ip: bool,
     ) -> Result<Option<ExchangeRecord>> {
+        let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
+        let Some(app_no) = app_no.fetch_optional(&self.pool).await? else { return Ok(None) };
+        // Each table is asked for the number of the app, so that Citus sends the statement to its node as it is.
         let row = sqlx::query!(
             r#"SELECT w.open_id AS "open_id!", x.zone_id AS "zone_id!", x.os AS "os?", e.ts AS "ts?",
                       e.user_ip AS "user_ip?", x.pay_priority AS "pay_priority!",
                       i.product_name AS "product_name!", i.product_info AS "product_info!",
-                      i.product_desc AS "product_desc!", e.extension AS "extension?", x.seq AS "seq!",
-                      x.at AS "created_at!", x.free_change AS "free_change!",
+                      i.product_desc AS "product_desc!", e.extension AS "extension?", x.wallet_no AS "wallet_no!",
+                      x.seq AS "seq!", x.at AS "created_at!", x.free_change AS "free_change!",
                       x.charge_change AS "charge_change!", e.free_balance AS "free_balance?",
-                      e.charge_balance AS "charge_balance?",
-                      CASE WHEN x.is_archived THEN (
-                          SELECT a.file FROM archived_wallets s JOIN archives a ON a.archive_no = s.archive_no
-                          WHERE a.app_id = $1 AND s.app_no = x.app_no AND s.wallet_no = x.wallet_no AND s.seq >= x.seq
-                          ORDER BY s.archive_no LIMIT 1) END AS archive,
+                      e.charge_balance AS "charge_balance?", x.is_archived AS "is_archived!",
                       x.at + make_interval(hours => $3) AS "replayed_until!",
                       clock_timestamp() >= x.at + make_interval(hours => $3) AS "is_expired!",
-                      CASE WHEN r.biz_no IS NOT NULL THEN jsonb_build_object(
-                          'replays', r.replays, 'first_at', r.first_at, 'last_at', r.last_at) END AS "replays?: Json<ReplayCount>",
-                      coalesce((SELECT min(c.remaining) FROM numbers c WHERE c.app_no = x.app_no
-                          AND c.of_biz_no = x.reference), -(x.free_change + x.charge_change)) AS "remaining!",
+                      coalesce((SELECT min(c.remaining) FROM numbers c WHERE c.app_no = $1
+                          AND c.of_biz_no = $2), -(x.free_change + x.charge_change)) AS "remaining!",
                       coalesce((
                           SELECT jsonb_agg(jsonb_build_object(
                               'biz_no', CASE WHEN c.reference NOT LIKE '!%' THEN c.reference END,
@@ -273,19 +270,20 @@ impl Store {
                               'seq', c.seq, 'free_change', c.free_change, 'charge_change', c.charge_change,
                               'remaining', c.remaining, 'remark', coalesce(c.remark, ''), 'at', c.at
                           ) ORDER BY c.remaining DESC)
-                          FROM (SELECT * FROM numbers c WHERE c.app_no = x.app_no AND c.of_biz_no = x.reference
+                          FROM (SELECT * FROM numbers c WHERE c.app_no = $1 AND c.of_biz_no = $2
                               ORDER BY c.remaining DESC LIMIT 100) c), '[]') AS "cancels!: Json<Vec<CancelRecord>>"
                FROM numbers x
-               JOIN wallets w ON w.app_no = x.app_no AND w.wallet_no = x.wallet_no
-               JOIN items i ON i.app_no = x.app_no AND i.item_id = x.item_id
-               LEFT JOIN ledger_entries e ON e.app_no = x.app_no AND e.reference = x.reference
-               LEFT JOIN exchange_replays r ON r.app_id = $1 AND r.biz_no = $2
-               WHERE x.app_no = (SELECT app_no FROM apps WHERE app_id = $1) AND x.reference = $2 AND x.kind = 'exchange'"#,
-            app_id.as_str(),
+               JOIN wallets w ON w.app_no = $1 AND w.wallet_no = x.wallet_no
+               JOIN items i ON i.app_no = $1 AND i.item_id = x.item_id
+               LEFT JOIN ledger_entries e ON e.app_no = $1 AND e.reference = $2
+               WHERE x.app_no = $1 AND x.reference = $2 AND x.kind = 'exchange'"#,
+            app_no,
             biz_no.as_str(),
             REPLAY_HOURS
         );
         let Some(row) = row.fetch_optional(&self.pool).await? else { return Ok(None) };
+        let archive =
+            if row.is_archived { self.file_of_entry(app_id, app_no, row.wallet_no, row.seq).await? } else { None };
         Ok(Some(ExchangeRecord {
             app_id: app_id.to_string(),
             biz_no: biz_no.to_string(),
@@ -312,10 +310,39 @@ impl Store {
             other_content: Repeat::answer(row.is_expired, false),
             remaining: row.remaining,
             cancels: row.cancels.0,
-            replays: row.replays.map(|Json(replays)| replays),
+            replays: self.replays_of(app_id, biz_no).await?,
             refusals: self.refusals_of_number(app_id, biz_no).await?,
-            archive: row.archive,
+            archive,
         }))
+    }
+
+    /// The file that has an archived entry.
+    async fn file_of_entry(
+        &self,
+        app_id: &AppId,
+        app_no: i32,
+        wallet_no: i64,
+        seq: i64,
+    ) -> Result<Option<String>> {
+        let file = sqlx::query_scalar!(
+            "SELECT a.file FROM archived_wallets s JOIN archives a ON a.archive_no = s.archive_no
+             WHERE a.app_id = $1 AND s.app_no = $2 AND s.wallet_no = $3 AND s.seq >= $4 ORDER BY s.archive_no LIMIT 1",
+            app_id.as_str(),
+            app_no,
+            wallet_no,
+            seq
+        );
+        Ok(file.fetch_optional(&self.pool).await?)
+    }
+
+    async fn replays_of(&self, app_id: &AppId, biz_no: &BizNo) -> Result<Option<ReplayCount>> {
+        let replays = sqlx::query_as!(
+            ReplayCount,
+            "SELECT replays, first_at, last_at FROM exchange_replays WHERE app_id = $1 AND biz_no = $2",
+            app_id.as_str(),
+            biz_no.as_str()
+        );
+        Ok(replays.fetch_optional(&self.pool).await?)
     }
 
     /// At most `limit` ledger entries with this `biz_no` or ref, of one app or of all.
@@ -341,10 +368,10 @@ impl Store {
             ReferenceMatch,
             r#"SELECT a.app_id, n.kind AS "kind!", $2::text AS "reference!", w.open_id AS "open_id!",
                       n.seq AS "seq!", n.free_change AS "free_change!", n.charge_change AS "charge_change!",
-                      coalesce(i.product_name, n.remark, '') AS "text!", n.at AS "at!"
+                      coalesce((SELECT i.product_name FROM items i WHERE i.app_no = n.app_no AND i.item_id = n.item_id),
+                          n.remark, '') AS "text!", n.at AS "at!"
                FROM apps a JOIN numbers n ON n.app_no = a.app_no AND n.reference IN ($2, '!' || $2, '$' || $2, '%' || $2, '&' || $2)
                JOIN wallets w ON w.app_no = n.app_no AND w.wallet_no = n.wallet_no
-               LEFT JOIN items i ON i.app_no = n.app_no AND i.item_id = n.item_id
                WHERE n.seq IS NOT NULL AND ($1::text IS NULL OR a.app_id = $1)
                    AND ($4::text[] IS NULL OR a.app_id = ANY ($4))
                ORDER BY a.app_id, n.reference DESC LIMIT $3"#,
