@@ -69,11 +69,8 @@ fn asked(query: &mut Input<'_>) -> Result<IncomeFields, FieldError> {
 async fn topups(state: &AppState, call: &Call) -> Result<ReportAnswer<IncomeReport>, Problem> {
     let IncomeFields { books, groups, format } = call.read(asked)?;
     let period = books.period()?;
-    let query = IncomeQuery {
-        span: period.span(&books.zone),
-        groups: groups.clone(),
-        time_zone: books.zone.clone(),
-    };
+    let query =
+        IncomeQuery { span: period.span(&books.zone), groups: groups.clone(), time_zone: books.zone.clone() };
     let report = state.store.topup_income(&books.app_id, query).await?;
     let Some(format) = format.file() else { return Ok(ReportAnswer::Report(Box::new(report))) };
     let bytes = match format {

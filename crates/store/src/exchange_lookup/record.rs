@@ -282,8 +282,11 @@ impl Store {
             REPLAY_HOURS
         );
         let Some(row) = row.fetch_optional(&self.pool).await? else { return Ok(None) };
-        let archive =
-            if row.is_archived { self.file_of_entry(app_id, app_no, row.wallet_no, row.seq).await? } else { None };
+        let archive = if row.is_archived {
+            self.file_of_entry(app_id, app_no, row.wallet_no, row.seq).await?
+        } else {
+            None
+        };
         Ok(Some(ExchangeRecord {
             app_id: app_id.to_string(),
             biz_no: biz_no.to_string(),
