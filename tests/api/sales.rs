@@ -1,6 +1,7 @@
 //! Lists of exchanges, presents and cancels, and sums of revenue (contract 13.2).
 
 use domain::app::Scope;
+use domain::console_user::Role;
 use domain::ids::{BizNo, CreditRef};
 use domain::operation::wallet::GiveBack;
 use domain::wallet::Amount;
@@ -331,6 +332,27 @@ async fn platforms_from_before_the_roll_up_knew_them_come_from_the_ledger() {
     let program = Program::on(&till.database_url);
     let check = program.json(&["report", "check", "a1"]);
     assert_eq!((&check["ties"], &check["rows"]), (&json!(true), &json!(20)));
+    // More exchanges than a report reads one by one. The rest of the console's page stands.
+    let grow =
+        |by: i64| format!("UPDATE sales_hours SET count = count + {by} WHERE hour = '2026-10-20T16:00:00Z'");
+    till.execute(&grow(200_000)).await;
+    for (query, field) in [("&group=day,os", "group"), ("&os=ios", "os")] {
+        let answer = caller.get(&format!("/reports/revenue?app_id=a1{query}")).await;
+        let detail = format!(
+            "platforms are summed from 2026-10-20T17:00:00Z on, and more than 200000 exchanges are before it; \
+             expected a later beginning, got \"{}\"",
+            query.split_once('=').unwrap().1
+        );
+        assert_eq!(answer.status, 422);
+        assert_eq!(answer.json()["errors"], json!([{ "field": field, "detail": detail }]));
+    }
+    let later = "/reports/revenue?app_id=a1&group=os&since=2026-10-20T17:00:00Z";
+    assert_eq!(caller.get(later).await.status, 200);
+    let page = till.browser(Role::Finance).await.get("/console/reports?app_id=a1&from=2026-10-20").await;
+    let words =
+        "Platforms are summed from 2026-10-20T17:00:00Z on, and more than 200000 exchanges are before it;";
+    assert_eq!((page.status, page.body.contains(words), page.body.contains("Sword")), (200, true, true));
+    till.execute(&grow(-200_000)).await;
     // An entry that was archived before archives kept platforms. Its cancel is in the sums.
     till.execute(&ARCHIVE.replace("zone_id, os, NULL", "zone_id, NULL, NULL")).await;
     let report = caller.get("/reports/revenue?app_id=a1&group=os").await.json();

@@ -113,7 +113,7 @@ pub use receiver::{
     ReceiverTry, TriesNote,
 };
 pub use sales::{
-    ItemFilter, ListedKind, PAYERS_ENTRIES_MAX, REVENUE_ROWS_MAX, RevenueFilter, RevenueGroup, RevenueQuery,
+    ItemFilter, ListedKind, REPORT_ENTRIES_MAX, REVENUE_ROWS_MAX, RevenueFilter, RevenueGroup, RevenueQuery,
     RevenueReport, RevenueRow, RevenueSums, RollUpCheck, RollUpDifference, SaleCursor, SaleFilter, SaleKey,
     SaleRow, SalesOfHours, SalesPage, Zone, time_groups,
 };

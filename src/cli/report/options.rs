@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use domain::period::{Period, TimeSpan, TimeZone};
-use domain::text::Text;
 use serde_json::json;
 use store::SheetStyle;
 use time::OffsetDateTime;
@@ -52,7 +51,7 @@ impl PeriodArguments {
 
     /// How workbooks of the command line speak.
     pub(in crate::cli) fn style(&self) -> SheetStyle {
-        SheetStyle { words: Text::english, zone: self.time_zone.clone() }
+        SheetStyle::english(self.time_zone.clone())
     }
 }
 

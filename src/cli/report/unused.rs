@@ -5,7 +5,6 @@ use clap::Args;
 use domain::ids::AppId;
 use domain::moment::GivenMoment;
 use domain::period::TimeZone;
-use domain::text::Text;
 use store::{SheetStyle, Store, UnusedReport};
 
 use super::{FormatArguments, ReportFormat};
@@ -41,9 +40,7 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: UnusedArgum
         }
         ReportFormat::Csv => report.csv()?,
         ReportFormat::Json | ReportFormat::Jsonl => (serde_json::to_string(&report)? + "\n").into_bytes(),
-        ReportFormat::Xlsx => {
-            workbook::unused(report, SheetStyle { words: Text::english, zone: time_zone }).await?
-        }
+        ReportFormat::Xlsx => workbook::unused(report, SheetStyle::english(time_zone)).await?,
     };
     format.give(context, &report)
 }

@@ -8,7 +8,6 @@ use domain::moment::{self, GivenMoment};
 use domain::operation::{OperationRefusal, RefusalKind};
 use domain::period::{Period, TimeZone};
 use domain::rights::Apps;
-use domain::text::Text;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
@@ -109,9 +108,7 @@ async fn revenue(state: &AppState, call: &Call) -> Result<ReportAnswer<RevenueRe
     let name = format!("revenue-{}{of}", report.app_id.as_deref().unwrap_or("apps"));
     let bytes = match format {
         FileFormat::Csv => report.csv(&group).map_err(|error| unwritten(&error))?,
-        FileFormat::Xlsx => {
-            workbook::revenue(report, group, SheetStyle { words: Text::english, zone }).await?
-        }
+        FileFormat::Xlsx => workbook::revenue(report, group, SheetStyle::english(zone)).await?,
     };
     Ok(ReportAnswer::file(&name, format, bytes))
 }

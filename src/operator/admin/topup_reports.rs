@@ -5,7 +5,6 @@ use domain::ids::AppId;
 use domain::moment::{self, GivenMoment};
 use domain::operation::{OperationRefusal, RefusalKind};
 use domain::period::TimeZone;
-use domain::text::Text;
 use serde_json::json;
 use store::{IncomeGroup, IncomeQuery, IncomeReport, OperationError, SheetStyle, UnusedReport};
 
@@ -75,13 +74,9 @@ async fn topups(state: &AppState, call: &Call) -> Result<ReportAnswer<IncomeRepo
     let Some(format) = format.file() else { return Ok(ReportAnswer::Report(Box::new(report))) };
     let bytes = match format {
         FileFormat::Csv => report.csv(&groups).map_err(|error| unwritten(&error))?,
-        FileFormat::Xlsx => workbook::income(report, groups, style(books.zone)).await?,
+        FileFormat::Xlsx => workbook::income(report, groups, SheetStyle::english(books.zone)).await?,
     };
     Ok(ReportAnswer::file(&format!("topups-{}-{period}", books.app_id), format, bytes))
-}
-
-fn style(zone: TimeZone) -> SheetStyle {
-    SheetStyle { words: Text::english, zone }
 }
 
 /// What unused coins are asked for.
@@ -117,7 +112,7 @@ async fn unused(state: &AppState, call: &Call) -> Result<ReportAnswer<UnusedRepo
     let name = format!("unused-{app_id}-{}", zone.day_of(report.at));
     let bytes = match format {
         FileFormat::Csv => report.csv().map_err(|error| unwritten(&error))?,
-        FileFormat::Xlsx => workbook::unused(report, style(zone)).await?,
+        FileFormat::Xlsx => workbook::unused(report, SheetStyle::english(zone)).await?,
     };
     Ok(ReportAnswer::file(&name, format, bytes))
 }

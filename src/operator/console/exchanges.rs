@@ -212,8 +212,8 @@ fn of_page(rows: &[SaleRow]) -> Vec<Sum> {
     sums.filter(|sum| sum.count != Some(0)).collect()
 }
 
-/// The sums of all that match: those of the revenue report, which knows apps, times, products, zones and platforms, and has no
-/// presents and no roles.
+/// The sums of all that match: those of the revenue report. It knows apps, times, products, zones and platforms, and has
+/// no presents and no roles.
 async fn of_all(request: &ConsoleRequest, filter: &SaleFilter) -> Result<Vec<Sum>, ConsoleError> {
     let (Some(app), None) = (&filter.app_id, &filter.open_id) else { return Ok(Vec::new()) };
     if filter.kind == Some(ListedKind::Present) || filter.zone.as_ref().is_some_and(Zone::has_role) {

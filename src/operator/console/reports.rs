@@ -1,5 +1,5 @@
-//! Reports of apps: what exchanges took, as pictures and tables over time, by app, item, zone and platform, paying players, refusals
-//! by code, each table as a file, the close of a period, the comparison with other books, and the income from payments
+//! Reports of apps: what exchanges took, over time, by app, item, zone and platform; paying players; refusals by code.
+//! Each table is a file, too. Then the close of a period, the comparison with other books, and the income from payments
 //! (contract 8.6.31, 8.6.32, 8.6.43 and 8.6.55).
 
 mod asked;
@@ -15,11 +15,14 @@ use axum::routing::get;
 use csv::{IntoInnerError, WriterBuilder};
 use domain::fields::Fields;
 use domain::ids::AppId;
+use domain::operation::RefusalKind;
 use domain::period::{Preset, TimeSpan};
 use domain::rights::Need;
 use domain::text;
 use spreadsheet::SheetCell;
-use store::{PAYERS_ENTRIES_MAX, RefusalSum, RevenueGroup, RevenueQuery, RevenueReport, StoreError};
+use store::{
+    OperationError, REPORT_ENTRIES_MAX, RefusalSum, RevenueGroup, RevenueQuery, RevenueReport, StoreError,
+};
 use time::OffsetDateTime;
 
 pub(super) use self::asked::read_item;
@@ -141,8 +144,13 @@ async fn report(
     }
     let mut tables = Vec::new();
     for group in groups {
-        let report = asked.revenue(request, vec![group]).await?;
-        tables.push(NameTable::new(asked, group, &report, csv(request, group.as_str())));
+        tables.push(match asked.revenue(request, vec![group]).await {
+            Ok(report) => NameTable::new(asked, group, &report, csv(request, group.as_str())),
+            Err(OperationError::Refused(refusal)) if refusal.kind == RefusalKind::Invalid("group") => {
+                NameTable::refused(group, &refusal)
+            }
+            Err(error) => return Err(error.into()),
+        });
     }
     let now = (over_time.total, over_time.payers);
     let past = match before {

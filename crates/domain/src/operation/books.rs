@@ -47,6 +47,18 @@ pub fn too_many_rows(max: impl Display) -> OperationRefusal {
     OperationRefusal::new(RefusalKind::Invalid("group"), text)
 }
 
+/// The report is by platform, and would read more exchanges one by one than it may (contract 13.2.7). `field` asks for
+/// platforms. Sums have them from `since` on.
+#[must_use]
+pub fn platforms_not_summed(field: &'static str, since: impl Display, max: impl Display) -> OperationRefusal {
+    let text = text!(
+        "platforms are summed from {since} on, and more than {max} exchanges are before it; expected a later beginning",
+        since,
+        max
+    );
+    OperationRefusal::new(RefusalKind::Invalid(field), text)
+}
+
 /// A workbook would have more entries than it may have.
 #[must_use]
 pub fn too_many_entries(max: impl Display) -> OperationRefusal {

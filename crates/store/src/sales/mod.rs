@@ -8,10 +8,9 @@ mod roll_up;
 mod time_groups;
 
 pub use list::{ListedKind, SaleCursor, SaleFilter, SaleKey, SaleRow, SalesPage, Zone};
-pub use payers::PAYERS_ENTRIES_MAX;
 pub use revenue::{
-    ItemFilter, REVENUE_ROWS_MAX, RevenueFilter, RevenueGroup, RevenueQuery, RevenueReport, RevenueRow,
-    RevenueSums,
+    ItemFilter, REPORT_ENTRIES_MAX, REVENUE_ROWS_MAX, RevenueFilter, RevenueGroup, RevenueQuery,
+    RevenueReport, RevenueRow, RevenueSums,
 };
 pub use roll_up::{RollUpCheck, RollUpDifference, SalesOfHours};
 pub use time_groups::named as time_groups;

@@ -5,15 +5,12 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 
 use super::list::Zone;
-use super::revenue::{RevenueFilter, RevenueQuery, RevenueReport, apps_of, span};
+use super::revenue::{REPORT_ENTRIES_MAX, RevenueFilter, RevenueQuery, RevenueReport, apps_of, span};
 use crate::error::OperationError;
 use crate::store::Store;
 
-/// The most exchanges that are read to count players. Sums are stored by the hour; players are not.
-pub const PAYERS_ENTRIES_MAX: i64 = 200_000;
-
 impl Store {
-    /// The revenue of apps with their paying players, where the apps have at most [`PAYERS_ENTRIES_MAX`] exchanges in that
+    /// The revenue of apps with their paying players, where the apps have at most [`REPORT_ENTRIES_MAX`] exchanges in that
     /// time.
     ///
     /// # Errors
@@ -26,7 +23,7 @@ impl Store {
             let all = RevenueQuery { filter: RevenueFilter::default(), group: Vec::new(), ..query.clone() };
             self.revenue(all).await?.total.count
         };
-        if all <= PAYERS_ENTRIES_MAX {
+        if all <= REPORT_ENTRIES_MAX {
             let payers = self.transaction(query, |connection, query| Box::pin(payers(connection, query)));
             report.payers = Some(payers.await?);
         }

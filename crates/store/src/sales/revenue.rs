@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use domain::fields::Expected;
 use domain::ids::{AppId, Os, ProductText};
-use domain::moment::GivenMoment;
-use domain::operation::books::{empty_span, too_many_rows};
+use domain::moment::{GivenMoment, rfc3339};
+use domain::operation::books::{empty_span, platforms_not_summed, too_many_rows};
 use domain::operation::unknown_app;
 use domain::period::TimeZone;
 use domain::rights::Apps;
@@ -14,7 +14,7 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 
 use super::list::Zone;
-use super::roll_up::{known_by_os, of_hours, of_keys};
+use super::roll_up::{exchanges, known_by_os, of_hours, of_keys};
 use super::time_groups::TimeGroups;
 use crate::engine::Engine;
 use crate::error::{OperationError, Result, StoreError};
@@ -22,6 +22,9 @@ use crate::store::Store;
 
 /// The most rows of a report.
 pub const REVENUE_ROWS_MAX: usize = 100_000;
+/// The most exchanges of whole hours that a report reads one by one, for what the sums of hours do not have: players, and
+/// platforms before the upgrade that brought them.
+pub const REPORT_ENTRIES_MAX: i64 = 200_000;
 
 domain::word_enum! {
     /// What revenue is grouped by.
@@ -448,11 +451,16 @@ async fn groups(
     scope: &RevenueScope,
     (since, until): Span,
     engine: Engine,
-) -> Result<Groups> {
+) -> Result<Groups, OperationError> {
     let mut groups = Groups::default();
     let (mut first, last) = (hour_after(since), hour_before(until));
-    if scope.is_of_os() {
-        first = first.max(known_by_os(connection).await?);
+    if scope.is_of_os() && engine != Engine::Citus {
+        let known = known_by_os(connection).await?;
+        if exchanges(connection, scope, (first, known.min(last))).await? > REPORT_ENTRIES_MAX {
+            let field = if scope.by_os { "group" } else { "os" };
+            return Err(platforms_not_summed(field, rfc3339(known), REPORT_ENTRIES_MAX).into());
+        }
+        first = first.max(known);
     }
     if engine == Engine::Citus || first >= last {
         groups.add(scope, of_ledger(connection, scope, (since, until)).await?)?;

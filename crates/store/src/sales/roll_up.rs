@@ -10,7 +10,7 @@ use serde::Serialize;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use super::revenue::{GroupRow, RevenueScope, app_no};
+use super::revenue::{GroupRow, RevenueScope, Span, app_no};
 use crate::engine::Engine;
 use crate::error::{OperationError, Result, StoreError};
 use crate::store::Store;
@@ -220,6 +220,22 @@ pub(super) async fn unrolled(connection: &mut PgConnection, app_nos: &[i32]) -> 
 /// The first hour that the roll-up knows by platform.
 pub(super) async fn known_by_os(connection: &mut PgConnection) -> Result<OffsetDateTime> {
     Ok(sqlx::query_scalar!("SELECT os_since FROM sales_head").fetch_one(connection).await?)
+}
+
+/// How many exchanges the roll-up has of these hours.
+pub(super) async fn exchanges(
+    connection: &mut PgConnection,
+    scope: &RevenueScope,
+    (since, until): Span,
+) -> Result<i64> {
+    let count = sqlx::query_scalar!(
+        r#"SELECT coalesce(sum(count), 0)::bigint AS "count!" FROM sales_hours
+           WHERE app_no = ANY ($1) AND cut = 1 AND hour >= $2 AND hour < $3"#,
+        &scope.app_nos,
+        since,
+        until
+    );
+    Ok(count.fetch_one(connection).await?)
 }
 
 /// The sums of whole hours from the roll-up. Rows by time leave out hours in which a day or a week begins.

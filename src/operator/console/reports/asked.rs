@@ -6,7 +6,7 @@ use domain::moment::{GivenMoment, rfc3339};
 use domain::period::Preset;
 use domain::rights::Apps;
 use domain::text;
-use store::{ItemFilter, RevenueFilter, RevenueGroup, RevenueQuery, RevenueReport, Zone};
+use store::{ItemFilter, OperationError, RevenueFilter, RevenueGroup, RevenueQuery, RevenueReport, Zone};
 use time::{Duration, OffsetDateTime};
 
 use super::super::error::ConsoleError;
@@ -141,9 +141,9 @@ impl ReportQuery {
         &self,
         request: &ConsoleRequest,
         group: Vec<RevenueGroup>,
-    ) -> Result<RevenueReport, ConsoleError> {
+    ) -> Result<RevenueReport, OperationError> {
         let query = self.query(self.times.since, self.times.until, group);
-        Ok(request.state.store.revenue(query).await?)
+        request.state.store.revenue(query).await
     }
 
     /// The list of the exchanges of a bar: those that are counted, with these fields besides.

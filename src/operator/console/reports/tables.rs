@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use domain::operation::OperationRefusal;
 use domain::text;
 use domain::text::Text;
 use store::{RevenueGroup, RevenueReport, RevenueSums, time_groups};
 use time::OffsetDateTime;
 
-use super::super::i18n::{said, zone};
+use super::super::i18n::{said, sentence, zone};
 use super::super::page::Shown as _;
 use super::super::plots::{Plot, PlotAxis, PlotPoint, PlotSeries, label, of_point};
 use super::asked::ReportQuery;
@@ -44,6 +45,8 @@ pub(super) struct TimeTable {
 /// Revenue by app, item, zone or platform.
 pub(super) struct NameTable {
     pub(super) title: &'static str,
+    /// Why there is no table, in a sentence.
+    pub(super) refused: Option<String>,
     /// The name of the first column.
     pub(super) column: &'static str,
     pub(super) picture: ReportChart,
@@ -159,7 +162,23 @@ impl NameTable {
         let words = most.unwrap_or_else(|| text!("{title}. There were none.", title = title_text));
         let all_rows = (rows.len() > ROWS_MAX).then_some(rows.len());
         rows.truncate(ROWS_MAX);
-        Self { title, column, picture: list(bars, said(&words)), rows, total: report.total, all_rows, csv }
+        let picture = list(bars, said(&words));
+        Self { title, refused: None, column, picture, rows, total: report.total, all_rows, csv }
+    }
+
+    /// A table that is refused. The rest of the page stands.
+    pub(super) fn refused(group: RevenueGroup, refusal: &OperationRefusal) -> Self {
+        let (title, column) = names(group);
+        Self {
+            title,
+            refused: Some(sentence(&text!("{sentence}.", sentence = refusal.text))),
+            column,
+            picture: list(Vec::new(), String::new()),
+            rows: Vec::new(),
+            total: RevenueSums::default(),
+            all_rows: None,
+            csv: String::new(),
+        }
     }
 }
 

@@ -39,6 +39,12 @@ pub struct SheetStyle {
 }
 
 impl SheetStyle {
+    /// The style of the command line and the admin API.
+    #[must_use]
+    pub const fn english(zone: TimeZone) -> Self {
+        Self { words: Text::english, zone }
+    }
+
     /// A column with this heading.
     #[must_use]
     pub fn column(&self, heading: &Text, width: u8) -> SheetColumn {
