@@ -10,7 +10,7 @@
     return (value) => (value == null ? "\u2013" : intl.format(value).replaceAll(",", group));
   };
   const exact = number({ maximumFractionDigits: 2 });
-  const short = number({ notation: "compact", maximumFractionDigits: 2 });
+  const short = number({ notation: "compact", maximumSignificantDigits: 4 });
 
   // Labels of the axis of time, by the clock of the page. A Swede writes a date as ISO 8601 does.
   const ticks = (zone) => {
