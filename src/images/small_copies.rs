@@ -13,6 +13,12 @@ use tokio::time::timeout;
 /// Widths of the small copies, in pixels. They are few, because each copy is made once and kept.
 pub const THUMBNAIL_WIDTHS: [u32; 3] = [120, 240, 480];
 
+/// One of them, written as a cache of addresses knows it: without a sign and without zeros before it.
+#[must_use]
+pub fn thumbnail_width(text: &str) -> Option<u32> {
+    THUMBNAIL_WIDTHS.into_iter().find(|known| known.to_string() == text)
+}
+
 /// In whose name small copies take their turn. No app has it, because ids of apps hold no blanks.
 const SMALL_COPIES: &str = "small copies";
 /// In whose name hashes for a block take their turn.

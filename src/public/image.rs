@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use super::extract::query_fields;
 use crate::config::Config;
 use crate::http::refusal::{Code, Refusal};
-use crate::images::small_copies::THUMBNAIL_WIDTHS;
+use crate::images::small_copies::{THUMBNAIL_WIDTHS, thumbnail_width};
 use crate::openapi::{Content, Example, Field, IMG_ID, Operation, Place, Success, refusals};
 use crate::state::AppState;
 
@@ -66,7 +66,7 @@ pub async fn image(State(state): State<AppState>, request: Request) -> Result<Re
     // A browser or cache that asks for a picture must see by the status that it gets none.
     let query = query_fields(request.uri())
         .map_err(|fault| Refusal::transport(StatusCode::BAD_REQUEST, fault.text()))?;
-    let width = query.text("w").map(thumbnail_width).transpose()?;
+    let width = query.text("w").map(width).transpose()?;
     let name = request.uri().path().rsplit('/').next().unwrap_or_default();
     let Ok(img_id) = ImgId::parse(name) else { return Err(no_such_image()) };
     let image = state.store.image(&img_id).await?.filter(|image| !image.is_blocked);
@@ -117,9 +117,8 @@ pub(super) fn preflight(asked: &HeaderMap) -> Option<Response> {
     Some(response)
 }
 
-fn thumbnail_width(text: &str) -> Result<u32, Refusal> {
-    let width = text.parse().ok().filter(|width| THUMBNAIL_WIDTHS.contains(width));
-    width.ok_or_else(|| {
+fn width(text: &str) -> Result<u32, Refusal> {
+    thumbnail_width(text).ok_or_else(|| {
         let widths = THUMBNAIL_WIDTHS.map(|width| width.to_string()).join(", ");
         let shown = domain::fields::shown(text);
         Refusal::transport(

@@ -1,15 +1,18 @@
 //! The two ways to upload a cover image, by file and by URL, with one acceptance path
 //! (contract 5.1 and 5.2).
 
+use std::sync::{Arc, OnceLock};
+
 use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use bytes::BytesMut;
+use domain::body::BodyKind;
 use domain::caller::Caller;
-use domain::fields::{Fields, shown};
+use domain::fields::{Fields, UnreadableFields, shown};
 use domain::text;
 use domain::text::Text;
-use futures_util::Stream;
+use futures_util::{Stream, TryStreamExt as _};
 use guarded_fetch::bulkhead::Permit;
 use guarded_fetch::{FetchError, TrustedUrl};
 use pictures::{self, Unacceptable};
@@ -18,7 +21,7 @@ use tokio::time::{Instant, timeout};
 
 use super::extract::{fields_of_any_kind, query_with};
 use crate::http::body::{
-    BoxedError, PACE_BYTES, TooSlow, announced_bytes, paced, read_body, too_large, too_slow,
+    BoxedError, PACE_BYTES, TooSlow, announced_bytes, paced, read_body, read_start, too_large, too_slow,
 };
 use crate::http::multipart::{self, PartHead};
 use crate::http::rate_limit::Limited;
@@ -52,7 +55,13 @@ pub async fn upload_with_file(State(state): State<AppState>, request: Request) -
     let (query, body) = query_with(&CREDENTIALS, &state.config.http, &parts, body).await?;
     let caller = authenticate(&state, &query, Limited::Uploads).await?;
     state.disk_space.admit(state.clock.monotonic()).await?;
-    let boundary = multipart::boundary(&parts.headers)?;
+    let boundary = match multipart::boundary(&parts.headers) {
+        Ok(boundary) => boundary,
+        Err(refusal) => {
+            let start = read_start(&state.config.http, body).await;
+            return Err(with_kind(refusal, BodyKind::of(&start)));
+        }
+    };
     let announced = announced_bytes(&body);
     if announced.is_some_and(|bytes| bytes > UPLOAD_BODY_BYTES_MAX) {
         return Err(too_large(UPLOAD_BODY_BYTES_MAX));
@@ -207,10 +216,16 @@ pub async fn read_file_part(
 ) -> Result<Bytes, Refusal> {
     let constraints = multer::Constraints::new()
         .size_limit(multer::SizeLimit::new().whole_stream(UPLOAD_BODY_BYTES_MAX as u64));
+    let kind = Arc::new(OnceLock::new());
+    let seen = Arc::clone(&kind);
+    let body = body.inspect_ok(move |chunk| {
+        seen.get_or_init(|| BodyKind::of(chunk));
+    });
+    let unreadable = |error| unreadable(&error, kind.get().copied().unwrap_or(BodyKind::Nothing));
     let mut multipart = multer::Multipart::with_constraints(body, boundary, constraints);
     let mut file = None;
     let mut others = Vec::new();
-    while let Some(mut part) = multipart.next_field().await.map_err(|error| unreadable(&error))? {
+    while let Some(mut part) = multipart.next_field().await.map_err(unreadable)? {
         let PartHead { name, file_name } = PartHead::of(part.headers());
         if name.as_deref() != Some("file") {
             others
@@ -225,7 +240,7 @@ pub async fn read_file_part(
         // All at once: growing would copy, and take up to twice as much. The kernel gives memory
         // only for what is written.
         let mut bytes = BytesMut::with_capacity(expected.min(pictures::BYTES_MAX));
-        while let Some(chunk) = part.chunk().await.map_err(|error| unreadable(&error))? {
+        while let Some(chunk) = part.chunk().await.map_err(unreadable)? {
             if bytes.len() + chunk.len() > pictures::BYTES_MAX {
                 let fault = Unacceptable::TooLong { bytes: bytes.len() + chunk.len() };
                 return Err(unacceptable("file", &fault));
@@ -292,7 +307,17 @@ fn unacceptable(field: &str, reason: &Unacceptable) -> Refusal {
     })
 }
 
-fn unreadable(error: &multer::Error) -> Refusal {
+/// The refusal with what the body is, where that is no multipart body.
+fn with_kind(refusal: Refusal, kind: BodyKind) -> Refusal {
+    if kind == BodyKind::Multipart {
+        return refusal;
+    }
+    let message = text!("{refusal}; the body is {kind}", refusal = refusal.message, kind = kind.name());
+    Refusal { message, ..refusal }
+}
+
+/// The refusal of a body that begins as this kind. Before the first boundary plain text may stand (RFC 2046, 5.1.1).
+fn unreadable(error: &multer::Error, kind: BodyKind) -> Refusal {
     if let multer::Error::StreamReadFailed(cause) = error
         && let Some(TooSlow(limit)) = cause.downcast_ref()
     {
@@ -300,6 +325,9 @@ fn unreadable(error: &multer::Error) -> Refusal {
     }
     match error {
         multer::Error::StreamSizeExceeded { .. } => too_large(UPLOAD_BODY_BYTES_MAX),
+        multer::Error::IncompleteStream if !matches!(kind, BodyKind::Multipart | BodyKind::PlainText) => {
+            UnreadableFields::WrongKind { expected: Text::same("multipart/form-data"), got: kind }.into()
+        }
         other => illegal(text!(
             "body: expected a complete multipart body ({fault})",
             fault = multipart::fault(other)

@@ -54,7 +54,7 @@ async fn carry_out(state: &AppState, request: Request, names: OwnNames) -> Resul
     let own_name = |name| names.iter().find(|(known, _)| *known == name).map_or(name, |(_, own)| *own);
     let query_names = auth::CREDENTIALS.map(own_name);
     let (query, body) = query_with(&query_names, &state.config.http, &parts, body).await?;
-    let query = query.renamed(&names.iter().map(|(name, own)| (*own, *name)).collect::<Vec<_>>());
+    let query = if names.is_empty() { query.named_elsewhere(PROVIDERS) } else { query.renamed(names) };
     let caller = auth::authenticate(state, &query, Limited::Reports).await?;
     auth::require_scope(&caller, Scope::Epay)?;
     let fields = Fields::from_json(&read_body(&state.config.http, body).await?)?;

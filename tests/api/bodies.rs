@@ -119,6 +119,7 @@ async fn what_is_no_form_is_named() {
             (escaped.clone().into_bytes(), "a form that is escaped as a whole"),
             (b"%7B%22app_id%22%3A%22a1%22%7D=".to_vec(), "JSON that is escaped as a whole"),
             (b"\x1f\x8b\x08\x00".to_vec(), "gzip without a content-encoding"),
+            (b"\xff\xfea\0=\x001\0".to_vec(), "UTF-16"),
             (b"app_id: a1".to_vec(), "plain text"),
             (Vec::new(), "nothing"),
         ] {

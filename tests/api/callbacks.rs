@@ -235,8 +235,17 @@ async fn each_refusal_of_a_callback_has_its_status() {
     assert_eq!((answer.status, answer.code()), (413, 10_000_200), "{}", answer.body);
     let answer = till.send(standard_at("/notify/a1/pay", PAY, AT, &large[1..])).await;
     assert_eq!(answer.status, 422, "{}", answer.body);
+    // A provider takes 2xx for delivered.
+    let coded = standard(&succeeded("p1", 600, "t1")).header("content-encoding", "gzip");
+    let text = "content-encoding: expected none, got \"gzip\"";
+    assert_refused(&till.send(coded).await, 422, 10_000_200, text);
     let mut other = succeeded("p1", 600, "t1");
     other["data"]["provider"] = "stripe".into();
+    let paid_at = |at: &str| {
+        let mut payment = succeeded("p1", 600, "t1");
+        payment["data"]["paid_at"] = at.into();
+        payment
+    };
     let mut nameless = succeeded("p1", 600, "t1");
     nameless["data"].as_object_mut().unwrap().remove("biz_no");
     let mut no_number = session("pi_1", "paid", "t1");
@@ -246,6 +255,10 @@ async fn each_refusal_of_a_callback_has_its_status() {
         (
             standard(&succeeded("p1", 0, "t1")),
             "data.amount: expected an integer from 1 to 1000000000000, got 0",
+        ),
+        (
+            standard(&paid_at("9999-12-31T23:59:59-08:00")),
+            "data.paid_at: expected a date and time in the years 1 to 9999 of UTC, got \"9999-12-31T23:59:59-08:00\"",
         ),
         (standard(&other), r#"data.provider: expected pay, got "stripe""#),
         (standard(&nameless), "data.biz_no is missing; without it, expected open_id and product_id"),

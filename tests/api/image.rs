@@ -125,6 +125,8 @@ async fn pages_of_any_origin_may_read_pictures() {
         (asked("GET", &path).header("if-none-match", &tag), 304),
         (asked("GET", &path).header("range", "bytes=9999999-"), 416),
         (asked("GET", &format!("{path}?w=7")), 400),
+        (asked("GET", &format!("{path}?w=0120")), 400),
+        (asked("GET", &format!("{path}?w=%2B120")), 400),
         (asked("GET", &format!("/img/{}", "0".repeat(48))), 404),
         (asked("HEAD", &format!("/img/{}", "0".repeat(48))), 404),
         (asked("GET", &format!("{path}/x")), 404),

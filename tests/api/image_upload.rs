@@ -185,11 +185,19 @@ async fn a_body_needs_one_part_named_file_and_others_are_skipped() {
     let without = by_file(&app).multipart(&[(note, PICTURE)]);
     till.send(without).await.assert_refused(10_000_200, "file is missing; the parts are: \"note\"");
     till.send(by_file(&app).multipart(&[])).await.assert_refused(10_000_200, "file is missing");
-    let message = "content type: expected multipart/form-data with a boundary";
+    // Rule 2.10.3: the bytes decide what is named.
+    let message = "content type: expected multipart/form-data with a boundary; the body is a picture";
     till.send(by_file(&app).body(PICTURE)).await.assert_refused(10_000_200, message);
     for content_type in ["application/json", "multipart/form-data", "image/png"] {
         let request = by_file(&app).header("content-type", content_type).body(PICTURE);
         till.send(request).await.assert_refused(10_000_200, message);
+    }
+    for (body, got) in
+        [(PICTURE, "a picture"), (&b"{\"file\":1}"[..], "JSON"), (b"a=1", "a form"), (b"", "nothing")]
+    {
+        let request = by_file(&app).header("content-type", "multipart/form-data; boundary=b").body(body);
+        let message = format!("body: expected multipart/form-data, got {got}");
+        till.send(request).await.assert_refused(10_000_200, &message);
     }
     let cut = by_file(&app)
         .header("content-type", "multipart/form-data; boundary=b")

@@ -40,7 +40,7 @@ pub enum BodyKind {
     Compressed,
     /// A PNG or JPEG.
     Picture,
-    /// Text in UTF-16 without a byte-order mark.
+    /// Text in UTF-16, with a byte-order mark or without.
     Utf16,
     /// None of these.
     PlainText,
@@ -54,7 +54,10 @@ impl BodyKind {
         match text {
             [] => Self::Nothing,
             // Latin letters of either order.
-            [0, 1..=255, 0, 1..=255, ..] | [1..=255, 0, 1..=255, 0, ..] => Self::Utf16,
+            [0xff, 0xfe, ..]
+            | [0xfe, 0xff, ..]
+            | [0, 1..=255, 0, 1..=255, ..]
+            | [1..=255, 0, 1..=255, 0, ..] => Self::Utf16,
             [b'{' | b'[', ..] => Self::Json,
             [b'<', ..] => Self::Xml,
             [b'"', ..] => Self::JsonText,
@@ -142,6 +145,8 @@ mod tests {
             (b"\x89PNG\r\n\x1a\n=", BodyKind::Picture),
             (b"a\0=\x001\0", BodyKind::Utf16),
             (b"\0{\0}", BodyKind::Utf16),
+            (b"\xff\xfe{\0}\0", BodyKind::Utf16),
+            (b"\xfe\xff\0a\0=", BodyKind::Utf16),
             (b"app_id: sb1", BodyKind::PlainText),
         ] {
             assert_eq!(BodyKind::of(body), kind, "{}", String::from_utf8_lossy(body));

@@ -340,6 +340,21 @@ pub struct Fields {
     typing: Typing,
     /// Names that came in a place where they are not read. Most requests have none.
     misplaced: Vec<(String, Misplacement)>,
+    /// Fields that have another name at another endpoint. Most requests have none.
+    renamed: Vec<RenamedField>,
+}
+
+/// A field that has another name at another endpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct RenamedField {
+    /// The name that it has in [`Fields`].
+    name: &'static str,
+    /// The name that it has in the request.
+    sent: &'static str,
+    /// The name of the other endpoint.
+    other: &'static str,
+    /// Whether that one came.
+    has_other: bool,
 }
 
 impl Fields {
@@ -441,7 +456,7 @@ impl Fields {
     #[must_use]
     pub fn typed<const N: usize>(values: [(&str, FieldValue); N]) -> Self {
         let values = values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        Self { values, typing: Typing::Strict, misplaced: Vec::new() }
+        Self { values, typing: Typing::Strict, misplaced: Vec::new(), renamed: Vec::new() }
     }
 
     /// Adds a text field, as a multipart body brings them one by one.
@@ -483,15 +498,29 @@ impl Fields {
         }
     }
 
-    /// The same with other names: of each pair, what came under the first is read as the second. What came under the
-    /// second itself is not read.
+    /// The same with other names: of each pair, what came under the second is read as the first. What came under the
+    /// first itself is not read.
     #[must_use]
-    pub fn renamed(mut self, names: &[(&str, &str)]) -> Self {
-        for (from, to) in names {
-            self.values.retain(|(name, _)| name != to);
-            for (name, _) in self.values.iter_mut().filter(|(name, _)| name == from) {
-                (*to).clone_into(name);
+    pub fn renamed(mut self, names: &[(&'static str, &'static str)]) -> Self {
+        for (name, sent) in names {
+            let has_other = self.text(name).is_some();
+            self.renamed.push(RenamedField { name, sent, other: name, has_other });
+            self.values.retain(|(known, _)| known != name);
+            let values = self.values.iter_mut().map(|(known, _)| known);
+            let misplaced = self.misplaced.iter_mut().map(|(known, _)| known);
+            for known in values.chain(misplaced).filter(|known| known == sent) {
+                (*name).clone_into(known);
             }
+        }
+        self
+    }
+
+    /// Notes that the second name of each pair is that of another endpoint, so that [`Fields::absent`] can tell it.
+    #[must_use]
+    pub fn named_elsewhere(mut self, names: &[(&'static str, &'static str)]) -> Self {
+        for (name, other) in names {
+            let has_other = self.text(other).is_some();
+            self.renamed.push(RenamedField { name, sent: name, other, has_other });
         }
         self
     }
@@ -539,16 +568,24 @@ impl Fields {
     /// How a field that is absent came after all: under a name that is nearly right, or in the value of another field.
     /// Neither is a credential, because both are told.
     fn mistaken_for(&self, name: &str) -> Option<(&str, FieldErrorKind)> {
-        let wanted = bare(name);
+        let renamed = self.renamed.iter().find(|renamed| renamed.name == name);
+        let sent = renamed.map_or(name, |renamed| renamed.sent);
+        let wanted = bare(sent);
         let came = || self.texts().filter(|(came, _)| *came != name);
-        let misspelt = came().find(|(came, _)| bare(came) == wanted);
-        misspelt.map(|(came, _)| (came, FieldErrorKind::Misspelt { came: came.to_owned() })).or_else(|| {
-            let swallows = |(_, value): &(&str, &str)| holds_pair(value, name);
-            came().find(swallows).map(|(by, value)| {
-                let is_json = value.trim_start().starts_with(['{', '[']);
-                (by, FieldErrorKind::Swallowed { by: by.to_owned(), is_json })
-            })
-        })
+        let misspelt = |came: &str| FieldErrorKind::Misspelt { came: came.to_owned() };
+        let nearly = came().find(|(came, _)| bare(came) == wanted).map(|(came, _)| (came, misspelt(came)));
+        let swallowed = || {
+            let (by, value) = came().find(|(_, value)| holds_pair(value, sent))?;
+            let is_json = value.trim_start().starts_with(['{', '[']);
+            let as_sent =
+                self.renamed.iter().find(|renamed| renamed.name == by).map_or(by, |renamed| renamed.sent);
+            Some((by, FieldErrorKind::Swallowed { by: as_sent.to_owned(), is_json }))
+        };
+        let elsewhere = || {
+            let RenamedField { other, .. } = renamed.filter(|renamed| renamed.has_other)?;
+            Some((*other, misspelt(other)))
+        };
+        nearly.or_else(swallowed).or_else(elsewhere)
     }
 
     /// Refuses every other field. Otherwise a wrong name of an optional field would be a change that

@@ -1,9 +1,10 @@
 //! Moments as people type them.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use time::format_description::well_known::Rfc3339;
-use time::{OffsetDateTime, PrimitiveDateTime};
+use time::{OffsetDateTime, PrimitiveDateTime, UtcOffset};
 
 use super::fields::Expected;
 use super::text;
@@ -29,17 +30,24 @@ pub enum GivenMoment {
     Local(PrimitiveDateTime),
 }
 
+/// The years that RFC 3339 and PostgreSQL both write as they are. Years of a moment are those in UTC.
+pub(crate) const UTC_YEARS: RangeInclusive<i32> = 1..=9999;
+
 /// Reads what [`parse`] reads, and keeps whether an offset stands.
 ///
 /// # Errors
-/// Anything else.
+/// Anything else, and a moment that is in UTC in another year than [`UTC_YEARS`]: `9999-12-31T23:00:00-08:00`.
 pub fn parse_given(text: &str) -> Result<GivenMoment, Expected> {
     if let Ok(fixed) = OffsetDateTime::parse(text, &Rfc3339) {
-        return Ok(GivenMoment::Fixed(fixed));
+        let utc = fixed.checked_to_offset(UtcOffset::UTC).filter(|utc| UTC_YEARS.contains(&utc.year()));
+        return utc
+            .map(GivenMoment::Fixed)
+            .ok_or(Expected::new("a date and time in the years 1 to 9999 of UTC"));
     }
     let ends = ["Z", ":00Z", "T00:00:00Z", "-01T00:00:00Z"];
     let whole = ends.map(|end| format!("{text}{end}"));
     let moment = whole.iter().find_map(|text| OffsetDateTime::parse(text, &Rfc3339).ok());
+    let moment = moment.filter(|moment| UTC_YEARS.contains(&moment.year()));
     let local = moment.map(|moment| GivenMoment::Local(PrimitiveDateTime::new(moment.date(), moment.time())));
     local.ok_or(Expected::new("a date and time such as 2026-11-21 or 2026-11-21T08:00"))
 }
@@ -115,5 +123,18 @@ mod tests {
             assert_eq!(at(same), 1_800_000_000, "{same}");
         }
         assert!(parse("").is_err() && parse("yesterday").is_err() && parse("2027-13-01").is_err());
+    }
+
+    #[test]
+    fn a_moment_has_a_year_of_four_digits_in_utc() {
+        for beyond in
+            ["9999-12-31T23:59:59-08:00", "0001-01-01T00:00:00+08:00", "0000-06-01T00:00:00Z", "0000-06"]
+        {
+            assert!(parse(beyond).is_err(), "{beyond}");
+        }
+        for end in ["9999-12-31T23:59:59Z", "9999-12-31T23:59", "0001-01-01T00:00:00Z", "0001-01-01"] {
+            let at = parse(end).unwrap();
+            assert_eq!((at.offset(), parse(&rfc3339(at))), (UtcOffset::UTC, Ok(at)), "{end}");
+        }
     }
 }

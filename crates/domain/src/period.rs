@@ -13,7 +13,7 @@ pub use preset::Preset;
 use time::{OffsetDateTime, PrimitiveDateTime, UtcOffset};
 
 use super::fields::Expected;
-use super::moment::GivenMoment;
+use super::moment::{GivenMoment, UTC_YEARS};
 
 /// Longest name of a time zone, in bytes.
 const NAME_BYTES_MAX: usize = 64;
@@ -51,12 +51,13 @@ impl TimeZone {
     /// from before the change, and of one that it shows twice the first counts (RFC 5545).
     #[must_use]
     pub fn moment(&self, given: GivenMoment) -> OffsetDateTime {
-        let (moment, known) = match given {
-            GivenMoment::Fixed(moment) => (moment.checked_to_offset(UtcOffset::UTC), moment),
-            GivenMoment::Local(local) => (self.of_clock(local), local.assume_utc()),
-        };
-        // RFC 3339 has no other years.
-        moment.filter(|moment| (0..=9999).contains(&moment.year())).unwrap_or(known)
+        match given {
+            GivenMoment::Fixed(moment) => moment,
+            GivenMoment::Local(local) => {
+                let moment = self.of_clock(local).filter(|moment| UTC_YEARS.contains(&moment.year()));
+                moment.unwrap_or(local.assume_utc())
+            }
+        }
     }
 
     fn of_clock(&self, local: PrimitiveDateTime) -> Option<OffsetDateTime> {

@@ -222,6 +222,8 @@ async fn page(request: ConsoleRequest) -> Answer {
     let span = read_span(&mut filters);
     let begin = match filters.read("at", parse_moment) {
         Some(at) => {
+            // A chart has a length of time before it, too.
+            let at = at.clamp(OffsetDateTime::UNIX_EPOCH, now);
             OffsetDateTime::from_unix_timestamp(at.unix_timestamp().div_euclid(3600) * 3600).unwrap_or(at)
         }
         None => newest_end(span, now) - span.length(),

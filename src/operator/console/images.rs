@@ -16,7 +16,7 @@ use super::i18n::{Moment as _, parse_moment};
 use super::page::{Page, Section, Shown, render, render_search};
 use super::request::{Answer, ConsoleRequest};
 use super::route::ConsoleRoute;
-use crate::images::small_copies::{THUMBNAIL_WIDTHS, block_command};
+use crate::images::small_copies::{block_command, thumbnail_width};
 use crate::state::AppState;
 
 pub(super) const ROUTES: &[ConsoleRoute] = &[
@@ -125,8 +125,7 @@ async fn image(Path(name): Path<String>, request: ConsoleRequest) -> Answer {
 }
 
 fn parse_width(text: &str) -> Result<u32, Expected> {
-    let known = THUMBNAIL_WIDTHS.into_iter().find(|known| known.to_string() == text);
-    known.ok_or(Expected::new("120, 240 or 480"))
+    thumbnail_width(text).ok_or(Expected::new("120, 240 or 480"))
 }
 
 /// A small copy of a picture, for the pages of the console. Admins can request a blocked picture explicitly.

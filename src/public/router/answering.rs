@@ -10,9 +10,10 @@ use std::task::{Context, Poll};
 use axum::body::{Body, HttpBody as _};
 use axum::extract::{ConnectInfo, Request};
 use axum::http::header::ALLOW;
-use axum::http::{HeaderName, HeaderValue, Method};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use domain::app::App;
+use domain::endpoint::Endpoint;
 use domain::sandbox::SandboxApp;
 use futures_util::FutureExt as _;
 use http_server::Peer;
@@ -161,7 +162,11 @@ impl Answering {
 
     /// Puts a refusal into the envelope of its endpoint; what is no refusal passes.
     fn enveloped(&self, mut response: Response) -> Response {
-        let Some(refusal) = response.extensions_mut().remove::<Refusal>() else { return response };
+        let Some(mut refusal) = response.extensions_mut().remove::<Refusal>() else { return response };
+        if self.route.is_some_and(|route| route.endpoint == Endpoint::Callback) {
+            // A payment provider takes 2xx for delivered, and does not repeat.
+            refusal.transport.get_or_insert(StatusCode::UNPROCESSABLE_ENTITY);
+        }
         let mut rendered = rendered(refusal, self.envelope);
         if let Some(allow) = response.headers_mut().remove(ALLOW) {
             rendered.headers_mut().insert(ALLOW, allow);

@@ -290,17 +290,32 @@ async fn a_sandbox_app_without_a_package_takes_any_path() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_provider_sends_the_same_report_under_other_names() {
     let scene = Scene::new().await;
-    let send = async |query: String| {
-        let path = format!("/openapi/mp/tp/order/v1/report?{query}");
-        let body = Value::Object(scene.report()).to_string();
+    let send_to = async |path: &str, query: String, more: &[(&str, Value)]| {
+        let path = format!("/openapi/mp/{path}/order/v1/report?{query}");
+        let body = Value::Object(scene.with(more)).to_string();
         scene.till.send(Request::post(&path).body(body)).await
     };
+    let send = async |query: String| send_to("tp", query, &[]).await;
     let token = crate::support::encoded(&scene.app.token);
     for (query, text) in [
-        (format!("app_id=a1&access_token={token}"), "component_app_id is missing"),
+        ("x=1".to_owned(), "component_app_id is missing"),
+        (
+            "component_app_id=a1".to_owned(),
+            "authorizer_access_token is missing; /oauth2/access_token gives one",
+        ),
+        (format!("app_id=a1&access_token={token}"), r#"component_app_id is missing; "app_id" came"#),
         (
             format!("component_app_id=a1&access_token={token}"),
-            "authorizer_access_token is missing; /oauth2/access_token gives one",
+            r#"authorizer_access_token is missing; "access_token" came"#,
+        ),
+        (format!("componentAppId=a1&x={token}"), r#"component_app_id is missing; "componentAppId" came"#),
+        (
+            format!("component_app_id=a1&amp;authorizer_access_token={token}"),
+            r#"authorizer_access_token is missing; "amp;authorizer_access_token" came"#,
+        ),
+        (
+            format!("component_app_id=a1?authorizer_access_token={token}"),
+            r#"authorizer_access_token is missing; it came in the value of component_app_id: join fields with "&""#,
         ),
         (
             format!("component_app_id=a9&authorizer_access_token={token}"),
@@ -313,6 +328,14 @@ async fn a_service_provider_sends_the_same_report_under_other_names() {
     ] {
         send(query).await.assert_refused(100_200_102, text);
     }
+    let in_the_body = [("component_app_id", json!("a1")), ("authorizer_access_token", json!("x"))];
+    for (query, field) in [("", "component_app_id"), ("component_app_id=a1", "authorizer_access_token")] {
+        let text = format!("{field}: expected in the query, it came in the body");
+        send_to("tp", query.to_owned(), &in_the_body).await.assert_refused(100_200_102, &text);
+    }
+    let query = format!("component_app_id=a1&authorizer_access_token={token}");
+    let text = r#"app_id is missing; "component_app_id" came"#;
+    send_to("developer", query, &[]).await.assert_refused(100_200_102, text);
     assert_eq!(scene.rows().await, (0, 0, 0));
     let query = format!("component_app_id=a1&authorizer_access_token={token}&app_id=a2");
     send(query).await.assert_body(SUCCESS);
