@@ -66,7 +66,7 @@ pub async fn image(State(state): State<AppState>, request: Request) -> Result<Re
     // A browser or cache that asks for a picture must see by the status that it gets none.
     let query = query_fields(request.uri())
         .map_err(|fault| Refusal::transport(StatusCode::BAD_REQUEST, fault.text()))?;
-    let width = query.text("w").map(width).transpose()?;
+    let width = query.text("w").map(asked_width).transpose()?;
     let name = request.uri().path().rsplit('/').next().unwrap_or_default();
     let Ok(img_id) = ImgId::parse(name) else { return Err(no_such_image()) };
     let image = state.store.image(&img_id).await?.filter(|image| !image.is_blocked);
@@ -117,7 +117,7 @@ pub(super) fn preflight(asked: &HeaderMap) -> Option<Response> {
     Some(response)
 }
 
-fn width(text: &str) -> Result<u32, Refusal> {
+fn asked_width(text: &str) -> Result<u32, Refusal> {
     thumbnail_width(text).ok_or_else(|| {
         let widths = THUMBNAIL_WIDTHS.map(|width| width.to_string()).join(", ");
         let shown = domain::fields::shown(text);
@@ -377,7 +377,7 @@ fn describe(summary: &'static str, content: Content) -> Operation<Refusal> {
     let img_id = Field::required::<ImgId>("img_id", IMG_ID, "The id that an upload answered.");
     let width = Field::optional::<i64>("w", "A small copy of at most this width, in pixels.");
     let tags = Field::optional::<String>("If-None-Match", "Entity tags that the caller has.");
-    let wrong_width = thumbnail_width("7").expect_err("the example is refused");
+    let wrong_width = asked_width("7").expect_err("the example is refused");
     Operation::new(summary, description)
         .with(Place::Path, [img_id])
         .with(Place::Query, [width.demand("enum", json!(THUMBNAIL_WIDTHS))])
