@@ -55,7 +55,7 @@ async fn an_address_has_so_many_connections_and_no_more() {
 fn begun(client: &str) -> String {
     format!(
         "POST /api/kpay/minigame/pay HTTP/1.1\r\nhost: till\r\nconnection: close\r\nx-forwarded-for: {client}\r\n\
-         content-length: 3\r\n\r\n"
+         content-type: application/x-www-form-urlencoded\r\ncontent-length: 3\r\n\r\n"
     )
 }
 
@@ -96,7 +96,8 @@ async fn behind_a_proxy_the_requests_of_a_client_are_counted() {
     let mut answer = String::new();
     first.read_to_string(&mut answer).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-    until("the first one has ended", async || of_second().await.status == 200).await;
+    let after = of_second().await;
+    assert_eq!(after.status, 200, "the first one has ended: {after:?}");
 }
 
 /// Rule (contract 2.7.9): a crowd that asks for pictures takes no session of what has credentials. Here the

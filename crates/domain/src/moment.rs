@@ -36,7 +36,7 @@ pub(crate) const UTC_YEARS: RangeInclusive<i32> = 1..=9999;
 /// Reads what [`parse`] reads, and keeps whether an offset stands.
 ///
 /// # Errors
-/// Anything else, and a moment that is in UTC in another year than [`UTC_YEARS`]: `9999-12-31T23:00:00-08:00`.
+/// Anything else, and a moment that in UTC is in a year before 1 or after 9999: `9999-12-31T23:00:00-08:00`.
 pub fn parse_given(text: &str) -> Result<GivenMoment, Expected> {
     if let Ok(fixed) = OffsetDateTime::parse(text, &Rfc3339) {
         let utc = fixed.checked_to_offset(UtcOffset::UTC).filter(|utc| UTC_YEARS.contains(&utc.year()));

@@ -322,9 +322,9 @@ mod tests {
         // The clock goes from 2 to 3 in March, and from 3 to 2 in October.
         assert_eq!(read("2026-03-29T02:30", "Europe/Berlin"), "2026-03-29T01:30:00Z");
         assert_eq!(read("2026-10-25T02:30", "Europe/Berlin"), "2026-10-25T00:30:00Z");
-        // In UTC it would be in a year that cannot be written.
-        assert_eq!(read("0000-01-01", "Asia/Shanghai"), "0000-01-01T00:00:00Z");
-        assert_eq!(read("0000-01-01T00:00:00+08:00", "UTC"), "0000-01-01T00:00:00+08:00");
+        // In UTC it would be in a year that cannot be written, so it is read as of UTC.
+        assert_eq!(read("0001-01-01", "Asia/Shanghai"), "0001-01-01T00:00:00Z");
+        assert_eq!(read("9999-12-31T20:00", "America/New_York"), "9999-12-31T20:00:00Z");
     }
 
     #[test]
