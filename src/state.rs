@@ -12,7 +12,7 @@ use guarded_fetch::bulkhead::Bulkhead;
 use guarded_fetch::{FetchSettings, Fetcher, ServiceClient};
 use http_server::{OpenConnections, ServerLimits};
 use ipnet::IpNet;
-use store::{Store, StoreSettings};
+use store::{Statement, Store, StoreSettings, UnusedReport};
 use telemetry::traces::Tracer;
 use time::OffsetDateTime;
 use tokio::sync::{Semaphore, watch};
@@ -32,6 +32,7 @@ use crate::images::judge::JudgeClient;
 use crate::images::small_copies::PictureWork;
 use crate::metrics::{APPS_MAX, Metrics};
 use crate::notify::NotificationSender;
+use crate::operator::slow_reports::SlowReports;
 use crate::sandbox_server::SandboxServer;
 
 /// The unit of [`Shared::upload_memory`].
@@ -110,6 +111,10 @@ pub struct Shared {
     pub late_answers: Bulkhead,
     /// Places for the requests of API keys and console users.
     pub operator_places: Places,
+    /// Statements that pages wait for.
+    pub statements: SlowReports<Statement>,
+    /// Reports of unused coins that pages wait for.
+    pub unused_reports: SlowReports<UnusedReport>,
     /// New events for all held polls of the feed.
     pub feed: FeedWatch,
     /// The log of refused and failed requests.
@@ -187,6 +192,8 @@ impl AppState {
             receiver_places: Arc::new(Bulkhead::halved(RECEIVERS)),
             late_answers: Bulkhead::halved(LATE_ANSWERS),
             operator_places: Places::new(store.operator_connections(), &config.database),
+            statements: SlowReports::default(),
+            unused_reports: SlowReports::default(),
             feed: FeedWatch::default(),
             refusal_log: RefusalLog::default(),
             request_log: RequestLog::default(),
@@ -235,6 +242,8 @@ impl AppState {
         }
         self.rate_limits.forget();
         self.wrong_signatures.forget();
+        self.statements.forget();
+        self.unused_reports.forget();
         self.feed.forget();
         self.request_log.forget();
         Ok(())

@@ -19,7 +19,7 @@ pub(super) enum ApiKeyArguments {
         /// Name of the key in the operator's log: 1 to 64 of 0-9A-Za-z._@-
         name: ApiKeyName,
         /// Role of the key, as that of a user of the console: a viewer may only read
-        #[arg(long, value_name = "viewer|support|finance|developer|admin")]
+        #[arg(long, value_name = "viewer|support|finance|payments|developer|admin")]
         role: Role,
         #[command(flatten)]
         apps: OwnApps,

@@ -40,9 +40,9 @@ pub(super) enum ConsoleUserCommand {
     Add {
         /// Name for the sign-in: a-z, 0-9, '.', '_', '@' and '-'
         name: ConsoleUserName,
-        /// viewer reads; support also gives exchanges back, finance also reads reports, developer also changes
-        /// keys, packages, receivers and settings of apps; only an admin changes all else and sees players' IP
-        /// addresses
+        /// viewer reads; support also gives exchanges back, finance also reads reports, payments also tells of payments,
+        /// developer also changes keys, packages, receivers and settings of apps; only an admin changes all else and
+        /// sees players' IP addresses
         #[arg(long)]
         role: Role,
         #[command(flatten)]

@@ -13,6 +13,7 @@ pub mod oidc;
 pub mod operations;
 mod player_export;
 mod reconcile_upload;
+pub(crate) mod slow_reports;
 pub(crate) mod workbook;
 
 use std::time::Duration;

@@ -42,8 +42,9 @@ refusals! { Refusal:
     callback_not_signed(name = "webhook-signature") => unsigned(not_signed(name));
     /// The body is no JSON object, or a field is missing or wrong; the text says which.
     callback_unreadable(name = "type") => unfit(StatusCode::UNPROCESSABLE_ENTITY, text!("{name} is missing", name));
-    /// The payment or refund was told of before, with other content.
-    callback_differs(payment = "pay/pi_3OrtQ2") => not_done(OperationError::Refused(payment_differs(payment)));
+    /// The payment or refund was told of before, with other content; the text names the first field that differs.
+    callback_differs(payment = "pay/pi_3OrtQ2", field = "amount") =>
+        not_done(OperationError::Refused(payment_differs(payment, field)));
 }
 
 /// Looks up the provider, checks the signature over the body, and carries out what the body tells.

@@ -268,7 +268,7 @@ async fn each_refusal_of_a_callback_has_its_status() {
     }
     assert_eq!(till.purses(&app, "o1").await, (40, 100, 1));
     assert_told(&till.send(standard(&succeeded("p1", 600, "t1"))).await, 200, "paid");
-    let text = "the payment pay/p1 was told of with other content; the first stands";
+    let text = "the payment pay/p1 was told of with another amount; the first stands";
     assert_refused(&till.send(standard(&succeeded("p1", 601, "t1"))).await, 409, 10_000_200, text);
     assert_told(&till.send(standard(&refunded("p1", "r1", 100))).await, 200, "refunded");
     let text = "the refund pay/p1/r1 was told of with another amount; the first stands";
@@ -317,6 +317,9 @@ async fn what_fits_nothing_is_kept() {
     let told = events(&till, "topup.refund_refused").await;
     assert_eq!(told.len(), 1);
     assert_eq!((&told[0]["refund_id"], &told[0]["amount"]), (&"r2".into(), &301.into()));
+    let logged = "SELECT count(*) FROM operator_log WHERE operator_kind = 'provider' AND action = 'topup.refund'
+                  AND after ->> 'ref' = 'pay/p1/r2' AND after ->> 'state' = 'refused'";
+    assert_eq!(till.number(logged).await, 1);
     assert_told(&till.send(standard(&refunded("p1", "r3", 300))).await, 200, "refunded");
     assert_eq!(till.purses(&app, "o1").await, (40, 100, 4));
     till.assert_audit_clean().await;

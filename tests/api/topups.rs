@@ -251,7 +251,6 @@ async fn a_payment_is_credited_once_for_its_pair() {
     for same in [&told, &more] {
         assert_answer(&tell(&teller, same).await, 200, &answer);
     }
-    let differs = "the payment stripe/pi 1/a was told of with other content";
     for (name, value) in [
         ("amount", json!(601)),
         ("currency", json!("USD")),
@@ -266,7 +265,8 @@ async fn a_payment_is_credited_once_for_its_pair() {
         if ["open_id", "product_id"].contains(&name) {
             assert_eq!(answer.status, 200, "{}", answer.body);
         } else {
-            assert_problem(&answer, 409, "conflict", differs);
+            let differs = format!("the payment stripe/pi 1/a was told of with another {name}");
+            assert_problem(&answer, 409, "conflict", &differs);
         }
     }
     assert_eq!(till.purses(&app, "o1").await.1, 150, "60 once, and 10 taken");

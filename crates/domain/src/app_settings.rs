@@ -236,7 +236,7 @@ app_fields! {
     AppChange,
     name: AppName, "Name", "Name, for people.";
     category: Category, "Category", "What the app sells. Reports of a local-life app name product, category and city.";
-    scopes: Vec<Scope>, "Permission scopes", "Its permission scopes: epay to report orders, present to give gifted currency, cancel to give exchanges back.";
+    scopes: Vec<Scope>, "Permission scopes", "Its permission scopes: epay to report orders, present to give gifted currency, cancel to give exchanges back, topup to order top-ups.";
     sandbox: bool, "Sandbox", "For tests: explain why a signature does not match, and log in players named sandbox-NAME.";
     preorder_check: bool, "Pre-order check", "Refuse reports of payments that are not registered as pre-orders.";
     language: Language, "Language", "The language in which the app is told why a call is refused: en or zh.";

@@ -1,6 +1,7 @@
 //! A browser that is signed in to the console.
 
 use std::net::Ipv4Addr;
+use std::time::Instant;
 
 use domain::console_user::{ConsoleUserName, PasswordHash, Role};
 use domain::operation::user::UserCommand;
@@ -8,7 +9,7 @@ use domain::rights::Rights;
 use store::NewSession;
 use store::secrets::{random_token, token_hash};
 
-use super::{Answer, Request, TestTill, form, operator};
+use super::{Answer, PATIENCE, Request, TestTill, form, operator};
 
 /// The origin of the console, as [`Request`] asks for it.
 pub const ORIGIN: &str = "http://localhost";
@@ -59,7 +60,14 @@ pub fn session(token: &str) -> NewSession {
 impl Browser<'_> {
     /// Asks for a page.
     pub async fn get(&self, path: &str) -> Answer {
-        self.send(Request::get(path)).await
+        let started = Instant::now();
+        let mut answer = self.send(Request::get(path)).await;
+        // A page whose report is being made (contract 8.6.59).
+        while answer.body.contains("<body data-refresh=\"1\"") {
+            assert!(started.elapsed() < PATIENCE, "expected the report of {path}");
+            answer = self.send(Request::get(path)).await;
+        }
+        answer
     }
 
     /// Sends a form from a page of the console, with the session's token.

@@ -24,7 +24,7 @@ use store::{ChangeRequest, Gift, GiftFault, GiftLine, ListFault, RequestState, S
 
 use super::error::ConsoleError;
 use super::i18n::{Moment as _, said};
-use super::page::{Page, Section, Shown as _, render, render_search};
+use super::page::{LoadsAgain, Page, Section, Shown as _, render, render_search};
 use super::request::{Answer, ConsoleRequest};
 use super::route::ConsoleRoute;
 use super::upload::{LIST, ListUpload};
@@ -63,7 +63,7 @@ async fn form(request: ConsoleRequest) -> Answer {
         Ok(app_id) => request.state.store.started_gifts(&app_id, GIFTS_MAX).await?,
         Err(_) => Vec::new(),
     };
-    let page = Page { title: said(&TITLE), loads_again: false, ..page };
+    let page = Page { title: said(&TITLE), loads_again: LoadsAgain::Never, ..page };
     render(&GiftForm { page, prefix, faults: Vec::new(), fault_count: 0, gifts })
 }
 
@@ -106,7 +106,7 @@ async fn draft(ListUpload { request, list }: ListUpload) -> Answer {
         (Ok(_), _) => {}
     }
     let page = request.search_page(Section::PLAYERS).await?.marking(&wrong);
-    let page = Page { title: said(&TITLE), loads_again: false, ..page };
+    let page = Page { title: said(&TITLE), loads_again: LoadsAgain::Never, ..page };
     let prefix = request.text("prefix").to_owned();
     render_search(&GiftForm { page, prefix, faults, fault_count, gifts: Vec::new() }, &wrong)
 }
@@ -178,7 +178,7 @@ async fn page(Path(names): Path<(String, String)>, request: ConsoleRequest) -> A
     let is_under_way = gift.started_at.is_some() && gift.ended_at.is_none();
     let page = request.page(Section::PLAYERS, text!("Gift to {lines} players", lines = gift.lines));
     render(&GiftPage {
-        page: Page { loads_again: is_under_way, ..page },
+        page: Page { loads_again: if is_under_way { LoadsAgain::Regularly } else { LoadsAgain::Never }, ..page },
         path: gift_path(app_id.as_str(), &gift.name),
         is_own: asked.as_ref().is_some_and(|asked| asked.asked_by == request.user.name.as_str()),
         asked,

@@ -82,7 +82,8 @@
     for (const name of ["pointerout", "focusout"]) document.addEventListener(name, withdraw);
   }
 
-  const seconds = Number(document.body.dataset.refresh);
+  // A page that no longer changes does not load itself again.
+  let seconds = Number(document.body.dataset.refresh);
   if (!(seconds > 0)) return;
   const main = document.getElementById("content");
   let isTyped = false;
@@ -101,9 +102,13 @@
         if (answer.type === "opaqueredirect") return location.reload();
         const page = new DOMParser().parseFromString(await answer.text(), "text/html");
         const content = page.getElementById("content");
-        if (answer.ok && content && !isBusy()) {
+        // The report for which a page waits may be refused.
+        const isWanted = answer.ok || main.querySelector(".awaited");
+        if (isWanted && content && !isBusy()) {
           main.replaceChildren(...content.childNodes);
           document.dispatchEvent(new Event("loaded-again"));
+          seconds = Number(page.body.dataset.refresh);
+          if (!(seconds > 0)) return;
         }
       }
     } catch {

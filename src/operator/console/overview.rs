@@ -18,7 +18,7 @@ use super::health::{Sentences, Strip, sentences, strip};
 use super::health_charts::{HealthCharts, charts, newest_end, read_span};
 use super::i18n::{Moment as _, said};
 use super::orders::{millis_time, stuck_path};
-use super::page::{Page, Section, Shown as _, render_search};
+use super::page::{LoadsAgain, Page, Section, Shown as _, render_search};
 use super::receivers::{failure, receiver_path};
 use super::refusal_link::address_of_code;
 use super::request::{Answer, ConsoleRequest};
@@ -82,7 +82,8 @@ async fn page(request: ConsoleRequest) -> Answer {
     let span = read_span(&mut filters);
     let charts = charts(&request, span, newest_end(span, at) - span.length()).await;
     let wrong = filters.wrong;
-    let page = Page { loads_again: span == ChartSpan::Hour, ..request.page(Section::OVERVIEW, "Overview") };
+    let loads_again = if span == ChartSpan::Hour { LoadsAgain::Regularly } else { LoadsAgain::Never };
+    let page = Page { loads_again, ..request.page(Section::OVERVIEW, "Overview") };
     let shown = OverviewPage {
         page: page.marking(&wrong),
         verdict: sentences(&state.health.verdict(at)),

@@ -12,7 +12,7 @@ use time::OffsetDateTime;
 
 use super::super::authorization::admit;
 use super::super::workbook::FileFormat;
-use super::i18n::{language, local, said, sentence};
+use super::i18n::{language, local, refresh, said, sentence};
 use super::request::{Answer, text as typed_text};
 use super::session::SignedIn;
 
@@ -69,6 +69,17 @@ impl Section {
     ];
 }
 
+/// When a page loads itself again, by its script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LoadsAgain {
+    /// Never.
+    Never,
+    /// Every `console.refresh`: a page that shows what goes on, and has no form but for its filter.
+    Regularly,
+    /// After a second: its report is being made.
+    Soon,
+}
+
 /// The input of the layout: each template that extends `templates/base.html` has one in its field `page`.
 pub(super) struct Page<'a> {
     /// The heading, and the title of the browser tab.
@@ -83,9 +94,8 @@ pub(super) struct Page<'a> {
     pub(super) wrong: &'a [FieldError],
     /// The apps that the field for an app offers.
     pub(super) apps: Vec<AppSummary>,
-    /// Whether the page loads itself again (`console.refresh`): a page that shows what goes on, and has no form but for
-    /// its filter.
-    pub(super) loads_again: bool,
+    /// When the page loads itself again.
+    pub(super) loads_again: LoadsAgain,
     /// A message above the page, about the change that led here.
     pub(super) notice: Option<String>,
 }
@@ -95,7 +105,21 @@ impl<'a> Page<'a> {
     pub(super) fn of_nobody(title: impl Into<Text>) -> Self {
         let title = said(&title.into());
         let (section, user, typed, apps) = (None, None, None, Vec::new());
-        Self { title, section, user, typed, wrong: &[], apps, loads_again: false, notice: None }
+        Self { title, section, user, typed, wrong: &[], apps, loads_again: LoadsAgain::Never, notice: None }
+    }
+
+    /// After how many seconds the page loads itself again.
+    pub(super) fn refresh_seconds(&self) -> Option<u64> {
+        match self.loads_again {
+            LoadsAgain::Never => None,
+            LoadsAgain::Regularly => refresh(),
+            LoadsAgain::Soon => Some(1),
+        }
+    }
+
+    /// Whether the report of the page is being made.
+    pub(super) fn awaits_report(&self) -> bool {
+        self.loads_again == LoadsAgain::Soon
     }
 
     /// Whether the page shows what admins alone see and change.

@@ -34,7 +34,7 @@ use super::super::workbook::{self, FileFormat};
 use super::error::ConsoleError;
 use super::i18n::{Moment as _, said, sheet_style};
 use super::overview::meaning;
-use super::page::{Page, Section, Shown as _, render_search, report_file};
+use super::page::{LoadsAgain, Page, Section, Shown as _, render_search, report_file};
 use super::refusal_link::address_of_code;
 use super::request::{Answer, ConsoleRequest, Filters, address};
 use super::route::ConsoleRoute;
@@ -106,7 +106,7 @@ fn app_of(page: &Page<'_>, filters: &mut Filters<'_>) -> Option<AppId> {
 async fn page(request: ConsoleRequest) -> Answer {
     let mut filters = request.filters();
     let asked = ReportQuery::read(&request, &mut filters, PERIOD)?;
-    let page = Page { loads_again: false, ..request.search_page(Section::REPORTS).await? };
+    let page = Page { loads_again: LoadsAgain::Never, ..request.search_page(Section::REPORTS).await? };
     let wrong = filters.wrong;
     let report = match wrong.as_slice() {
         [] if !page.apps.is_empty() => Some(report(&request, &asked, &page).await?),

@@ -20,7 +20,7 @@ use time::OffsetDateTime;
 
 use super::error::ConsoleError;
 use super::i18n::said;
-use super::page::{Page, Section, render};
+use super::page::{LoadsAgain, Page, Section, render};
 use super::password;
 use super::route::Access;
 use super::session::SignedIn;
@@ -78,13 +78,13 @@ impl ConsoleRequest {
     pub(super) fn page(&self, section: Section, title: impl Into<Text>) -> Page<'_> {
         let (title, user, typed) = (said(&title.into()), Some(&self.user), Some(&self.fields));
         let (section, apps) = (Some(section), Vec::new());
-        Page { title, section, user, typed, wrong: &[], apps, loads_again: false, notice: None }
+        Page { title, section, user, typed, wrong: &[], apps, loads_again: LoadsAgain::Never, notice: None }
     }
 
     /// A list with a filter by app: it offers all of them.
     pub(super) async fn search_page(&self, section: Section) -> Result<Page<'_>, ConsoleError> {
         let apps = self.state.store.apps(self.apps()).await?;
-        Ok(Page { apps, loads_again: true, ..self.page(section, section.name) })
+        Ok(Page { apps, loads_again: LoadsAgain::Regularly, ..self.page(section, section.name) })
     }
 
     /// The apps of the user: a page shows those alone.

@@ -25,7 +25,7 @@ use store::secrets::token_hash;
 use self::wallet::wallet_steps;
 use super::error::ConsoleError;
 use super::i18n::said;
-use super::page::{Page, Section, render};
+use super::page::{LoadsAgain, Page, Section, render};
 use super::request::{Answer, ConsoleRequest};
 use super::route::ConsoleRoute;
 use crate::diagnosis::{FORM_BYTES_MAX, KeysTried, NoDiagnosis};
@@ -128,7 +128,7 @@ async fn show(request: &ConsoleRequest, examined: Option<Examined>) -> Answer {
     let signed = request.text("signed").trim_end_matches(['\r', '\n']);
     let right = examined.as_ref().and_then(|examined| examined.signature.as_ref());
     let compared = right.filter(|_| !signed.is_empty()).map(|right| compare(&right.string_to_sign, signed));
-    let page = Page { loads_again: false, ..request.search_page(Section::SIGNATURE_CHECK).await? };
+    let page = Page { loads_again: LoadsAgain::Never, ..request.search_page(Section::SIGNATURE_CHECK).await? };
     render(&SignatureCheckPage { page, examined, compared })
 }
 

@@ -312,6 +312,34 @@ async fn the_last_month_is_two_clicks_away() {
     assert!(week.body.contains("0.0,0.0,100.0,0.0]"), "{}", week.body);
 }
 
+/// Rule 8.6.59: a page whose report takes long tells that it is being made, loads itself again, and then shows what was
+/// made once. Another user's page waits for a report of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_does_not_wait_for_a_report_that_takes_long() {
+    let (till, _) = till().await;
+    till.execute(&moved("-210 days")).await;
+    till.execute("UPDATE ledger_entries SET at = '2026-03-01T00:00:00Z' WHERE kind = 'credit'").await;
+    let finance = till.browser(Role::Finance).await;
+    for (path, shown) in [
+        ("/console/reports/statement?app_id=a1&month=2026-03", "Ties to the ledger"),
+        ("/console/reports/unused?app_id=a1", "Without a price"),
+    ] {
+        let mut lock = till.sql.begin().await.unwrap();
+        sqlx::raw_sql("LOCK TABLE ledger_entries IN ACCESS EXCLUSIVE MODE").execute(&mut *lock).await.unwrap();
+        for _ in 0..3 {
+            let waiting = finance.send(Request::get(path)).await;
+            has(&waiting, &["The figures appear here as soon as they are there.", "press Show again"]);
+            assert!(waiting.body.contains("<body data-refresh=\"1\""), "{}", waiting.body);
+            assert!(!waiting.body.contains(shown), "{}", waiting.body);
+        }
+        till.until_locked_out(1).await;
+        lock.rollback().await.unwrap();
+        let made = finance.get(path).await;
+        has(&made, &[shown]);
+        assert!(!made.body.contains("data-refresh") && !made.body.contains("awaited"), "{}", made.body);
+    }
+}
+
 /// Rule 8.6.32: a month is closed, its document is the same bytes as a file, the page leads to its bill, and what cannot
 /// be closed is told.
 #[tokio::test(flavor = "multi_thread")]

@@ -41,10 +41,10 @@ pub fn unknown_payment(app_id: impl Display, payment: impl Display) -> Operation
     OperationRefusal::new(RefusalKind::Unknown(Subject::Payment), text).of_app(app_id)
 }
 
-/// The payment was told of with other content.
+/// The payment was told of with another value of this field.
 #[must_use]
-pub fn payment_differs(payment: impl Display) -> OperationRefusal {
-    let text = text!("the payment {payment} was told of with other content", payment);
+pub fn payment_differs(payment: impl Display, field: impl Display) -> OperationRefusal {
+    let text = text!("the payment {payment} was told of with another {field}", payment, field);
     OperationRefusal::new(RefusalKind::Conflict, text)
 }
 

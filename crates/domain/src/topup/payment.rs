@@ -114,16 +114,19 @@ impl PaymentTarget {
         }
     }
 
-    /// Whether two requests can be about the same payment: the same order, whatever else one of them leaves out; or the same
-    /// player and product.
+    /// The first field by which two requests cannot be about the same payment. They agree on the same order, whatever else
+    /// one of them leaves out; or on the same player and product.
     #[must_use]
-    pub fn is_same(&self, other: &Self) -> bool {
-        fn agree<T: PartialEq>(one: Option<&T>, other: Option<&T>) -> bool {
-            one.zip(other).is_none_or(|(one, other)| one == other)
+    pub fn differs_in(&self, other: &Self) -> Option<&'static str> {
+        fn differ<T: PartialEq>(one: Option<&T>, other: Option<&T>) -> bool {
+            one.zip(other).is_some_and(|(one, other)| one != other)
         }
-        self.biz_no() == other.biz_no()
-            && agree(self.open_id(), other.open_id())
-            && agree(self.product_id(), other.product_id())
+        let fields = [
+            ("biz_no", self.biz_no() != other.biz_no()),
+            ("open_id", differ(self.open_id(), other.open_id())),
+            ("product_id", differ(self.product_id(), other.product_id())),
+        ];
+        fields.into_iter().find_map(|(field, differs)| differs.then_some(field))
     }
 }
 
@@ -380,10 +383,12 @@ mod tests {
     #[test]
     fn what_is_left_out_beside_an_order_does_not_differ() {
         let of = |player: Option<&str>, of: Option<&str>| of_order(player, of).target;
-        assert!(of(None, None).is_same(&of(Some("o1"), Some("gems60"))));
-        assert!(of(Some("o1"), None).is_same(&of(None, Some("gems60"))));
-        assert!(!of(Some("o1"), None).is_same(&of(Some("o2"), None)));
+        assert_eq!(of(None, None).differs_in(&of(Some("o1"), Some("gems60"))), None);
+        assert_eq!(of(Some("o1"), None).differs_in(&of(None, Some("gems60"))), None);
+        assert_eq!(of(Some("o1"), None).differs_in(&of(Some("o2"), None)), Some("open_id"));
+        assert_eq!(of(None, Some("a")).differs_in(&of(None, Some("b"))), Some("product_id"));
         let without = PaymentTarget::Product { open_id: open_id("o1"), product_id: product("gems60") };
-        assert!(!without.is_same(&of(Some("o1"), Some("gems60"))) && without.is_same(&without.clone()));
+        assert_eq!(without.differs_in(&of(Some("o1"), Some("gems60"))), Some("biz_no"));
+        assert_eq!(without.differs_in(&without.clone()), None);
     }
 }

@@ -173,10 +173,17 @@ pub(super) fn key_of(provider: &str, provider_order_id: &str) -> Result<PaymentK
 impl FirstTold {
     /// The answer to a repeat: that of the first time, for the same content.
     pub(super) fn repeated(&self, payment: &Payment) -> Result<PaymentOutcome> {
-        let is_same = Currency::parse(&self.currency) == Ok(payment.currency)
-            && self.amount == payment.amount
-            && self.target()?.is_same(&payment.target);
-        Ok(if is_same { Ok(self.report()) } else { Err(payment_differs(payment.key.as_text())) })
+        let other = if Currency::parse(&self.currency) != Ok(payment.currency) {
+            Some("currency")
+        } else if self.amount != payment.amount {
+            Some("amount")
+        } else {
+            self.target()?.differs_in(&payment.target)
+        };
+        Ok(match other {
+            None => Ok(self.report()),
+            Some(field) => Err(payment_differs(payment.key.as_text(), field)),
+        })
     }
 
     fn target(&self) -> Result<PaymentTarget> {

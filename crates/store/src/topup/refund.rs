@@ -167,7 +167,9 @@ async fn write_refund(
         }
         write(connection, app_no, &row("refused"), None).await?;
         tell_of_refused_refund(connection, app_id.as_str(), key.as_text()).await?;
-        return done(connection, app_no, key).await;
+        let done = done(connection, app_no, key).await?;
+        log(connection, (teller, app_id), refund, &done, None).await?;
+        return Ok(done);
     }
     let taken = match &found {
         FoundPayment::Credited(payment) => {

@@ -7,6 +7,7 @@ use askama::Template;
 use axum::routing::get;
 use domain::fields::{FieldError, FieldErrorKind};
 use domain::ids::AppId;
+use domain::moment::rfc3339;
 use domain::operation::{OperationRefusal, RefusalKind};
 use domain::period::{Period, Preset};
 use domain::rights::Need;
@@ -18,7 +19,7 @@ use super::super::super::workbook::{self, FileFormat};
 use super::super::currency::money;
 use super::super::error::ConsoleError;
 use super::super::i18n::{Moment as _, parse_moment, said, sheet_style, zone};
-use super::super::page::{Page, Section, Shown as _, render_search, report_file};
+use super::super::page::{LoadsAgain, Page, Section, Shown as _, render_search, report_file};
 use super::super::request::{Answer, ConsoleRequest, Filters};
 use super::super::route::ConsoleRoute;
 use super::statement::{asked_period, period_of};
@@ -116,7 +117,7 @@ async fn income_page(request: ConsoleRequest) -> Answer {
     let mut filters = request.filters();
     let period = period_of(&mut filters);
     let group = group_of(&mut filters).first().copied().unwrap_or(IncomeGroup::Day);
-    let page = Page { loads_again: false, ..request.search_page(Section::REPORTS).await? };
+    let page = Page { loads_again: LoadsAgain::Never, ..request.search_page(Section::REPORTS).await? };
     let app = app_of(&page, &mut filters);
     let wrong = filters.wrong;
     let this_month = Period::Month(zone().day_of(Preset::ThisMonth.span(&zone(), request.now()).since));
@@ -181,20 +182,21 @@ struct UnusedPage<'a> {
 async fn unused_page(request: ConsoleRequest) -> Answer {
     let mut filters = request.filters();
     let at = filters.read("at", parse_moment);
-    let page = Page { loads_again: false, ..request.search_page(Section::REPORTS).await? };
+    let page = request.search_page(Section::REPORTS).await?;
     let app = app_of(&page, &mut filters);
     let mut wrong = filters.wrong;
-    let mut report = None;
+    let (mut report, mut loads_again) = (None, LoadsAgain::Never);
     if let (Some(app), []) = (&app, wrong.as_slice()) {
-        match unused_of(&request, app, at).await? {
-            Ok(found) => report = Some(found),
-            Err(why) => wrong.push(why),
+        match unused_soon(&request, app, at).await? {
+            None => loads_again = LoadsAgain::Soon,
+            Some(Ok(found)) => report = Some(found),
+            Some(Err(why)) => wrong.push(why),
         }
     }
     let app_id = app.map(|app| app.to_string()).unwrap_or_default();
     let file = |path| visit_address(&request, path, &[("app_id", &app_id)]);
     let files = ["/console/reports/unused.csv", "/console/reports/unused.xlsx"].map(file);
-    let page = Page { title: said(&text!("Unused coins")), ..page.marking(&wrong) };
+    let page = Page { title: said(&text!("Unused coins")), loads_again, ..page.marking(&wrong) };
     render_search(&UnusedPage { page, app_id, report, files }, &wrong)
 }
 
@@ -204,7 +206,25 @@ async fn unused_of(
     app: &AppId,
     at: Option<OffsetDateTime>,
 ) -> Result<Result<UnusedReport, FieldError>, ConsoleError> {
-    match request.state.store.unused_coins(app, at).await {
+    told(request.state.store.unused_coins(app, at).await)
+}
+
+/// The same for the page. `None` while it is being made.
+async fn unused_soon(
+    request: &ConsoleRequest,
+    app: &AppId,
+    at: Option<OffsetDateTime>,
+) -> Result<Option<Result<UnusedReport, FieldError>>, ConsoleError> {
+    let (store, app) = (request.state.store.clone(), app.clone());
+    let key = [request.user.name.to_string(), app.to_string(), at.map(rfc3339).unwrap_or_default()];
+    let make = async move { store.unused_coins(&app, at).await };
+    request.state.unused_reports.get(key, make).await.map(told).transpose()
+}
+
+fn told(
+    report: Result<UnusedReport, OperationError>,
+) -> Result<Result<UnusedReport, FieldError>, ConsoleError> {
+    match report {
         Ok(report) => Ok(Ok(report)),
         Err(OperationError::Refused(OperationRefusal {
             kind: RefusalKind::Invalid(field), text, ..

@@ -14,7 +14,7 @@ use store::{
 
 use super::super::error::ConsoleError;
 use super::super::i18n::{said, zone};
-use super::super::page::{Page, Section, Shown as _, render_search};
+use super::super::page::{LoadsAgain, Page, Section, Shown as _, render_search};
 use super::super::request::{Answer, ConsoleRequest};
 use super::super::route::ConsoleRoute;
 use super::super::upload::{FilePart, Upload, missing, wrong as wrong_file};
@@ -125,7 +125,7 @@ fn render(
         |(name, field)| Column { label: label(name), name, field, value: request.text(field).to_owned() };
     let [number, others @ ..] = COLUMN_FIELDS;
     let title = said(&text!("Compare with other books"));
-    let page = Page { title, loads_again: false, ..page.marking(wrong) };
+    let page = Page { title, loads_again: LoadsAgain::Never, ..page.marking(wrong) };
     let page = ReconcilePage {
         page,
         app_id: app.map(|app| app.to_string()).unwrap_or_default(),

@@ -17,7 +17,7 @@ use super::super::super::workbook::{self, FileFormat, statement_rows};
 use super::super::closed_link::{STATEMENT_PATH, closed_path};
 use super::super::error::ConsoleError;
 use super::super::i18n::{Moment as _, said, sheet_style, zone};
-use super::super::page::{Page, Section, Shown as _, download, render_search, report_file};
+use super::super::page::{LoadsAgain, Page, Section, Shown as _, download, render_search, report_file};
 use super::super::request::{Answer, ConsoleRequest, Filters, address};
 use super::super::route::ConsoleRoute;
 use super::{app_of, reconcile};
@@ -96,18 +96,19 @@ pub(super) fn period_of(filters: &mut Filters<'_>) -> Option<Period> {
 async fn page(request: ConsoleRequest) -> Answer {
     let mut filters = request.filters();
     let period = period_of(&mut filters);
-    let page = Page { loads_again: false, ..request.search_page(Section::REPORTS).await? };
+    let page = request.search_page(Section::REPORTS).await?;
     let app = app_of(&page, &mut filters);
     let mut wrong = filters.wrong;
     let periods = match &app {
         Some(app) => request.state.store.closed_periods(app).await?,
         None => Vec::new(),
     };
-    let mut closed = None;
+    let (mut closed, mut loads_again) = (None, LoadsAgain::Never);
     if let (Some(app), Some(period), []) = (&app, period, wrong.as_slice()) {
-        match close(&request, app, period).await? {
-            Ok(statement) => closed = Some(Closed::new(statement, app, period, &periods)),
-            Err(why) => wrong.push(why),
+        match close_soon(&request, app, period).await? {
+            None => loads_again = LoadsAgain::Soon,
+            Some(Ok(statement)) => closed = Some(Closed::new(statement, app, period, &periods)),
+            Some(Err(why)) => wrong.push(why),
         }
     }
     let now = request.now();
@@ -116,7 +117,7 @@ async fn page(request: ConsoleRequest) -> Answer {
     let month = month.map_or_else(|| last_month.to_string(), str::to_owned);
     let title = domain::text!("Close a day or a month");
     let notice = request.notice(NOTICES);
-    let page = Page { title: said(&title), notice, ..page.marking(&wrong) };
+    let page = Page { title: said(&title), notice, loads_again, ..page.marking(&wrong) };
     let app_id = app.map(|app| app.to_string()).unwrap_or_default();
     render_search(&StatementPage { page, app_id, month, closed, periods }, &wrong)
 }
@@ -127,7 +128,25 @@ async fn close(
     app: &AppId,
     period: Period,
 ) -> Result<Result<Statement, FieldError>, ConsoleError> {
-    let statement = request.state.store.period_statement(app, period, &zone()).await;
+    told(request.state.store.period_statement(app, period, &zone()).await, period)
+}
+
+/// The same for the page. `None` while it is being made.
+async fn close_soon(
+    request: &ConsoleRequest,
+    app: &AppId,
+    period: Period,
+) -> Result<Option<Result<Statement, FieldError>>, ConsoleError> {
+    let (store, app, zone) = (request.state.store.clone(), app.clone(), zone());
+    let key = [request.user.name.to_string(), app.to_string(), format!("{period} {}", zone.as_str())];
+    let make = async move { store.period_statement(&app, period, &zone).await };
+    request.state.statements.get(key, make).await.map(|made| told(made, period)).transpose()
+}
+
+fn told(
+    statement: Result<Statement, OperationError>,
+    period: Period,
+) -> Result<Result<Statement, FieldError>, ConsoleError> {
     let refused = |why: domain::text::Text| {
         let (field, shown) = (period.field(), period.to_string());
         let Expected(expected) = Expected(domain::text!("a period that is closed: {why}", why));
