@@ -16,6 +16,7 @@
 //! - [`notify`] sends events to the servers of apps.
 //! - [`health`] tells each minute how this instance is.
 //! - [`feed_watch`] tells held polls of the feed what is new.
+//! - [`slow_reports`] makes reports for which pages of the console wait.
 //! - [`sandbox_server`] is what a sandbox server has besides: a clock that moves, and resets.
 //! - [`diagnosis`] looks for the mistake behind a wrong signature, apart from payments.
 
@@ -33,6 +34,7 @@ pub mod openapi;
 pub mod operator;
 pub mod public;
 pub mod sandbox_server;
+pub mod slow_reports;
 pub mod state;
 
 pub(crate) use operator::console::i18n::{self, t, tc, word};

@@ -32,8 +32,8 @@ use crate::images::judge::JudgeClient;
 use crate::images::small_copies::PictureWork;
 use crate::metrics::{APPS_MAX, Metrics};
 use crate::notify::NotificationSender;
-use crate::operator::slow_reports::SlowReports;
 use crate::sandbox_server::SandboxServer;
+use crate::slow_reports::SlowReports;
 
 /// The unit of [`Shared::upload_memory`].
 pub const KIB: u32 = 1024;

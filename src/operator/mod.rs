@@ -13,7 +13,6 @@ pub mod oidc;
 pub mod operations;
 mod player_export;
 mod reconcile_upload;
-pub(crate) mod slow_reports;
 pub(crate) mod workbook;
 
 use std::time::Duration;

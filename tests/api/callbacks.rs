@@ -317,7 +317,8 @@ async fn what_fits_nothing_is_kept() {
     let told = events(&till, "topup.refund_refused").await;
     assert_eq!(told.len(), 1);
     assert_eq!((&told[0]["refund_id"], &told[0]["amount"]), (&"r2".into(), &301.into()));
-    let logged = "SELECT count(*) FROM operator_log WHERE operator_kind = 'provider' AND action = 'topup.refund'
+    let logged =
+        "SELECT count(*) FROM operator_log WHERE operator_kind = 'provider' AND action = 'topup.refund'
                   AND after ->> 'ref' = 'pay/p1/r2' AND after ->> 'state' = 'refused'";
     assert_eq!(till.number(logged).await, 1);
     assert_told(&till.send(standard(&refunded("p1", "r3", 300))).await, 200, "refunded");

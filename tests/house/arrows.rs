@@ -15,7 +15,7 @@ pub(crate) const FLOORS: [&[&str]; 9] = [
     &["operator"],
     &["public"],
     &["state"],
-    &["notify", "health", "diagnosis", "feed_watch", "sandbox_server"],
+    &["notify", "health", "diagnosis", "feed_watch", "slow_reports", "sandbox_server"],
     &["metrics", "openapi", "images"],
     &["http"],
     &["config"],

@@ -178,7 +178,10 @@ async fn page(Path(names): Path<(String, String)>, request: ConsoleRequest) -> A
     let is_under_way = gift.started_at.is_some() && gift.ended_at.is_none();
     let page = request.page(Section::PLAYERS, text!("Gift to {lines} players", lines = gift.lines));
     render(&GiftPage {
-        page: Page { loads_again: if is_under_way { LoadsAgain::Regularly } else { LoadsAgain::Never }, ..page },
+        page: Page {
+            loads_again: if is_under_way { LoadsAgain::Regularly } else { LoadsAgain::Never },
+            ..page
+        },
         path: gift_path(app_id.as_str(), &gift.name),
         is_own: asked.as_ref().is_some_and(|asked| asked.asked_by == request.user.name.as_str()),
         asked,

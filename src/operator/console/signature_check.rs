@@ -128,7 +128,8 @@ async fn show(request: &ConsoleRequest, examined: Option<Examined>) -> Answer {
     let signed = request.text("signed").trim_end_matches(['\r', '\n']);
     let right = examined.as_ref().and_then(|examined| examined.signature.as_ref());
     let compared = right.filter(|_| !signed.is_empty()).map(|right| compare(&right.string_to_sign, signed));
-    let page = Page { loads_again: LoadsAgain::Never, ..request.search_page(Section::SIGNATURE_CHECK).await? };
+    let page =
+        Page { loads_again: LoadsAgain::Never, ..request.search_page(Section::SIGNATURE_CHECK).await? };
     render(&SignatureCheckPage { page, examined, compared })
 }
 

@@ -325,7 +325,10 @@ async fn a_page_does_not_wait_for_a_report_that_takes_long() {
         ("/console/reports/unused?app_id=a1", "Without a price"),
     ] {
         let mut lock = till.sql.begin().await.unwrap();
-        sqlx::raw_sql("LOCK TABLE ledger_entries IN ACCESS EXCLUSIVE MODE").execute(&mut *lock).await.unwrap();
+        sqlx::raw_sql("LOCK TABLE ledger_entries IN ACCESS EXCLUSIVE MODE")
+            .execute(&mut *lock)
+            .await
+            .unwrap();
         for _ in 0..3 {
             let waiting = finance.send(Request::get(path)).await;
             has(&waiting, &["The figures appear here as soon as they are there.", "press Show again"]);

@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 const KEPT: Duration = Duration::from_mins(1);
 
 /// The user, the app and the moment or period of a report. Nobody gets the report of another user.
-pub(super) type ReportKey = [String; 3];
+pub type ReportKey = [String; 3];
 
 /// Reports of one kind that are being made, or are made and wait for their page.
 pub struct SlowReports<Report>(Mutex<HashMap<ReportKey, Making<Report>>>);
@@ -35,7 +35,7 @@ impl<Report> Default for SlowReports<Report> {
 impl<Report: Send + 'static> SlowReports<Report> {
     /// The report, if it is made within 100 ms. The first call starts `make`, and the next ones wait for the same report until
     /// one of them gets it. `None` while it is being made.
-    pub(super) async fn get(
+    pub async fn get(
         &self,
         key: ReportKey,
         make: impl Future<Output = Result<Report, OperationError>> + Send + 'static,
@@ -54,7 +54,7 @@ impl<Report: Send + 'static> SlowReports<Report> {
     }
 
     /// Drops all of them.
-    pub(crate) fn forget(&self) {
+    pub fn forget(&self) {
         self.lock().clear();
     }
 
