@@ -312,8 +312,7 @@ async fn the_last_month_is_two_clicks_away() {
     assert!(week.body.contains("0.0,0.0,100.0,0.0]"), "{}", week.body);
 }
 
-/// Rule 8.6.59: a page whose report takes long tells that it is being made, loads itself again, and then shows what was
-/// made once. Another user's page waits for a report of its own.
+/// Rule 8.6.59: a page whose report takes long tells that it is being made, loads itself again, and then shows it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_does_not_wait_for_a_report_that_takes_long() {
     let (till, _) = till().await;

@@ -100,8 +100,9 @@ fn bare_value(cell: &str) -> &str {
 /// Money in minor units, of a text in units of the currency. `None` where it is none, or has too many digits.
 fn minor_units(text: &str, currency: Currency) -> Option<String> {
     let digits = usize::try_from(currency.minor_digits()).ok()?;
-    let (whole, behind) = text.split_once('.').unwrap_or((text, ""));
+    let (whole, behind) = text.split_once('.').unwrap_or((text, "0"));
     let is_number = !whole.is_empty()
+        && !behind.is_empty()
         && [whole, behind].iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
     let behind = behind.trim_end_matches('0');
     if !is_number || behind.len() > digits {
@@ -280,6 +281,7 @@ mod tests {
             ("1,000.00", "CNY", None),
             ("-6.00", "CNY", None),
             (".5", "CNY", None),
+            ("6.", "CNY", None),
             ("", "CNY", None),
         ] {
             let currency = Currency::parse(currency).unwrap();

@@ -456,7 +456,8 @@ async fn groups(
     let (mut first, last) = (hour_after(since), hour_before(until));
     if scope.is_of_os() && engine != Engine::Citus {
         let known = known_by_os(connection).await?;
-        if exchanges(connection, scope, (first, known.min(last))).await? > REPORT_ENTRIES_MAX {
+        if first < known && exchanges(connection, scope, (first, known.min(last))).await? > REPORT_ENTRIES_MAX
+        {
             let field = if scope.by_os { "group" } else { "os" };
             return Err(platforms_not_summed(field, rfc3339(known), REPORT_ENTRIES_MAX).into());
         }
