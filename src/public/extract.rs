@@ -5,7 +5,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::Response;
 use domain::body::{BodyKind, without_mark};
-use domain::fields::{Fields, Misplacement, UnreadableFields};
+use domain::fields::{Fields, Misplacement, UnreadableFields, shown_name};
 use domain::text;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -131,8 +131,15 @@ async fn read_multipart(fields: &mut Fields, boundary: String, body: Bytes) -> R
         multipart::check_transfer_coding(part.headers(), "body")?;
         let name = PartHead::of(part.headers()).name.unwrap_or_default();
         let bytes = part.bytes().await.map_err(unreadable)?;
-        let value = String::from_utf8(bytes.to_vec())
-            .map_err(|_| Refusal::new(Code::IllegalParameter, "body: expected UTF-8 text"))?;
+        let is_picture = BodyKind::of(&bytes) == BodyKind::Picture;
+        let value = String::from_utf8(bytes.into()).map_err(|_| {
+            let name = shown_name(&name);
+            let fault = match is_picture {
+                true => text!("{name}: expected UTF-8 text, got a picture", name),
+                false => UnreadableFields::NotUtf8(name).text(),
+            };
+            Refusal::new(Code::IllegalParameter, fault)
+        })?;
         fields.add_text(name, value)?;
     }
     Ok(())

@@ -998,7 +998,9 @@ fn check_name(name: &str) -> Result<(), UnreadableFields> {
     if name.contains('\0') { Err(UnreadableFields::Nul(text!("a field name"))) } else { Ok(()) }
 }
 
-fn shown_name(name: &str) -> Text {
+/// The name of a field in an error.
+#[must_use]
+pub fn shown_name(name: &str) -> Text {
     if name.is_empty() { text!("a field without a name") } else { Text::same(shown_plain(name)) }
 }
 

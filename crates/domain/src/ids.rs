@@ -271,13 +271,15 @@ impl PagePath {
         &self.0
     }
 
-    /// The page of a package that is most similar to this path. Comparing takes time, so only short
-    /// paths are compared, with the first pages of the list.
+    /// The page of a package that is most similar to this path: one below it, if there are any. Comparing takes time, so only
+    /// short paths are compared, with the first pages of the list.
     #[must_use]
     pub fn nearest<'a>(&self, pages: &'a [String]) -> Option<&'a str> {
         let compared = if self.0.len() <= COMPARED_BYTES_MAX { COMPARED_PAGES_MAX } else { 0 };
         let candidates = pages.iter().take(compared).filter(|page| page.len() <= COMPARED_BYTES_MAX);
-        candidates.min_by_key(|page| strsim::osa_distance(page, &self.0)).map(String::as_str)
+        let is_below = |page: &str| page.strip_prefix(&self.0).is_some_and(|rest| rest.starts_with('/'));
+        let nearness = |page: &&String| (!is_below(page), strsim::osa_distance(page, &self.0));
+        candidates.min_by_key(nearness).map(String::as_str)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The order report: its fields, and the rules by which a report makes or updates an order
 //! (contract 4).
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,8 @@ use crate::text::Text;
 
 /// Largest value that 10 digits hold: such a time was given in seconds.
 pub const SECONDS_MAX: i64 = 9_999_999_999;
+/// The values with 16 digits: such a time was given in microseconds.
+const MICROSECONDS: RangeInclusive<i64> = 1_000_000_000_000_000..=9_999_999_999_999_999;
 
 /// An order status code of contract 4.3. Codes 7, 8 and 9 have no meaning there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, schemars::JsonSchema)]
@@ -81,12 +84,16 @@ impl OrderCreateTime {
     /// Accepts milliseconds up to `now_millis`, plus the clock skew that is allowed.
     ///
     /// # Errors
-    /// A time in the future; 10 digits or fewer, which are seconds; anything that is no integer.
+    /// A time in the future; 10 digits or fewer, which are seconds; 16 digits, which are microseconds; anything that
+    /// is no integer.
     pub fn parse(text: &str, now_millis: i64) -> Result<Self, Expected> {
         let value = parse_integer(text, 0, i64::MAX, "milliseconds since 1970")?;
         let skew = i64::try_from(Self::CLOCK_SKEW_MAX.as_millis()).unwrap_or(i64::MAX);
         if value <= SECONDS_MAX {
             return Err(Expected::new("milliseconds (seconds given, milliseconds expected)"));
+        }
+        if MICROSECONDS.contains(&value) {
+            return Err(Expected::new("milliseconds (microseconds given, milliseconds expected)"));
         }
         if value > now_millis.saturating_add(skew) {
             let ahead = moment::distance(value, now_millis);

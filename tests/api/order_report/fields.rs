@@ -49,6 +49,13 @@ pub(super) fn bad_fields() -> Vec<(&'static str, Value, u64, String)> {
         ),
         (
             "order_create_time",
+            json!(1_700_000_000_000_000_i64),
+            10_000_200,
+            "expected milliseconds (microseconds given, milliseconds expected), got \"1700000000000000\""
+                .to_owned(),
+        ),
+        (
+            "order_create_time",
             json!(later),
             10_000_200,
             format!(

@@ -89,8 +89,8 @@ mistakes! {
     BodyEncodedTwice: "the body was encoded twice; encode each value once, and sign it as it is";
     /// The body was encoded by a function that writes `%u5251`.
     BodyEscaped: "the body was encoded as %u5251; encode it in UTF-8, as encodeURIComponent does";
-    /// A plus sign was sent as it is.
-    PlusNotEscaped: "a + in a value was sent as it is and became a blank; send it as %2B";
+    /// A plus sign was sent as it is, or a blank was signed as one.
+    PlusNotEscaped: "a + was signed where a blank came; if the value has a +, send it as %2B, and if it has a blank, sign the blank";
     /// An ampersand was sent as it is.
     AmpersandNotEscaped: "a & in a value was sent as it is and ended the value; send it as %26";
     /// An empty field was signed as `null`.
