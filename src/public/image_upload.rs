@@ -219,7 +219,12 @@ pub async fn read_file_part(
     let kind = Arc::new(OnceLock::new());
     let seen = Arc::clone(&kind);
     let body = body.inspect_ok(move |chunk| {
-        seen.get_or_init(|| BodyKind::of(chunk));
+        match chunk.trim_ascii_start() {
+            [] => BodyKind::Nothing,
+            // A boundary, behind which the first part may be cut.
+            [b'-', b'-', ..] => *seen.get_or_init(|| BodyKind::Multipart),
+            _ => *seen.get_or_init(|| BodyKind::of(chunk)),
+        };
     });
     let unreadable = |error| unreadable(&error, kind.get().copied().unwrap_or(BodyKind::Nothing));
     let mut multipart = multer::Multipart::with_constraints(body, boundary, constraints);

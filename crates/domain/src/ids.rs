@@ -277,7 +277,8 @@ impl PagePath {
     pub fn nearest<'a>(&self, pages: &'a [String]) -> Option<&'a str> {
         let compared = if self.0.len() <= COMPARED_BYTES_MAX { COMPARED_PAGES_MAX } else { 0 };
         let candidates = pages.iter().take(compared).filter(|page| page.len() <= COMPARED_BYTES_MAX);
-        let is_below = |page: &str| page.strip_prefix(&self.0).is_some_and(|rest| rest.starts_with('/'));
+        let folder = self.0.trim_end_matches('/');
+        let is_below = |page: &str| page.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
         let nearness = |page: &&String| (!is_below(page), strsim::osa_distance(page, &self.0));
         candidates.min_by_key(nearness).map(String::as_str)
     }

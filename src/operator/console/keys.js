@@ -102,9 +102,10 @@
         if (answer.type === "opaqueredirect") return location.reload();
         const page = new DOMParser().parseFromString(await answer.text(), "text/html");
         const content = page.getElementById("content");
-        // The report for which a page waits may be refused.
-        const isWanted = answer.ok || main.querySelector(".awaited");
-        if (isWanted && content && !isBusy()) {
+        // The report for which a page waits may be refused. 503 passes, and a page that waits on is the same.
+        const waits = main.querySelector(".awaited");
+        const isNew = waits ? answer.status !== 503 && !content?.querySelector(".awaited") : answer.ok;
+        if (isNew && content && !isBusy()) {
           main.replaceChildren(...content.childNodes);
           document.dispatchEvent(new Event("loaded-again"));
           seconds = Number(page.body.dataset.refresh);

@@ -550,6 +550,7 @@ async fn a_path_is_compared_exactly_and_the_nearest_of_several_pages_is_named() 
         ("pages/order/detail%3Fid=1", "pages/order/detail%3Fid=1", "pages/order/detail"),
         (" pages/index", " pages/index", "pages/index"),
         ("pages/order", "pages/order", "pages/order/list"),
+        ("pages/order/", "pages/order/", "pages/order/list"),
     ] {
         let message = format!(
             "order_path: expected a page of the latest published package, got \"{read}\"; the nearest page is \

@@ -217,7 +217,10 @@ async fn unused_soon(
 ) -> Result<Option<Result<UnusedReport, FieldError>>, ConsoleError> {
     let (store, app) = (request.state.store.clone(), app.clone());
     let key = [request.user.name.to_string(), app.to_string(), at.map(rfc3339).unwrap_or_default()];
-    let make = async move { store.unused_coins(&app, at).await };
+    let make = move || {
+        let (store, app) = (store.clone(), app.clone());
+        async move { store.unused_coins(&app, at).await }
+    };
     request.state.unused_reports.get(key, make).await.map(told).transpose()
 }
 

@@ -139,7 +139,10 @@ async fn close_soon(
 ) -> Result<Option<Result<Statement, FieldError>>, ConsoleError> {
     let (store, app, zone) = (request.state.store.clone(), app.clone(), zone());
     let key = [request.user.name.to_string(), app.to_string(), format!("{period} {}", zone.as_str())];
-    let make = async move { store.period_statement(&app, period, &zone).await };
+    let make = move || {
+        let (store, app, zone) = (store.clone(), app.clone(), zone.clone());
+        async move { store.period_statement(&app, period, &zone).await }
+    };
     request.state.statements.get(key, make).await.map(|made| told(made, period)).transpose()
 }
 
