@@ -25,14 +25,14 @@ const TURN_POLL: Duration = Duration::from_millis(200);
 /// The user, the app and the moment or period of a report. Nobody gets the report of another user.
 pub type ReportKey = [String; 3];
 
-type Made<Report> = Result<Report, OperationError>;
+type MadeReport<Report> = Result<Report, OperationError>;
 
 /// Reports of one kind for which pages wait.
 pub struct SlowReports<Report>(Mutex<HashMap<ReportKey, Making<Report>>>);
 
 /// A report that is being made, or is made and waits for its page.
 struct Making<Report> {
-    report: Shared<BoxFuture<'static, Made<Report>>>,
+    report: Shared<BoxFuture<'static, MadeReport<Report>>>,
     task: AbortHandle,
     asked_at: Instant,
     /// When a page got it.
@@ -66,9 +66,13 @@ impl<Report: Clone + Send + Sync + 'static> SlowReports<Report> {
     ///
     /// # Errors
     /// Those of `make`; `Overloaded` where four others of the user are being made.
-    pub async fn get<F>(&self, key: ReportKey, make: impl Fn() -> F + Send + 'static) -> Option<Made<Report>>
+    pub async fn get<F>(
+        &self,
+        key: ReportKey,
+        make: impl Fn() -> F + Send + 'static,
+    ) -> Option<MadeReport<Report>>
     where
-        F: Future<Output = Made<Report>> + Send,
+        F: Future<Output = MadeReport<Report>> + Send,
     {
         let asked_at = Instant::now();
         let (report, is_new) = {
@@ -114,7 +118,7 @@ impl<Report: Clone + Send + Sync + 'static> SlowReports<Report> {
 fn begin<Report, F>(make: impl Fn() -> F + Send + 'static, asked_at: Instant) -> Making<Report>
 where
     Report: Clone + Send + Sync + 'static,
-    F: Future<Output = Made<Report>> + Send,
+    F: Future<Output = MadeReport<Report>> + Send,
 {
     let task = tokio::spawn(async move {
         loop {

@@ -13,7 +13,7 @@ use super::reading::{content, link_called, rows, value_of};
 use crate::game::Game;
 use crate::sales::till;
 use crate::support::console::Browser;
-use crate::support::{Answer, Request};
+use crate::support::{Answer, Request, TestTill};
 use crate::workbook::{XLSX, sheet_lines};
 
 /// Moves everything in the ledger to another time.
@@ -318,9 +318,10 @@ async fn the_last_month_is_two_clicks_away() {
 /// has a report of its own, and four at most are made for one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_does_not_wait_for_a_report_that_takes_long() {
-    let (till, _) = till().await;
-    till.execute(&moved("-210 days")).await;
-    till.execute("UPDATE ledger_entries SET at = '2026-03-01T00:00:00Z' WHERE kind = 'credit'").await;
+    // How long a report waits for its turn, once.
+    let till = TestTill::start_with(|config| config.database.acquire_timeout = Duration::from_secs(1)).await;
+    let app = till.app("a1").await;
+    till.player(&app, "o1", 0, 100).await;
     let finance = till.browser(Role::Finance).await;
     for (path, shown) in [
         ("/console/reports/statement?app_id=a1&month=2026-03", "Ties to the ledger"),
