@@ -62,14 +62,14 @@ impl<Report> Default for SlowReports<Report> {
 
 impl<Report: Clone + Send + Sync + 'static> SlowReports<Report> {
     /// The report, if it is made within 100 ms. `None` while it is being made: the next calls with this key wait for the same.
-    /// Where other reports have all turns, `make` is called again until it has one.
+    /// Where other reports have all turns, `work` is called again until it has one.
     ///
     /// # Errors
-    /// Those of `make`; `Overloaded` where four others of the user are being made.
+    /// Those of `work`; `Overloaded` where four others of the user are being made.
     pub async fn get<F>(
         &self,
         key: ReportKey,
-        make: impl Fn() -> F + Send + 'static,
+        work: impl Fn() -> F + Send + 'static,
     ) -> Option<MadeReport<Report>>
     where
         F: Future<Output = MadeReport<Report>> + Send,
@@ -88,7 +88,7 @@ impl<Report: Clone + Send + Sync + 'static> SlowReports<Report> {
                 if reports.iter().filter(of_user).count() >= PER_USER_MAX {
                     return Some(Err(StoreError::Overloaded.into()));
                 }
-                let making = begin(make, asked_at);
+                let making = begin(work, asked_at);
                 let report = making.report.clone();
                 reports.insert(key.clone(), making);
                 (report, true)
@@ -115,14 +115,14 @@ impl<Report: Clone + Send + Sync + 'static> SlowReports<Report> {
     }
 }
 
-fn begin<Report, F>(make: impl Fn() -> F + Send + 'static, asked_at: Instant) -> Making<Report>
+fn begin<Report, F>(work: impl Fn() -> F + Send + 'static, asked_at: Instant) -> Making<Report>
 where
     Report: Clone + Send + Sync + 'static,
     F: Future<Output = MadeReport<Report>> + Send,
 {
     let task = tokio::spawn(async move {
         loop {
-            match make().await {
+            match work().await {
                 Err(OperationError::Store(StoreError::Overloaded)) => sleep(TURN_POLL).await,
                 made => return made,
             }

@@ -134,9 +134,10 @@ async fn read_multipart(fields: &mut Fields, boundary: String, body: Bytes) -> R
         let is_picture = BodyKind::of(&bytes) == BodyKind::Picture;
         let value = String::from_utf8(bytes.into()).map_err(|_| {
             let name = shown_name(&name);
-            let fault = match is_picture {
-                true => text!("{name}: expected UTF-8 text, got a picture", name),
-                false => UnreadableFields::NotUtf8(name).text(),
+            let fault = if is_picture {
+                text!("{name}: expected UTF-8 text, got a picture", name)
+            } else {
+                UnreadableFields::NotUtf8(name).text()
             };
             Refusal::new(Code::IllegalParameter, fault)
         })?;
