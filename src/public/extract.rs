@@ -133,11 +133,10 @@ async fn read_multipart(fields: &mut Fields, boundary: String, body: Bytes) -> R
         let bytes = part.bytes().await.map_err(unreadable)?;
         let is_picture = BodyKind::of(&bytes) == BodyKind::Picture;
         let value = String::from_utf8(bytes.into()).map_err(|_| {
-            let name = shown_name(&name);
             let fault = if is_picture {
-                text!("{name}: expected UTF-8 text, got a picture", name)
+                text!("{name}: expected UTF-8 text, got a picture", name = shown_name(&name))
             } else {
-                UnreadableFields::NotUtf8(name).text()
+                text!("body: expected UTF-8 text")
             };
             Refusal::new(Code::IllegalParameter, fault)
         })?;

@@ -400,7 +400,7 @@ async fn an_absent_url_is_10000200_and_credentials_come_first() {
     let picture = by_url(&credentials).multipart(&[(FILE_PART, PICTURE)]);
     till.send(picture).await.assert_refused(10_000_200, "file: expected UTF-8 text, got a picture");
     let other = by_url(&credentials).multipart(&[(FILE_PART, b"\xff")]);
-    till.send(other).await.assert_refused(10_000_200, "file: expected UTF-8 text");
+    till.send(other).await.assert_refused(10_000_200, "body: expected UTF-8 text");
     let empty = by_url(&format!("{credentials}&url="));
     till.send(empty).await.assert_refused(10_000_200, "url is empty");
     till.send(by_url("url=http://a.example/x")).await.assert_refused(100_200_102, "app_id is missing");

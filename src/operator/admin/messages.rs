@@ -45,7 +45,7 @@ refusals! { Problem:
     /// The app has no such payment.
     no_payment(app_id = APP_ID, payment = PAYMENT) => topup::unknown_payment(app_id, payment).into();
     /// The payment was told of with other content. The text names the first field that differs.
-    payment_differs(payment = PAYMENT, field = "amount") => topup::payment_differs(payment, field).into();
+    payment_differs(payment = PAYMENT, field = "biz_no") => topup::payment_differs(payment, field).into();
     /// The payment is not unmatched any more.
     payment_not_open(payment = PAYMENT, state = "paid") => topup::payment_not_open(payment, state).into();
     /// Another payment has paid the order.
