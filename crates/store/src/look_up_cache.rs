@@ -40,6 +40,8 @@ struct CacheState<K, V> {
     /// How long an entry is cached, and how long it may be stale.
     lasts: Duration,
     stale_for: Duration,
+    /// How long after the end of an entry the next look-up of its key begins at the earliest.
+    apart: Duration,
     /// Each value with the end of its time.
     known: HashMap<K, (Duration, V)>,
     /// Where look-ups run: on the threads of payments, which may wait for what an operator has begun.
@@ -50,20 +52,26 @@ struct CacheState<K, V> {
 
 impl<K, V> Default for LookUpCache<K, V> {
     fn default() -> Self {
-        Self::new(CACHED_FOR, STALE_FOR)
+        Self::new(CACHED_FOR, STALE_FOR, Duration::ZERO)
     }
 }
 
 impl<K, V> LookUpCache<K, V> {
     /// A cache with this time for each entry, and none for stale ones.
     pub(super) fn lasting(lasts: Duration) -> Self {
-        Self::new(lasts, Duration::ZERO)
+        Self::new(lasts, Duration::ZERO, Duration::ZERO)
     }
 
-    fn new(lasts: Duration, stale_for: Duration) -> Self {
+    /// A cache without entries: whoever comes before a look-up of the key ends shares it. While a key is wanted all the time, its
+    /// look-ups begin this far apart, so that a crowd does not look it up without a pause.
+    pub(super) fn sharing(apart: Duration) -> Self {
+        Self::new(Duration::ZERO, Duration::ZERO, apart)
+    }
+
+    fn new(lasts: Duration, stale_for: Duration, apart: Duration) -> Self {
         let runtime = Handle::try_current().ok();
         let (known, sought) = (HashMap::new(), HashMap::new());
-        Self(Arc::new(Mutex::new(CacheState { lasts, stale_for, known, runtime, sought })))
+        Self(Arc::new(Mutex::new(CacheState { lasts, stale_for, apart, known, runtime, sought })))
     }
 }
 
@@ -95,6 +103,7 @@ where
             let aged = known.filter(|(until, _)| now < *until + state.stale_for);
             let aged = aged.map(|(_, value)| value.clone());
             let key_is = if known.is_some() { KeyIs::Known } else { KeyIs::New };
+            let wait = known.map_or(Duration::ZERO, |(until, _)| (*until + state.apart).saturating_sub(now));
             let sought = match state.sought.get(key) {
                 // A look-up that panicked has no sender.
                 Some(sought) if sought.has_changed().is_ok() => sought.clone(),
@@ -103,8 +112,11 @@ where
                     state.sought.insert(key.clone(), sought.clone());
                     let (cache, key, look_up) = (Self(Arc::clone(&self.0)), key.clone(), look_up(key_is));
                     let looking_up = async move {
+                        if !wait.is_zero() {
+                            tokio::time::sleep(wait).await;
+                        }
                         let found = look_up.await;
-                        cache.insert(key, now, &found);
+                        cache.insert(key, now + wait, &found);
                         tell.send_replace(Some(found));
                     };
                     match &state.runtime {
@@ -155,6 +167,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use tokio::sync::Semaphore;
+    use tokio::time::Instant;
 
     use super::*;
 
@@ -184,6 +197,24 @@ mod tests {
         assert_eq!((one, two, three), (Ok(Some(0)), Ok(Some(0)), Ok(Some(0))));
         assert_eq!(ask(NOW + Duration::from_millis(1999)).await, Ok(Some(0)));
         assert_eq!(ask(NOW + CACHED_FOR).await, Ok(Some(1)));
+    }
+
+    #[tokio::test]
+    async fn look_ups_of_a_key_begin_apart_while_it_is_wanted_all_the_time() {
+        for apart in [Duration::from_millis(20), WITHIN * 2] {
+            let (cache, count, permits) =
+                (LookUpCache::sharing(apart), Arc::default(), Arc::new(Semaphore::new(3)));
+            let ask = |key, now| cache.get_or(key, now, WITHIN, |_| look_up(&count, &permits));
+            assert_eq!(ask(&"a", NOW).await, Ok(Some(0)));
+            assert_eq!(ask(&"b", NOW).await, Ok(Some(1)), "another key does not wait");
+            if apart < WITHIN {
+                let started = Instant::now();
+                assert_eq!(tokio::join!(ask(&"a", NOW), ask(&"a", NOW)), (Ok(Some(2)), Ok(Some(2))));
+                assert!(started.elapsed() >= apart);
+            } else {
+                assert_eq!(ask(&"a", NOW + apart).await, Ok(Some(2)), "after a pause it does not wait");
+            }
+        }
     }
 
     #[tokio::test]

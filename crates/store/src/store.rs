@@ -40,6 +40,8 @@ const OPERATOR_CONNECTIONS_MIN: u32 = 4;
 const OPERATOR_CONNECTIONS_SPARE: u32 = 1;
 /// How long the number of an app's shipments counts: they are counted five times a second at most.
 const SHIPMENTS_COUNTED_FOR: Duration = Duration::from_millis(200);
+/// How far apart the look-ups of an API key are that has many requests at once.
+const API_KEYS_SOUGHT_APART: Duration = Duration::from_millis(2);
 /// How long the result of [`Store::last_audits`] is cached.
 const LAST_AUDITS_CACHED_FOR: Duration = Duration::from_secs(30);
 
@@ -73,8 +75,7 @@ pub struct Store {
     pub(crate) refusals: Refusals,
     pub(crate) key_uses: KeyUses,
     pub(crate) last_audits: Arc<LookUpCache<(), Arc<[LastAudit]>>>,
-    /// API keys, by hash. Nothing is cached: requests that bring the same key at
-    /// the same moment share one look-up.
+    /// API keys, by hash. Nothing is cached: requests that bring the same key at the same moment share one look-up.
     pub(crate) api_keys_sought: Arc<LookUpCache<[u8; 32], ApiKey>>,
     /// How many shipments sandbox apps have.
     pub(crate) shipment_counts: Arc<LookUpCache<AppId, i64>>,
@@ -191,7 +192,7 @@ impl Store {
             refusals: Refusals::default(),
             key_uses: KeyUses::default(),
             last_audits: Arc::new(LookUpCache::lasting(LAST_AUDITS_CACHED_FOR)),
-            api_keys_sought: Arc::new(LookUpCache::lasting(Duration::ZERO)),
+            api_keys_sought: Arc::new(LookUpCache::sharing(API_KEYS_SOUGHT_APART)),
             shipment_counts: Arc::new(LookUpCache::lasting(SHIPMENTS_COUNTED_FOR)),
             events: Arc::default(),
             statements: Permits::new(patience),

@@ -159,7 +159,7 @@ async fn report(
             match store.revenue_with_payers(query).await {
                 Ok(past) => Some((past.total, past.payers)),
                 // Platforms of then are not summed (13.2.7).
-                Err(OperationError::Refused(_)) => None,
+                Err(OperationError::Refused(refusal)) if refusal.kind == RefusalKind::Invalid("os") => None,
                 Err(error) => return Err(error.into()),
             }
         }
