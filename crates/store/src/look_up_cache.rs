@@ -40,14 +40,22 @@ struct CacheState<K, V> {
     /// How long an entry is cached, and how long it may be stale.
     lasts: Duration,
     stale_for: Duration,
-    /// How long after the end of an entry the next look-up of its key begins at the earliest.
+    /// How long after a look-up has begun the next one of its key begins at the earliest.
     apart: Duration,
-    /// Each value with the end of its time.
-    known: HashMap<K, (Duration, V)>,
+    known: HashMap<K, KnownValue<V>>,
     /// Where look-ups run: on the threads of payments, which may wait for what an operator has begun.
     runtime: Option<Handle>,
     /// Look-ups that are running.
     sought: HashMap<K, watch::Receiver<Option<Lookup<V>>>>,
+}
+
+#[derive(Debug)]
+struct KnownValue<V> {
+    value: V,
+    /// When its look-up has begun.
+    begun: Duration,
+    /// The end of its time.
+    until: Duration,
 }
 
 impl<K, V> Default for LookUpCache<K, V> {
@@ -97,13 +105,15 @@ where
         let (mut sought, aged) = {
             let mut state = self.lock();
             let known = state.known.get(key);
-            if let Some((_, value)) = known.filter(|(until, _)| now < *until) {
-                return Ok(Some(value.clone()));
+            if let Some(known) = known.filter(|known| now < known.until) {
+                return Ok(Some(known.value.clone()));
             }
-            let aged = known.filter(|(until, _)| now < *until + state.stale_for);
-            let aged = aged.map(|(_, value)| value.clone());
+            let aged = known.filter(|known| now < known.until + state.stale_for);
+            let aged = aged.map(|known| known.value.clone());
             let key_is = if known.is_some() { KeyIs::Known } else { KeyIs::New };
-            let wait = known.map_or(Duration::ZERO, |(until, _)| (*until + state.apart).saturating_sub(now));
+            let wait = known.map_or(Duration::ZERO, |known| {
+                (known.begun + state.apart).saturating_sub(now).min(state.apart)
+            });
             let sought = match state.sought.get(key) {
                 // A look-up that panicked has no sender.
                 Some(sought) if sought.has_changed().is_ok() => sought.clone(),
@@ -116,7 +126,7 @@ where
                             tokio::time::sleep(wait).await;
                         }
                         let found = look_up.await;
-                        cache.insert(key, now + wait, &found);
+                        cache.insert(key, (now, wait), &found);
                         tell.send_replace(Some(found));
                     };
                     match &state.runtime {
@@ -137,7 +147,8 @@ where
         found.or_else(|error| aged.map(Some).ok_or(error))
     }
 
-    fn insert(&self, key: K, now: Duration, found: &Lookup<V>) {
+    /// Keeps what was asked for at `now`, and looked up after `wait`.
+    fn insert(&self, key: K, (now, wait): (Duration, Duration), found: &Lookup<V>) {
         let mut state = self.lock();
         state.sought.remove(&key);
         if matches!(found, Ok(None)) {
@@ -147,8 +158,8 @@ where
             if state.known.len() >= CACHED_MAX {
                 state.known.clear();
             }
-            let until = now + state.lasts;
-            state.known.insert(key, (until, value.clone()));
+            let known = KnownValue { value: value.clone(), begun: now + wait, until: now + state.lasts };
+            state.known.insert(key, known);
         }
     }
 
@@ -203,7 +214,7 @@ mod tests {
     async fn look_ups_of_a_key_begin_apart_while_it_is_wanted_all_the_time() {
         for apart in [Duration::from_millis(20), WITHIN * 2] {
             let (cache, count, permits) =
-                (LookUpCache::sharing(apart), Arc::default(), Arc::new(Semaphore::new(3)));
+                (LookUpCache::sharing(apart), Arc::default(), Arc::new(Semaphore::new(4)));
             let ask = |key, now| cache.get_or(key, now, WITHIN, |_| look_up(&count, &permits));
             assert_eq!(ask(&"a", NOW).await, Ok(Some(0)));
             assert_eq!(ask(&"b", NOW).await, Ok(Some(1)), "another key does not wait");
@@ -211,6 +222,11 @@ mod tests {
                 let started = Instant::now();
                 assert_eq!(tokio::join!(ask(&"a", NOW), ask(&"a", NOW)), (Ok(Some(2)), Ok(Some(2))));
                 assert!(started.elapsed() >= apart);
+                assert_eq!(
+                    ask(&"a", NOW).await,
+                    Ok(Some(3)),
+                    "nothing is cached, also while the clock stands still"
+                );
             } else {
                 assert_eq!(ask(&"a", NOW + apart).await, Ok(Some(2)), "after a pause it does not wait");
             }
