@@ -75,10 +75,10 @@ async fn redirects_that_lead_nowhere() {
 /// is not connected to.
 #[tokio::test]
 async fn each_redirect_is_checked_anew() {
-    let inside = Origin::always(Reply::ok(b"secret")).await;
-    let port = inside.address.port();
-    let other_address = SocketAddr::from(([127, 0, 0, 2], port));
-    let also_inside = Origin::serve_at(other_address, Reply::ok(b"secret")).await;
+    let secret = |_: &str| Reply::ok(b"secret");
+    let (inside, others) = Origin::beside_secrets(&["127.0.0.1", "127.0.0.2"], secret).await;
+    let also_inside = &others[0];
+    let (port, other_address) = (inside.address.port(), also_inside.address);
     for (location, expected) in [
         (format!("http://{other_address}/"), FetchError::AddressNotPublic),
         (format!("//127.0.0.2:{port}/"), FetchError::AddressNotPublic),

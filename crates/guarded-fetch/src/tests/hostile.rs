@@ -7,21 +7,16 @@ const HOSTILE: &str = include_str!("../../../../tests/urls/hostile.json");
 const PUBLIC: &str = include_str!("../../../../tests/urls/public.json");
 
 /// The address of the one origin that may be fetched from.
-const ALLOWED: [u8; 4] = [127, 0, 0, 3];
+const ALLOWED: &str = "127.0.0.3";
 
 fn urls(list: &str, port: u16) -> Vec<String> {
     let urls: Vec<String> = serde_json::from_str(list).unwrap();
     urls.into_iter().map(|url| url.replace("{port}", &port.to_string())).collect()
 }
 
-/// Listeners inside, all on the port of an allowed origin.
-async fn inside(port: u16) -> Vec<Origin> {
-    let mut origins = Vec::new();
-    for address in ["127.0.0.1", "127.0.0.2", "127.255.255.254", "::1"] {
-        let address = SocketAddr::new(address.parse().unwrap(), port);
-        origins.push(Origin::serve_at(address, Reply::ok(b"secret")).await);
-    }
-    origins
+/// An allowed origin, and origins inside, all on one port.
+async fn allowed_and_inside(script: impl Fn(&str) -> Reply + Send + Sync + 'static) -> (Origin, Vec<Origin>) {
+    Origin::beside_secrets(&[ALLOWED, "127.0.0.1", "127.0.0.2", "127.255.255.254", "::1"], script).await
 }
 
 #[track_caller]
@@ -32,7 +27,7 @@ fn assert_untouched(inside: &[Origin]) {
 }
 
 fn settings_for(port: u16) -> FetchSettings {
-    let allow = SocketAddr::from((ALLOWED, port)).ip();
+    let allow: std::net::IpAddr = ALLOWED.parse().unwrap();
     FetchSettings { ports: vec![port], allow_networks: vec![allow.into()], ..settings(&[]) }
 }
 
@@ -45,9 +40,8 @@ fn inside_names() -> LookUp {
 /// the same.
 #[tokio::test]
 async fn no_hostile_url_reaches_inside() {
-    let origin = Origin::serve_at(SocketAddr::from((ALLOWED, 0)), Reply::ok(b"picture")).await;
+    let (origin, inside) = allowed_and_inside(|_| Reply::ok(b"picture")).await;
     let port = origin.address.port();
-    let inside = inside(port).await;
     let fetcher = asking(settings_for(port), inside_names());
     let urls = urls(HOSTILE, port);
     assert!(urls.len() >= 150, "{}", urls.len());
@@ -71,12 +65,9 @@ async fn no_hostile_url_reaches_inside() {
 async fn no_redirect_to_a_hostile_url_reaches_inside() {
     let hops = Arc::new(std::sync::Mutex::new(String::new()));
     let next = Arc::clone(&hops);
-    let origin = Origin::serve_on(SocketAddr::from((ALLOWED, 0)), move |_| {
-        Reply::redirect("302 Found", &next.lock().unwrap())
-    })
-    .await;
+    let (origin, inside) =
+        allowed_and_inside(move |_| Reply::redirect("302 Found", &next.lock().unwrap())).await;
     let port = origin.address.port();
-    let inside = inside(port).await;
     let fetcher = asking(settings_for(port), inside_names());
     // What cannot stand in a header cannot come that way.
     for url in urls(HOSTILE, port).into_iter().filter(|url| !url.chars().any(char::is_control)) {
@@ -92,12 +83,8 @@ async fn no_redirect_to_a_hostile_url_reaches_inside() {
 /// inside on the second look-up (rebinding) is refused there.
 #[tokio::test]
 async fn a_name_that_turns_inside_between_two_look_ups_is_refused() {
-    let origin = Origin::serve_on(SocketAddr::from((ALLOWED, 0)), |_| {
-        Reply::redirect("307 Temporary Redirect", "/again")
-    })
-    .await;
+    let (origin, inside) = allowed_and_inside(|_| Reply::redirect("307 Temporary Redirect", "/again")).await;
     let port = origin.address.port();
-    let inside = inside(port).await;
     for second in [vec!["127.0.0.1"], vec!["127.0.0.3", "127.0.0.2"], vec!["::1"], vec!["::ffff:127.0.0.1"]] {
         let asked = Arc::new(std::sync::atomic::AtomicUsize::new(0));
         let look_up: LookUp = Arc::new(move |_, port| {

@@ -11,6 +11,7 @@ use tokio_rustls::TlsAcceptor;
 
 /// More than any test needs; an origin that is asked more often stays silent.
 const CONNECTIONS_MAX: usize = 1024;
+const PORTS_TRIED_MAX: usize = 20;
 
 /// Bytes to answer with, and what comes after them.
 #[derive(Clone)]
@@ -91,6 +92,26 @@ pub(super) struct Origin {
 
 type Script = Arc<dyn Fn(&str) -> Reply + Send + Sync>;
 
+async fn listener() -> TcpListener {
+    TcpListener::bind(("127.0.0.1", 0)).await.unwrap()
+}
+
+/// Listeners at these addresses. Other programs listen too, so a port that is free at one may be taken at another.
+async fn listeners_on_one_port(addresses: &[&str]) -> Vec<TcpListener> {
+    for _ in 0..PORTS_TRIED_MAX {
+        let (mut port, mut listeners) = (0, Vec::new());
+        for address in addresses {
+            let Ok(listener) = TcpListener::bind((*address, port)).await else { break };
+            port = listener.local_addr().unwrap().port();
+            listeners.push(listener);
+        }
+        if listeners.len() == addresses.len() {
+            return listeners;
+        }
+    }
+    panic!("no port is free at all of {addresses:?}")
+}
+
 impl Origin {
     /// Answers every request alike.
     pub(super) async fn always(reply: Reply) -> Self {
@@ -99,20 +120,18 @@ impl Origin {
 
     /// Answers by what was asked.
     pub(super) async fn serve(script: impl Fn(&str) -> Reply + Send + Sync + 'static) -> Self {
-        Self::serve_on(SocketAddr::from(([127, 0, 0, 1], 0)), script).await
+        Self::start(listener().await, None, Arc::new(script))
     }
 
-    /// The same on a given address.
-    pub(super) async fn serve_on(
-        address: SocketAddr,
+    /// The same at the first of these addresses. At the others, on the same port, are origins whose every answer is a secret.
+    pub(super) async fn beside_secrets(
+        addresses: &[&str],
         script: impl Fn(&str) -> Reply + Send + Sync + 'static,
-    ) -> Self {
-        Self::start(address, None, Arc::new(script)).await
-    }
-
-    /// Answers every request alike, on a given address.
-    pub(super) async fn serve_at(address: SocketAddr, reply: Reply) -> Self {
-        Self::serve_on(address, move |_| reply.clone()).await
+    ) -> (Self, Vec<Self>) {
+        let mut listeners = listeners_on_one_port(addresses).await.into_iter();
+        let origin = Self::start(listeners.next().unwrap(), None, Arc::new(script));
+        let secret: Script = Arc::new(|_| Reply::ok(b"secret"));
+        (origin, listeners.map(|listener| Self::start(listener, None, Arc::clone(&secret))).collect())
     }
 
     /// The same with TLS.
@@ -120,11 +139,10 @@ impl Origin {
         acceptor: TlsAcceptor,
         script: impl Fn(&str) -> Reply + Send + Sync + 'static,
     ) -> Self {
-        Self::start(SocketAddr::from(([127, 0, 0, 1], 0)), Some(acceptor), Arc::new(script)).await
+        Self::start(listener().await, Some(acceptor), Arc::new(script))
     }
 
-    async fn start(address: SocketAddr, acceptor: Option<TlsAcceptor>, script: Script) -> Self {
-        let listener = TcpListener::bind(address).await.unwrap();
+    fn start(listener: TcpListener, acceptor: Option<TlsAcceptor>, script: Script) -> Self {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let closes = Arc::new(Semaphore::new(0));
         let origin = Self {
