@@ -233,12 +233,12 @@ async fn a_refund_before_its_payment_waits_for_it() {
         logged("refused", 301, none),
         logged("refunded", 300, [Some(3), Some(30)]),
     ];
-    assert_eq!(refund_lines(&till).await, json!(lines));
+    assert_eq!(refund_lines(&till), json!(lines));
     till.assert_audit_clean().await;
 }
 
 /// Lines of refunds in the operator's log: state, money, coins, note and who.
-async fn refund_lines(till: &TestTill) -> Value {
+fn refund_lines(till: &TestTill) -> Value {
     let lines = Program::on(&till.database_url).json(&["operator-log", "--limit", "100"])["lines"].clone();
     let refunds = lines.as_array().unwrap().iter().filter(|line| line["action"] == "topup.refund");
     let line = |line: &Value| {
@@ -315,7 +315,7 @@ async fn a_refund_of_an_unmatched_payment_waits_for_its_settlement() {
     let late = refund(&admin, "pi_2", &asked("re_3", 400, "refuse")).await;
     assert_eq!((late.status, late.json()["state"].as_str()), (200, Some("refunded")));
     assert_eq!(till.purses(&app, "o1").await, (44, 140, 3));
-    let states = refund_lines(&till).await;
+    let states = refund_lines(&till);
     let states: Vec<_> = states.as_array().unwrap().iter().map(|line| line[0].clone()).collect();
     assert_eq!(json!(states), json!(["waiting", "waiting", "refunded", "refunded", "refunded"]));
     till.assert_audit_clean().await;
