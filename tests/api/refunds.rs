@@ -369,6 +369,23 @@ async fn a_refund_counts_for_the_limit_of_one_person() {
     till.assert_audit_clean().await;
 }
 
+/// Rule 19.5.11: what a refund that waited takes refuses no settlement, though both are of one person.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refund_that_waited_refuses_no_settlement() {
+    let till = TestTill::start_with(|config| config.console.second_person_above = 70).await;
+    let app = app(&till).await;
+    let (admin, teller) = (Caller::admin(&till).await, Caller::new(&till, "payments", Role::Payments).await);
+    assert_eq!(tell(&teller, &payment("pi_1", "nobodys")).await.status, 202);
+    assert_eq!(refund(&admin, "pi_1", &asked("re_1", 600, "record")).await.status, 202);
+    let body = json!({"action": "credit", "reason": "r", "open_id": "o1", "product_id": "gems60"});
+    let settled = admin.post("/apps/a1/topups/stripe/pi_1/settlement", "k1", body).await;
+    assert_eq!(settled.status, 200, "{}", settled.body);
+    assert_eq!(till.purses(&app, "o1").await, (40, 100, 3));
+    let states = refund_lines(&till);
+    assert_eq!((&states[0][0], &states[1][0]), (&json!("waiting"), &json!("refunded")));
+    till.assert_audit_clean().await;
+}
+
 /// Rules 19.6.1 to 19.6.4: what was used of a top-up, first in, first out, with cancels, debits, credits, refunds and debt.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_used_of_a_top_up_is_derived_from_the_ledger() {
@@ -524,6 +541,8 @@ async fn archives_exports_and_erasures_have_refunds_in_them() {
     let erased = program.json(&["player", "erase", "a1", "o1", "--yes"]);
     assert_eq!(erased["rows"]["topup_refunds"], 1, "{erased}");
     assert_eq!(till.number("SELECT count(*) FROM topup_refunds WHERE reason <> ''").await, 0);
+    let noted = "SELECT count(*) FROM operator_log WHERE action = 'topup.refund' AND note <> ''";
+    assert_eq!(till.number(noted).await, 0, "lines about the player's payments have no notes (rule 13.7.5)");
     // What is owed stays owed, and the rest can be refunded.
     let rest = ["--refund-id", "re_2", "--amount", "300", "--reason", "r", "--shortfall", "record"];
     let rest = program.json(&[&["topup", "refund", "a1", "stripe", "pi_1"][..], &rest].concat());

@@ -130,14 +130,26 @@ impl ArchiveColumns {
         Self { names: known_columns().collect() }
     }
 
-    /// The columns that a first line names. `None` for a name that this program does not know, one that comes twice, and
-    /// where one is missing that it reads.
-    fn parse(first_line: &str) -> Option<Self> {
-        let known = |name: &str| known_columns().find(|known| *known == name);
-        let names: Vec<&'static str> = first_line.split('\t').map(known).collect::<Option<_>>()?;
+    /// The columns that a first line names.
+    ///
+    /// # Errors
+    /// A name comes twice, one is missing that this program reads, or it does not know one.
+    fn parse(first_line: &str) -> Result<Self, String> {
+        let mut names = Vec::new();
+        let mut unknown = None;
+        for name in first_line.split('\t') {
+            match known_columns().find(|known| *known == name) {
+                Some(known) => names.push(known),
+                None => drop(unknown.get_or_insert(name)),
+            }
+        }
         let is_once = names.iter().collect::<HashSet<_>>().len() == names.len();
         let has_read = READ_COLUMNS.iter().chain(["open_id"].iter()).all(|name| names.contains(name));
-        (is_once && has_read).then_some(Self { names })
+        match unknown {
+            _ if !(is_once && has_read) => Err("this is no archive of this program".to_owned()),
+            Some(name) => Err(format!("this program does not know its column {name}; use a later version")),
+            None => Ok(Self { names }),
+        }
     }
 
     /// All of them, for a statement.
@@ -255,9 +267,8 @@ impl Reader {
         let mut lines = BufReader::with_capacity(BUFFER_BYTES, GzDecoder::new(file));
         let mut names = String::new();
         lines.read_line(&mut names)?;
-        let columns = ArchiveColumns::parse(names.trim_end()).ok_or_else(|| {
-            io::Error::new(io::ErrorKind::InvalidData, "this is no archive of this program")
-        })?;
+        let columns = ArchiveColumns::parse(names.trim_end())
+            .map_err(|fault| io::Error::new(io::ErrorKind::InvalidData, fault))?;
         Ok(Self { lines, columns, next: None, number: 1 })
     }
 
@@ -327,18 +338,21 @@ mod tests {
     #[test]
     fn a_file_may_lack_a_kept_column_and_no_other() {
         let all = ArchiveColumns::written();
-        assert_eq!(ArchiveColumns::parse(&all.first_line()), Some(all.clone()));
+        assert_eq!(ArchiveColumns::parse(&all.first_line()), Ok(all.clone()));
         let without = |name: &str| ArchiveColumns {
             names: all.names.iter().copied().filter(|own| *own != name).collect(),
         };
         for name in &all.names {
-            let is_kept = ArchiveColumns::parse(&without(name).first_line()).is_some();
+            let is_kept = ArchiveColumns::parse(&without(name).first_line()).is_ok();
             let is_read = READ_COLUMNS.contains(name) || *name == "open_id";
             assert_eq!(is_kept, !is_read, "{name}");
         }
         let first_line = all.first_line();
-        for other in [format!("{first_line}\tnote"), format!("{first_line}\tremark"), String::new()] {
-            assert_eq!(ArchiveColumns::parse(&other), None, "{other}");
+        let fault = |first_line: &str| ArchiveColumns::parse(first_line).unwrap_err();
+        let unknown = "this program does not know its column note; use a later version";
+        assert_eq!(fault(&format!("{first_line}\tnote")), unknown);
+        for other in [&format!("{first_line}\tremark"), "", "a picture"] {
+            assert_eq!(fault(other), "this is no archive of this program", "{other}");
         }
     }
 

@@ -13,7 +13,7 @@ use crate::error::StoreError;
 use crate::pseudonym::{PSEUDONYM, scrub_restored};
 
 /// Takes lines of a file in a transaction.
-const LINES: &str = "CREATE TEMPORARY TABLE IF NOT EXISTS archive_lines (LIKE ledger_entries, open_id text, \
+const LINES: &str = "CREATE TEMPORARY TABLE IF NOT EXISTS archive_lines (LIKE ledger_entries INCLUDING DEFAULTS, open_id text, \
     product_name text, product_info text, product_desc text) ON COMMIT DELETE ROWS";
 /// How many bytes of lines are sent in a piece.
 const PIECE_BYTES: usize = 1 << 20;
@@ -134,7 +134,7 @@ pub(super) async fn differs(
     let number = sqlx::query_scalar(
         "SELECT l.reference FROM archive_lines l
          LEFT JOIN archived_entries e ON e.app_no = l.app_no AND e.reference = l.reference
-         LEFT JOIN wallets w ON w.app_no = l.app_no AND w.wallet_no = l.wallet_no AND starts_with(w.open_id, $1)
+         LEFT JOIN wallets w ON w.app_no = l.app_no AND w.wallet_no = l.wallet_no AND w.open_id ~ $1
          WHERE (e.wallet_no, e.seq, e.kind, e.at, e.free_change, e.charge_change, e.remaining, e.of_biz_no,
                  e.pay_priority, e.item_id, e.zone_id)
              IS DISTINCT FROM (l.wallet_no, l.seq, l.kind, l.at, l.free_change, l.charge_change, l.remaining, l.of_biz_no,

@@ -19,8 +19,7 @@ use sqlx::PgConnection;
 use crate::archive::{ArchiveState, lock_newest};
 use crate::error::{OperationError, Result};
 use crate::operator_log::{LogLine, OperatorAction, OperatorLogLine};
-use crate::pseudonym::{PSEUDONYM, scrub_entries};
-use crate::secrets::random_bytes;
+use crate::pseudonym::{is_pseudonym, new_pseudonym, scrub_entries};
 use crate::store::Store;
 
 use texts::{
@@ -31,7 +30,7 @@ use texts::{
 impl Store {
     /// The line of the erasure that gave a player this pseudonym: who erased the player, and when.
     pub async fn erasure_of(&self, app_id: &AppId, pseudonym: &OpenId) -> Result<Option<OperatorLogLine>> {
-        if !pseudonym.as_str().starts_with(PSEUDONYM) {
+        if !is_pseudonym(pseudonym.as_str()) {
             return Ok(None);
         }
         self.newest_line(OperatorAction::PlayerErase, app_id, pseudonym).await
@@ -44,7 +43,7 @@ impl Store {
         app_id: &AppId,
         open_id: &OpenId,
     ) -> Result<ErasedPlayer, OperationError> {
-        let pseudonym = format!("{PSEUDONYM}{}", hex::encode(random_bytes::<10>()));
+        let pseudonym = new_pseudonym();
         let context = (operator.clone(), app_id.clone(), open_id.clone(), pseudonym);
         self.transaction(context, |connection, (operator, app_id, open_id, pseudonym)| {
             Box::pin(async move {
@@ -55,7 +54,7 @@ impl Store {
                 };
                 let (rows, archive_files) = erase(connection, app_no, &names).await?;
                 let items = replace_in_items(connection, app_no, &names).await?;
-                let lines = replace_in_log(connection, &names).await?;
+                let lines = replace_in_log(connection, app_no, &names).await?;
                 let mut erased = ErasedPlayer {
                     app_id: app_id.to_string(),
                     pseudonym: pseudonym.clone(),

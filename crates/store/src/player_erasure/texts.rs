@@ -69,25 +69,31 @@ impl Names<'_> {
     }
 }
 
-/// Replaces the player in the log: in lines about the player, which also lose their notes, in lists of players and credits,
-/// in states of players and requests, and in all notes about the app. What an operator has set, such as the URL of a receiver,
+/// Replaces the player in the log: in lines about the player, which also lose their notes, as those about the player's
+/// payments do, in lists of players and credits, in states of players and requests, and in all notes about the app. What an operator has set, such as the URL of a receiver,
 /// stays as its row does. Returns the lines with the hashes of their new texts.
 pub(super) async fn replace_in_log(
     connection: &mut PgConnection,
+    app_no: i32,
     names: &Names<'_>,
 ) -> Result<BTreeMap<i64, String>> {
     let &Names { app_id, open_id, pseudonym } = names;
+    let payments = payments_of(connection, app_no, pseudonym).await?;
     let rows = sqlx::query!(
         r#"SELECT * FROM (
                SELECT seq, subject, before, after, note, credits::text AS credits, state,
                    seq IN (SELECT seq FROM player_lines WHERE app_id = $1 AND subject = $2) AS "is_own!",
                    action !~ '^(app|receiver|image)[.]' AND action <> 'player.erase'
-                       AND strpos(concat(before, after, state), $2) > 0 AS "is_told!"
+                       AND strpos(concat(before, after, state), $2) > 0 AS "is_told!",
+                   CASE action WHEN 'topup.settle' THEN subject = ANY ($3)
+                       WHEN 'topup.refund' THEN regexp_replace(subject, '/[^/]*$', '') = ANY ($3)
+                       ELSE false END AS "is_of_payment!"
                FROM operator_log WHERE app_id = $1) l
-           WHERE "is_own!" OR "is_told!" OR strpos(note, $2) > 0 OR strpos(credits, $2) > 0
+           WHERE "is_own!" OR "is_told!" OR "is_of_payment!" OR strpos(note, $2) > 0 OR strpos(credits, $2) > 0
            ORDER BY seq"#,
         app_id,
-        open_id
+        open_id,
+        &payments
     );
     let mut lines = BTreeMap::new();
     for row in rows.fetch_all(&mut *connection).await? {
@@ -97,7 +103,7 @@ pub(super) async fn replace_in_log(
             if is_own || row.is_told { state.map(|state| names.replaced_in(state, is_own)) } else { state }
         };
         let subject = if is_own { pseudonym } else { &row.subject };
-        let note = if is_own { String::new() } else { names.replaced(&row.note) };
+        let note = if is_own || row.is_of_payment { String::new() } else { names.replaced(&row.note) };
         let (before, after, state) = (replaced(&row.before), replaced(&row.after), replaced(&row.state));
         let credits = row.credits.as_deref().map(|credits| names.replaced_in_credits(credits)).transpose()?;
         let is_same = note == row.note
@@ -130,6 +136,18 @@ pub(super) async fn replace_in_log(
         lines.insert(row.seq, hex::encode(line.texts_hash()));
     }
     Ok(lines)
+}
+
+/// The payments of an erased player, as the log names them. They have the pseudonym already.
+async fn payments_of(connection: &mut PgConnection, app_no: i32, pseudonym: &str) -> Result<Vec<String>> {
+    let payments = sqlx::query_scalar!(
+        r#"SELECT provider || '/' || provider_order_id AS "payment!" FROM topup_payments
+           WHERE app_no = $1
+               AND (open_id = $2 OR wallet_no = (SELECT wallet_no FROM wallets WHERE app_no = $1 AND open_id = $2))"#,
+        app_no,
+        pseudonym
+    );
+    Ok(payments.fetch_all(connection).await?)
 }
 
 /// Replaces the player in the texts of what exchanges bought, and in the names of products in sums. The id of an item stays:

@@ -20,7 +20,7 @@ use super::orders::{known_players, placed_orders};
 use super::payment_credit::{credit_all, settle_debts};
 use super::payment_rows::{first_report, first_told, insert};
 use super::prices::prices_of;
-use super::refund::{CreditedTopup, carry_out_waiting, with_waiting};
+use super::refund::{CreditedTopup, carry_out_waiting, log_ended, with_waiting};
 use crate::engine::Engine;
 use crate::error::{OperationError, Result};
 use crate::event::tell_of_unmatched;
@@ -124,17 +124,19 @@ async fn write_new(
     let keys: Vec<_> = decided.iter().map(|(_, one, _)| &one.payment.key).collect();
     // Refunds that came first are looked up behind the rows: until then one may still be written.
     let waited_for = with_waiting(connection, app_no, &keys).await?;
+    let mut ended = Vec::new();
     for (_, one, credited) in &decided {
         let key = &one.payment.key;
         match credited {
             Err(_) => tell_of_unmatched(connection, app_id.as_str(), key.as_text()).await?,
             Ok((coins, entry)) if waited_for.contains(key) => {
                 let credited = CreditedTopup::new(one.payment.amount, coins, entry);
-                carry_out_waiting(connection, engine, (app_id, app_no), key, &credited).await?;
+                ended.extend(carry_out_waiting(connection, engine, (app_id, app_no), key, &credited).await?);
             }
             Ok(_) => {}
         }
     }
+    log_ended(connection, (app_id, app_no), &ended).await?;
     Ok(decided.iter().map(|decided| (decided.0, first_report(decided))).collect())
 }
 

@@ -186,7 +186,7 @@ impl FirstTold {
             Some("amount")
         } else {
             let first = self.target()?;
-            match first.open_id().filter(|player| is_pseudonym(player)) {
+            match first.open_id().filter(|player| is_pseudonym(player.as_str())) {
                 // The player was erased: the provider still tells of the one who was.
                 Some(player) => first.differs_in(&payment.target.clone().with_player(player)),
                 None => first.differs_in(&payment.target),

@@ -111,6 +111,13 @@ impl WaitedRefund {
     }
 }
 
+/// A refund that waited and has ended, for its line in the operator's log.
+pub(super) struct EndedRefund {
+    waited: WaitedRefund,
+    /// `None` where nothing was taken.
+    taken: Option<Taken>,
+}
+
 /// A refund as a row has it.
 struct RefundToWrite<'a> {
     key: &'a RefundKey,
@@ -239,57 +246,63 @@ async fn log(
     line.after(after).note(reason).answer(done).record(connection).await
 }
 
-/// Records in the operator's log what became of a refund that waited, by who told of it.
-async fn log_waited(
+/// Records in the operator's log what became of refunds that waited, each by who told of it. It is the last step of a
+/// transaction: it locks the head of the log, behind which nothing else is locked.
+pub(super) async fn log_ended(
     connection: &mut PgConnection,
     (app_id, app_no): (&AppId, i32),
-    waited: &WaitedRefund,
-    taken: Option<&Taken>,
+    ended: &[EndedRefund],
 ) -> Result<()> {
-    let teller = teller_of(&waited.told_by).ok_or_else(|| StoreError::damaged("topup_refunds"))?;
-    let done = done(connection, app_no, &waited.key).await?;
-    log(connection, (&teller, app_id), (&waited.key, &waited.reason), &done, taken).await
+    for EndedRefund { waited, taken } in ended {
+        let teller = teller_of(&waited.told_by).ok_or_else(|| StoreError::damaged("topup_refunds"))?;
+        let done = done(connection, app_no, &waited.key).await?;
+        log(connection, (&teller, app_id), (&waited.key, &waited.reason), &done, taken.as_ref()).await?;
+    }
+    Ok(())
 }
 
 /// Carries out the refunds that came before their payment, in the order in which they came. Those that would exceed it are
-/// refused. The wallet is locked by the credit.
+/// refused. The wallet is locked by the credit. Whoever calls it records what has ended in the operator's log, as its last
+/// step ([`log_ended`]).
 pub(super) async fn carry_out_waiting(
     connection: &mut PgConnection,
     engine: Engine,
     (app_id, app_no): (&AppId, i32),
     key: &PaymentKey,
     payment: &CreditedTopup,
-) -> Result<()> {
+) -> Result<Vec<EndedRefund>> {
     let mut before = 0_i64;
+    let mut ended = Vec::new();
     for waited in waiting(connection, app_no, key).await? {
-        let WaitedRefund { key, amount, .. } = &waited;
-        if *amount > payment.refundable.amount.saturating_sub(before) {
+        let amount = waited.amount;
+        if amount > payment.refundable.amount.saturating_sub(before) {
             write(connection, app_no, &waited.row("refused"), None).await?;
-            tell_of_refused_refund(connection, app_id.as_str(), key.as_text()).await?;
-            log_waited(connection, (app_id, app_no), &waited, None).await?;
+            tell_of_refused_refund(connection, app_id.as_str(), waited.key.as_text()).await?;
+            ended.push(EndedRefund { waited, taken: None });
             continue;
         }
-        let asked = (key, *amount, before, Shortfall::Record);
+        let asked = (&waited.key, amount, before, Shortfall::Record);
         let taken = take(connection, engine, (app_id, app_no), payment, asked).await?;
         let taken = taken.map_err(|_| StoreError::Internal("a recorded shortfall was refused".to_owned()))?;
         write(connection, app_no, &waited.row("refunded"), Some((payment.wallet_no, &taken))).await?;
-        log_waited(connection, (app_id, app_no), &waited, Some(&taken)).await?;
+        ended.push(EndedRefund { waited, taken: Some(taken) });
         before += amount;
     }
-    Ok(())
+    Ok(ended)
 }
 
 /// Marks the waiting refunds of a payment whose money an operator has paid back: nothing was credited, so nothing is taken.
 pub(super) async fn end_waiting(
     connection: &mut PgConnection,
-    (app_id, app_no): (&AppId, i32),
+    app_no: i32,
     key: &PaymentKey,
-) -> Result<()> {
+) -> Result<Vec<EndedRefund>> {
+    let mut ended = Vec::new();
     for waited in waiting(connection, app_no, key).await? {
         write(connection, app_no, &waited.row("refunded"), None).await?;
-        log_waited(connection, (app_id, app_no), &waited, None).await?;
+        ended.push(EndedRefund { waited, taken: None });
     }
-    Ok(())
+    Ok(ended)
 }
 
 /// Those of these payments that refunds wait for. It may have others of their providers, too.

@@ -18,7 +18,7 @@ use super::orders::{known_players, placed_orders};
 use super::payment_credit::{CreditedPayment, NotCredited, credit, settle_debt_with};
 use super::payment_rows::{again_if_taken, first_told};
 use super::prices::prices_of;
-use super::refund::{CreditedTopup, carry_out_waiting, end_waiting};
+use super::refund::{CreditedTopup, carry_out_waiting, end_waiting, log_ended};
 use crate::alone_limit::require_within;
 use crate::engine::Engine;
 use crate::error::{OperationError, StoreError};
@@ -101,19 +101,21 @@ async fn write_settlement(
         },
     };
     update(connection, app_no, key, credited.as_ref()).await?;
-    match &credited {
-        None => end_waiting(connection, (app_id, app_no), key).await?,
+    let ended = match &credited {
+        None => end_waiting(connection, app_no, key).await?,
         Some((coins, entry)) => {
             let credited = CreditedTopup::new(first.amount, coins, entry);
-            carry_out_waiting(connection, engine, (app_id, app_no), key, &credited).await?;
+            carry_out_waiting(connection, engine, (app_id, app_no), key, &credited).await?
         }
-    }
+    };
     let settled = SettledPayment::of(credited.as_ref());
     let line = LogLine::new(operator, OperatorAction::TopupSettle, &payment).of_app(app_id);
     let line = line.before(before(&first.currency, first.amount, credited.as_ref()));
     let line = line.after(after(&payment, &settled)).note(reason.as_str());
     line.answer(&settled).record(&mut *connection).await?;
     require_within(connection, operator).await?;
+    // Their lines come behind the look at the limit: what they take refuses no settlement.
+    log_ended(connection, (app_id, app_no), &ended).await?;
     Ok(settled)
 }
 

@@ -107,13 +107,13 @@ impl Clients {
             commit: world.commits,
             at: world.now,
         };
-        world.oracle.sent(&request);
         let gives_up_at = world.now + world.settings.deadline;
         let asked = signed_request(wish.number, wish.content, wish.is_fresh);
         let deadline = self.start + Duration::from_millis(gives_up_at);
         let (app_id, open_id) = (asked.app_id().clone(), asked.value().open_id.clone());
         match writers.enqueue(&app_id, (&app_id, &open_id), asked, deadline) {
             Ok(receiver) => {
+                world.oracle.sent(&request);
                 self.all[client].unsure = None;
                 self.all[client].waiting =
                     Some(WaitingRequest { wish, request, process, gives_up_at, receiver });
