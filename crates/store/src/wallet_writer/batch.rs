@@ -1,12 +1,15 @@
-//! A batch: the requests of one transaction with their distinct keys, what the database holds of them, and what is
-//! decided. The rules stand in `decide.rs`.
+//! A batch: the requests of one transaction with their distinct keys, and what the database holds of them. `decide.rs`
+//! has the rules.
 
 use domain::ids::{AppNo, WalletNo};
-use domain::ledger::{ChainHash, ReferenceKind};
-use domain::wallet::{Action, Balances, CancelSummary, PurseChange, WalletOutcome, WalletRequest};
+use domain::ledger::{ChainHash, micros};
+use domain::wallet::{Action, Balances, WalletRequest};
+use time::OffsetDateTime;
 
+use super::query::ExchangeDetail;
 use super::record::Record;
 use crate::error::StoreError;
+use crate::writer::SessionFault;
 
 /// The requests of one transaction in the order of arrival, and their distinct keys.
 #[derive(Debug)]
@@ -35,108 +38,6 @@ pub(super) struct BatchPlace {
 pub(super) struct DistinctKeys<'a> {
     pub(super) app_nos: Vec<i32>,
     pub(super) names: Vec<&'a str>,
-}
-
-/// A wallet as the transaction reads it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum WalletState {
-    /// The app has no such wallet.
-    Unknown,
-    /// The wallet exists. Another transaction has locked it, or made it after the lock.
-    Held(WalletNo),
-    /// The wallet may be changed.
-    Open(OpenWallet),
-}
-
-/// A wallet that may be changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct OpenWallet {
-    pub(super) wallet_no: WalletNo,
-    pub(super) balances: Balances,
-    pub(super) entry_count: i64,
-    /// Hash of its last entry.
-    pub(super) chain_hash: ChainHash,
-    /// Whether an operator has frozen it: no request of a game changes it.
-    pub(super) is_frozen: bool,
-}
-
-/// What a query shows of an exchange besides its record.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct ExchangeDetail {
-    pub(super) product_name: String,
-    /// What can still be given back.
-    pub(super) remaining: i64,
-    pub(super) cancels: Vec<CancelSummary>,
-    pub(super) has_more_cancels: bool,
-}
-
-/// What the database holds of a batch.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Rows {
-    /// In the order of the batch's wallets.
-    pub(super) wallets: Vec<WalletState>,
-    /// In the order of the batch's numbers.
-    pub(super) records: Vec<Option<Record<'static>>>,
-    /// For each request. A query of an exchange has one.
-    pub(super) details: Vec<Option<ExchangeDetail>>,
-    /// True when the wallets are locked.
-    pub(super) are_locked: bool,
-}
-
-/// The decision about one request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Decision {
-    /// The answer after the commit.
-    Answer(WalletOutcome),
-    /// The wallet is held, or the request asks for what this batch writes. It must be tried again.
-    SetAside,
-    /// The request can only be decided while its wallet is locked.
-    NeedsLock,
-}
-
-/// A row that the batch writes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct NewRow {
-    /// Position of the request in the batch.
-    pub(super) request: usize,
-    pub(super) wallet_no: WalletNo,
-    pub(super) kind: ReferenceKind,
-    /// Sequence number and hash of a ledger entry. `None` for a closed number.
-    pub(super) entry: Option<(i64, ChainHash)>,
-    pub(super) change: PurseChange,
-    /// What can still be given back after a cancel.
-    pub(super) remaining: Option<i64>,
-}
-
-/// A wallet that the batch writes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct WalletUpdate {
-    /// Position of the wallet in the batch.
-    pub(super) wallet: usize,
-    pub(super) entry_count_before: i64,
-    pub(super) now: OpenWallet,
-}
-
-/// The decisions about a batch.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Decisions {
-    /// One for each request, in their order.
-    pub(super) verdicts: Vec<Decision>,
-    /// In the order of their references.
-    pub(super) rows: Vec<NewRow>,
-    /// In the order of their keys.
-    pub(super) wallets: Vec<WalletUpdate>,
-}
-
-impl Decisions {
-    /// The outcomes of changes whose wallets were locked without skipping any.
-    pub(super) fn outcomes(self) -> Result<Vec<WalletOutcome>, StoreError> {
-        let outcome = |verdict| match verdict {
-            Decision::Answer(outcome) => Ok(outcome),
-            Decision::SetAside | Decision::NeedsLock => Err(StoreError::Again),
-        };
-        self.verdicts.into_iter().map(outcome).collect()
-    }
 }
 
 impl<'a> Batch<'a> {
@@ -194,6 +95,29 @@ impl<'a> DistinctKeys<'a> {
     }
 }
 
+/// A wallet as the transaction reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WalletState {
+    /// The app has no such wallet.
+    Unknown,
+    /// The wallet exists. Another transaction has locked it, or made it after the lock.
+    Held(WalletNo),
+    /// The wallet may be changed.
+    Open(OpenWallet),
+}
+
+/// A wallet that may be changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct OpenWallet {
+    pub(super) wallet_no: WalletNo,
+    pub(super) balances: Balances,
+    pub(super) entry_count: i64,
+    /// Hash of its last entry.
+    pub(super) chain_hash: ChainHash,
+    /// Whether an operator has frozen it: no request of a game changes it.
+    pub(super) is_frozen: bool,
+}
+
 impl WalletState {
     pub(super) fn wallet_no(&self) -> Option<WalletNo> {
         match self {
@@ -210,4 +134,86 @@ impl WalletState {
             Self::Open(wallet) => Some(wallet.balances),
         }
     }
+}
+
+/// What the database holds of a batch.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Rows {
+    /// In the order of the batch's wallets.
+    pub(super) wallets: Vec<WalletState>,
+    /// In the order of the batch's numbers.
+    pub(super) records: Vec<Option<Record<'static>>>,
+    /// For each request. A query of an exchange has one.
+    pub(super) details: Vec<Option<ExchangeDetail>>,
+    /// True when the wallets are locked.
+    pub(super) are_locked: bool,
+}
+
+/// The database's rows of a batch, and the time of the read.
+pub(super) struct ReadRows {
+    pub(super) rows: Rows,
+    pub(super) at: OffsetDateTime,
+}
+
+/// The results of the statements that read a locked batch, each row with its position.
+pub(super) struct LockedRows {
+    pub(super) wallets: Vec<(usize, WalletState)>,
+    pub(super) at: OffsetDateTime,
+    pub(super) records: Vec<(usize, Record<'static>)>,
+    /// The wallets that exist, when not all of the batch were locked. It must be read later than the records: a wallet
+    /// that is unknown then has none of them.
+    pub(super) existing: Vec<(usize, WalletNo)>,
+}
+
+impl ReadRows {
+    pub(super) fn nothing(batch: &Batch<'_>) -> Self {
+        let rows = Rows {
+            wallets: vec![WalletState::Unknown; batch.wallets.names.len()],
+            records: vec![None; batch.numbers.names.len()],
+            details: vec![None; batch.requests.len()],
+            are_locked: false,
+        };
+        Self { rows, at: OffsetDateTime::UNIX_EPOCH }
+    }
+
+    pub(super) fn of_locked(batch: &Batch<'_>, locked: LockedRows) -> Result<Self, SessionFault> {
+        let mut known = Self { at: locked.at, ..Self::nothing(batch) };
+        let Rows { wallets, records, are_locked, .. } = &mut known.rows;
+        *are_locked = true;
+        // A wallet that exists and was not locked is held by another session, or is newer than the lock.
+        for (position, wallet_no) in locked.existing {
+            *wallets.get_mut(position).ok_or_else(|| damaged("wallets"))? = WalletState::Held(wallet_no);
+        }
+        for (position, wallet) in locked.wallets {
+            *wallets.get_mut(position).ok_or_else(|| damaged("wallets"))? = wallet;
+        }
+        for (position, record) in locked.records {
+            *records.get_mut(position).ok_or_else(|| damaged("ledger_entries"))? = Some(record);
+        }
+        Ok(known)
+    }
+
+    /// The same with the details of the batch's queries.
+    pub(super) fn with_details(
+        mut self,
+        batch: &Batch<'_>,
+        details: Vec<(usize, ExchangeDetail)>,
+    ) -> Result<Self, SessionFault> {
+        let queries: Vec<usize> = batch.queries().collect();
+        for (position, detail) in details {
+            let query = queries.get(position).ok_or_else(|| damaged("ledger_entries"))?;
+            self.rows.details[*query] = Some(detail);
+        }
+        Ok(self)
+    }
+
+    /// The time of the read, as [`domain::ledger::LedgerEntry::at`] counts it.
+    pub(super) fn at(&self) -> i64 {
+        micros(self.at)
+    }
+}
+
+/// The fault of a row that does not parse.
+pub(super) fn damaged(table: &str) -> SessionFault {
+    SessionFault::Other(StoreError::damaged(table))
 }

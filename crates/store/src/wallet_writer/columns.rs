@@ -11,7 +11,8 @@ use sqlx::query::Query;
 use time::OffsetDateTime;
 use tokio_postgres::types::ToSql;
 
-use super::batch::{Batch, Decisions, NewRow, WalletUpdate};
+use super::batch::Batch;
+use super::decide::{Decisions, NewRow, WalletUpdate};
 use crate::secrets::random_bytes;
 
 /// A column that a batch writes: the name of its parameter in the SQL, `@name`, and its type.

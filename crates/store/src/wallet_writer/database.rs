@@ -9,9 +9,9 @@ use domain::ids::WalletNo;
 use time::OffsetDateTime;
 use tokio::time::Instant;
 
-use super::batch::{Batch, ExchangeDetail, WalletState};
+use super::batch::{Batch, ReadRows, WalletState};
 use super::columns::Columns;
-use super::known::ReadRows;
+use super::query::ExchangeDetail;
 use super::record::Record;
 use crate::engine::Engine;
 use crate::writer::SessionFault;

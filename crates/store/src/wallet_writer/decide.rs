@@ -1,18 +1,75 @@
 //! The decision about a batch, pure: each request in the order of arrival, as if it had come alone. Each function reads
-//! as the contract does: its checks in their order, one reason each (contract 3.6, 8.3.3, 10.2 to 10.6).
+//! as the contract does: its checks in their order, one reason each (contract 3.6, 8.3.3, 10.2 to 10.6). `query.rs` has
+//! those of a query.
 
 use std::ops::ControlFlow;
 
 use domain::ids::WalletNo;
-use domain::ledger::{ChainHash, LedgerEntry, ReferenceKind, unix_millis};
+use domain::ledger::{ChainHash, LedgerEntry, ReferenceKind};
 use domain::topup::Shortfall;
 use domain::wallet::{
-    Action, Balances, Change, LedgerEnd, NotGivenBack, NumberChange, NumberKind, NumberState, Paid,
-    PayPriority, PurseChange, Refused, WalletOutcome,
+    Action, Balances, Change, LedgerEnd, NotGivenBack, Paid, PayPriority, PurseChange, Refused, WalletOutcome,
 };
 
-use super::batch::{Batch, Decision, Decisions, NewRow, OpenWallet, Rows, WalletState, WalletUpdate};
+use super::batch::{Batch, OpenWallet, Rows, WalletState};
 use super::record::Record;
+use crate::error::StoreError;
+
+/// The decision about one request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Decision {
+    /// The answer after the commit.
+    Answer(WalletOutcome),
+    /// The wallet is held, or the request asks for what this batch writes. It must be tried again.
+    SetAside,
+    /// The request can only be decided while its wallet is locked.
+    NeedsLock,
+}
+
+/// A row that the batch writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NewRow {
+    /// Position of the request in the batch.
+    pub(super) request: usize,
+    pub(super) wallet_no: WalletNo,
+    pub(super) kind: ReferenceKind,
+    /// Sequence number and hash of a ledger entry. `None` for a closed number.
+    pub(super) entry: Option<(i64, ChainHash)>,
+    pub(super) change: PurseChange,
+    /// What can still be given back after a cancel.
+    pub(super) remaining: Option<i64>,
+}
+
+/// A wallet that the batch writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct WalletUpdate {
+    /// Position of the wallet in the batch.
+    pub(super) wallet: usize,
+    pub(super) entry_count_before: i64,
+    pub(super) now: OpenWallet,
+}
+
+/// The decisions about a batch.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Decisions {
+    /// One for each request, in their order.
+    pub(super) verdicts: Vec<Decision>,
+    /// In the order of their references.
+    pub(super) rows: Vec<NewRow>,
+    /// In the order of their keys.
+    pub(super) wallets: Vec<WalletUpdate>,
+}
+
+impl Decisions {
+    /// The outcomes of changes whose wallets were locked without skipping any.
+    pub(super) fn outcomes(self) -> Result<Vec<WalletOutcome>, StoreError> {
+        let outcome = |verdict| match verdict {
+            Decision::Answer(outcome) => Ok(outcome),
+            Decision::SetAside | Decision::NeedsLock => Err(StoreError::Again),
+        };
+        self.verdicts.into_iter().map(outcome).collect()
+    }
+}
 
 impl Batch<'_> {
     /// Decides about each request. `at` is the database's time, as [`LedgerEntry::at`] counts it.
@@ -35,14 +92,14 @@ impl Batch<'_> {
 }
 
 /// Wallets and records as they are after the requests that are decided already.
-struct Books<'b, 'a> {
-    batch: &'b Batch<'a>,
-    wallets: Vec<WalletState>,
-    records: Vec<Option<Record<'b>>>,
+pub(super) struct Books<'b, 'a> {
+    pub(super) batch: &'b Batch<'a>,
+    pub(super) wallets: Vec<WalletState>,
+    pub(super) records: Vec<Option<Record<'b>>>,
     /// For each number, the row that this batch writes.
     new_rows: Vec<Option<NewRow>>,
-    read: &'b Rows,
-    at: i64,
+    pub(super) read: &'b Rows,
+    pub(super) at: i64,
 }
 
 impl<'b> Books<'b, '_> {
@@ -158,30 +215,6 @@ impl<'b> Books<'b, '_> {
         }
     }
 
-    /// A query: `ts`, the wallet, the reference. It uses no reference, but it can close an unknown one.
-    fn query(&mut self, position: usize, closes: bool) -> Decision {
-        if !self.batch.requests[position].1.is_fresh {
-            return refused(Refused::TsOutsideWindow, None);
-        }
-        let place = self.batch.places[position];
-        let wallet = self.wallets[place.wallet];
-        if wallet == WalletState::Unknown {
-            return refused(Refused::UnknownWallet, None);
-        }
-        if let Some(record) = &self.records[place.number] {
-            return self.show(position, record);
-        }
-        let WalletState::Open(wallet) = wallet else { return Decision::SetAside };
-        if closes {
-            return self.close(position, wallet);
-        }
-        // A transaction that has not committed may use the number. It holds the wallet.
-        if !self.read.are_locked {
-            return Decision::NeedsLock;
-        }
-        refused(Refused::UnknownNumber, None)
-    }
-
     /// Enters a change into the ledger: the wallet's next entry, chained to the one before.
     fn enter(
         &mut self,
@@ -218,69 +251,18 @@ impl<'b> Books<'b, '_> {
         Decision::Answer(WalletOutcome::Done(receipt))
     }
 
-    /// Closes the unused number of a query.
-    fn close(&mut self, position: usize, wallet: OpenWallet) -> Decision {
-        self.use_number(position, wallet, ReferenceKind::Closed);
-        let state = NumberState {
-            reference: self.batch.requests[position].1.reference.clone(),
-            created_at: unix_millis(self.at),
-            change: None,
-        };
-        Decision::Answer(WalletOutcome::Number(Box::new(state)))
-    }
-
     /// Uses a number up without a ledger entry.
-    fn use_number(&mut self, position: usize, wallet: OpenWallet, kind: ReferenceKind) -> Record<'b> {
+    pub(super) fn use_number(
+        &mut self,
+        position: usize,
+        wallet: OpenWallet,
+        kind: ReferenceKind,
+    ) -> Record<'b> {
         let nothing = PurseChange { free_change: 0, charge_change: 0, after: Balances::default() };
         let request = self.batch.requests[position].1;
         let record = Record::new(request, wallet.wallet_no, kind, nothing, None, self.at);
         self.write(position, record.clone(), None, nothing, None);
         record
-    }
-
-    /// Shows what a known number was used for.
-    fn show(&self, position: usize, record: &Record<'_>) -> Decision {
-        let request = self.batch.requests[position].1;
-        let wallet = self.wallets[self.batch.places[position].wallet];
-        if wallet.wallet_no() != Some(record.wallet_no) {
-            return refused(Refused::UnknownNumber, None);
-        }
-        let kind = match (record.kind, &record.of) {
-            (ReferenceKind::Closed, _) => None,
-            (ReferenceKind::Present, _) => Some(NumberKind::Present),
-            (ReferenceKind::Cancel, Some(of)) => Some(NumberKind::Cancel { of: of.to_string() }),
-            (ReferenceKind::Exchange, _) => match &self.read.details[position] {
-                // This batch writes the exchange.
-                None => return Decision::SetAside,
-                Some(detail) => Some(NumberKind::Exchange {
-                    product_name: detail.product_name.clone(),
-                    remaining: detail.remaining,
-                    cancels: detail.cancels.clone(),
-                    has_more_cancels: detail.has_more_cancels,
-                }),
-            },
-            (ReferenceKind::TopupOrder, _) => match record.ordered() {
-                None => return refused(Refused::UnknownNumber, None),
-                Some(ordered) => Some(NumberKind::Order(ordered)),
-            },
-            (
-                ReferenceKind::Cancel
-                | ReferenceKind::Credit
-                | ReferenceKind::Debit
-                | ReferenceKind::Topup
-                | ReferenceKind::Refund
-                | ReferenceKind::Settlement,
-                _,
-            ) => return refused(Refused::UnknownNumber, None),
-        };
-        let change = kind.map(|kind| NumberChange {
-            kind,
-            free_change: record.free_change,
-            charge_change: record.charge_change,
-            zone_id: record.zone_id.as_deref().unwrap_or_default().to_owned(),
-        });
-        let (reference, created_at) = (request.reference.clone(), unix_millis(record.at));
-        Decision::Answer(WalletOutcome::Number(Box::new(NumberState { reference, created_at, change })))
     }
 
     /// The exchange of this wallet that a cancel names.
@@ -318,7 +300,7 @@ impl<'b> Books<'b, '_> {
 }
 
 /// `balances` are those of a change's wallet, where the till has looked at it.
-fn refused(why: Refused, balances: Option<Balances>) -> Decision {
+pub(super) fn refused(why: Refused, balances: Option<Balances>) -> Decision {
     Decision::Answer(WalletOutcome::Refused(why, balances))
 }
 

@@ -9,10 +9,10 @@ use time::OffsetDateTime;
 use tokio::time::Instant;
 use tokio_postgres::types::ToSql;
 
-use super::batch::{Batch, ExchangeDetail, WalletState};
+use super::batch::{Batch, ReadRows, WalletState};
 use super::columns::Columns;
 use super::database::{DatabaseClient, WriterDatabase};
-use super::known::ReadRows;
+use super::query::ExchangeDetail;
 use super::record::Record;
 use super::rows;
 use super::statements::{WalletStatements, Writing};

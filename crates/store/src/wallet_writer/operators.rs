@@ -13,9 +13,9 @@ use sqlx::postgres::PgRow;
 use sqlx::{AssertSqlSafe, PgConnection};
 use time::OffsetDateTime;
 
-use super::batch::{Batch, Decision, NewRow, OpenWallet, WalletState};
+use super::batch::{Batch, LockedRows, OpenWallet, ReadRows, WalletState};
 use super::columns::{Columns, Items};
-use super::known::{LockedRows, ReadRows};
+use super::decide::{Decision, NewRow};
 use super::{rows, statements};
 use crate::engine::Engine;
 use crate::error::{Result, StoreError};

@@ -8,8 +8,8 @@ use time::OffsetDateTime;
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
-use super::batch::{Batch, ExchangeDetail, OpenWallet, WalletState};
-use super::known::{ReadRows, damaged};
+use super::batch::{Batch, OpenWallet, ReadRows, WalletState, damaged};
+use super::query::ExchangeDetail;
 use super::record::Record;
 use crate::writer::SessionFault;
 

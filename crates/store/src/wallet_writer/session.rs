@@ -7,10 +7,11 @@ use domain::ids::{AppNo, ItemId};
 use domain::wallet::LedgerItem;
 use futures_util::future::{join, join5};
 
-use super::batch::{Batch, Decisions, ExchangeDetail};
+use super::batch::{Batch, LockedRows, ReadRows};
 use super::columns::{Columns, Items};
 use super::database::{DatabaseClient, WriterDatabase};
-use super::known::{LockedRows, ReadRows};
+use super::decide::Decisions;
+use super::query::ExchangeDetail;
 use crate::writer::{PlansMade, SessionFault};
 
 /// How many stored items a session remembers. It limits the memory (some 2 MB).

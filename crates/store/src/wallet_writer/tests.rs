@@ -16,7 +16,9 @@ use proptest::prelude::*;
 
 use crate::engine::Engine;
 
-use super::batch::{Batch, Decision, Decisions, ExchangeDetail, NewRow, OpenWallet, Rows, WalletState};
+use super::batch::{Batch, OpenWallet, Rows, WalletState};
+use super::decide::{Decision, Decisions, NewRow};
+use super::query::ExchangeDetail;
 use super::record::Record;
 use super::statements;
 

@@ -8,8 +8,9 @@ use domain::wallet::{WalletOutcome, WalletRequest};
 use telemetry::metrics::{BatchRetry, ExchangeMetrics};
 use tokio::time::Instant;
 
-use super::batch::{Batch, Decision};
+use super::batch::Batch;
 use super::database::WriterDatabase;
+use super::decide::Decision;
 use super::session::Session;
 use crate::counts::Replays;
 use crate::engine::Engine;

@@ -25,10 +25,10 @@ use super::settings::Sabotage;
 use super::world::{SessionEnd, World};
 use crate::engine::Engine;
 use crate::error::StoreError;
-use crate::wallet_writer::batch::{Batch, ExchangeDetail, OpenWallet, WalletState};
+use crate::wallet_writer::batch::{Batch, OpenWallet, ReadRows, WalletState};
 use crate::wallet_writer::columns::Columns;
 use crate::wallet_writer::database::{DatabaseClient, WriterDatabase};
-use crate::wallet_writer::known::ReadRows;
+use crate::wallet_writer::query::ExchangeDetail;
 use crate::wallet_writer::record::Record;
 use crate::writer::SessionFault;
 
