@@ -7,7 +7,7 @@ use domain::wallet::{Action, Balances, WalletRequest};
 use time::OffsetDateTime;
 
 use super::query::ExchangeDetail;
-use super::record::Record;
+use super::rows::Record;
 use crate::error::StoreError;
 use crate::writer::SessionFault;
 

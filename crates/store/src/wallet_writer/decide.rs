@@ -12,7 +12,7 @@ use domain::wallet::{
 };
 
 use super::batch::{Batch, OpenWallet, Rows, WalletState};
-use super::record::Record;
+use super::rows::Record;
 use crate::error::StoreError;
 
 /// The decision about one request.

@@ -1,11 +1,19 @@
-//! A query of a number (contract 10.5): its decision, and what it shows of an exchange besides the exchange's record.
+//! A query of a number (contract 10.5): its decision, and what it shows of an exchange besides the exchange's record, with
+//! the SQL that reads it.
 
-use domain::ledger::{ReferenceKind, unix_millis};
+use domain::ledger::{ReferenceKind, micros, unix_millis};
 use domain::wallet::{CancelSummary, NumberChange, NumberKind, NumberState, Refused, WalletOutcome};
+use time::OffsetDateTime;
+use tokio_postgres::Row;
 
-use super::batch::{OpenWallet, WalletState};
+use super::batch::{OpenWallet, WalletState, damaged};
 use super::decide::{Books, Decision, refused};
-use super::record::Record;
+use super::rows::{ColumnReader as _, Record, fill, position};
+use crate::engine::Engine;
+use crate::writer::SessionFault;
+
+/// How many cancels of an exchange a query shows (contract 10).
+const CANCELS_SHOWN_MAX: usize = 100;
 
 /// What a query shows of an exchange besides its record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -97,4 +105,49 @@ impl Books<'_, '_> {
         let (reference, created_at) = (request.reference.clone(), unix_millis(record.at));
         Decision::Answer(WalletOutcome::Number(Box::new(NumberState { reference, created_at, change })))
     }
+}
+
+/// Reads what queries show of exchanges besides their records. It must be a later statement than the one that reads the
+/// records, so that each of them has its detail. One cancel more than is shown tells that there are more.
+const DETAILS: &str = "\
+SELECT k.position, coalesce(i.product_name, '') AS product_name,
+    coalesce(g.remaining, -(x.free_change + x.charge_change)) AS remaining, c.references, c.amounts, c.at AS times
+FROM unnest($1::integer[], $2::text[]) WITH ORDINALITY AS k (app_no, number, position)
+JOIN {numbers} x ON x.app_no = {app} AND x.reference = k.number AND x.kind = 'exchange'
+LEFT JOIN items i ON i.app_no = {app} AND i.item_id = x.item_id
+LEFT JOIN LATERAL (
+    SELECT e.remaining FROM {numbers} e WHERE e.app_no = {app} AND e.of_biz_no = x.reference
+    ORDER BY e.remaining LIMIT 1) g ON true
+CROSS JOIN LATERAL (
+    SELECT coalesce(array_agg(e.reference ORDER BY e.remaining DESC), '{}') AS references,
+        coalesce(array_agg(e.free_change + e.charge_change ORDER BY e.remaining DESC), '{}') AS amounts,
+        coalesce(array_agg(e.at ORDER BY e.remaining DESC), '{}') AS at
+    FROM (
+        SELECT e.* FROM {numbers} e WHERE e.app_no = {app} AND e.of_biz_no = x.reference
+        ORDER BY e.remaining DESC LIMIT 101) e) c";
+
+/// Reads the details of the queries of a batch.
+pub(super) fn details_statement(engine: Engine) -> String {
+    fill(engine, 1, DETAILS)
+}
+
+/// From the rows of [`details_statement`].
+pub(super) fn details(rows: &[Row]) -> Result<Vec<(usize, ExchangeDetail)>, SessionFault> {
+    rows.iter().map(|row| position(row).zip(detail(row)).ok_or_else(|| damaged("ledger_entries"))).collect()
+}
+
+fn detail(row: &Row) -> Option<ExchangeDetail> {
+    let references: Vec<String> = row.column("references")?;
+    let amounts: Vec<i64> = row.column("amounts")?;
+    let times: Vec<OffsetDateTime> = row.column("times")?;
+    let has_more_cancels = references.len() > CANCELS_SHOWN_MAX;
+    let cancels = references.into_iter().zip(amounts).zip(times).take(CANCELS_SHOWN_MAX);
+    let summary =
+        |((reference, amount), at)| CancelSummary { reference, amount, created_at: unix_millis(micros(at)) };
+    Some(ExchangeDetail {
+        product_name: row.column("product_name")?,
+        remaining: row.column("remaining")?,
+        cancels: cancels.map(summary).collect(),
+        has_more_cancels,
+    })
 }

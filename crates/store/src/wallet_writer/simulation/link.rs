@@ -26,10 +26,10 @@ use super::world::{SessionEnd, World};
 use crate::engine::Engine;
 use crate::error::StoreError;
 use crate::wallet_writer::batch::{Batch, OpenWallet, ReadRows, WalletState};
-use crate::wallet_writer::columns::Columns;
-use crate::wallet_writer::database::{DatabaseClient, WriterDatabase};
+use crate::wallet_writer::postgres::{DatabaseClient, WriterDatabase};
 use crate::wallet_writer::query::ExchangeDetail;
-use crate::wallet_writer::record::Record;
+use crate::wallet_writer::rows::Record;
+use crate::wallet_writer::write::Columns;
 use crate::writer::SessionFault;
 
 /// A handle of the simulated database.
