@@ -2,11 +2,10 @@
 //!
 //! The writers of a process ([`crate::writer`]) carry the requests out. Each has a session of its own
 //! ([`work`]) and carries out all requests that wait in one transaction. A pure function decides
-//! each of them ([`decide`]). Requests to one wallet always go to the same writer.
+//! each of them ([`batch`]). Requests to one wallet always go to the same writer.
 
 mod batch;
 mod citus;
-mod decide;
 mod operators;
 mod postgres;
 mod query;

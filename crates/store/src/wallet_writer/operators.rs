@@ -13,9 +13,8 @@ use sqlx::postgres::PgRow;
 use sqlx::{AssertSqlSafe, PgConnection};
 use time::OffsetDateTime;
 
-use super::batch::{Batch, LockedRows, OpenWallet, ReadRows, WalletState};
-use super::decide::{Decision, NewRow};
-use super::rows;
+use super::batch::{Batch, Decision, NewRow, OpenWallet, WalletState};
+use super::rows::{self, LockedRows, ReadRows};
 use super::write::{Columns, Items, write_statement};
 use crate::engine::Engine;
 use crate::error::{Result, StoreError};

@@ -13,9 +13,9 @@ use tokio::time::Instant;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error, Statement};
 
-use super::batch::{Batch, ReadRows, WalletState};
+use super::batch::{Batch, WalletState};
 use super::query::{self, ExchangeDetail};
-use super::rows::{self, Record};
+use super::rows::{self, ReadRows, Record};
 use super::write::{Columns, write_statement, write_statements_apart};
 use crate::engine::Engine;
 use crate::writer::{Connection, Opening, SessionFault, answered, connect, drive, execute, fault};

@@ -1,14 +1,15 @@
-//! A query of a number (contract 10.5): its decision, and what it shows of an exchange besides the exchange's record, with
-//! the SQL that reads it.
+//! Calls that only ask, a balance and a query of a number (contract 10.5 and 10.6): their decisions, and the SQL of what a
+//! query shows of an exchange besides the exchange's record.
 
 use domain::ledger::{ReferenceKind, micros, unix_millis};
-use domain::wallet::{CancelSummary, NumberChange, NumberKind, NumberState, Refused, WalletOutcome};
+use domain::wallet::{
+    CancelSummary, LedgerEnd, NumberChange, NumberKind, NumberState, Refused, WalletOutcome,
+};
 use time::OffsetDateTime;
 use tokio_postgres::Row;
 
-use super::batch::{OpenWallet, WalletState, damaged};
-use super::decide::{Books, Decision, refused};
-use super::rows::{ColumnReader as _, Record, fill, position};
+use super::batch::{Batch, Books, Decision, OpenWallet, WalletState, refused};
+use super::rows::{ColumnReader as _, ReadRows, Record, damaged, fill, position};
 use crate::engine::Engine;
 use crate::writer::SessionFault;
 
@@ -26,6 +27,21 @@ pub(super) struct ExchangeDetail {
 }
 
 impl Books<'_, '_> {
+    /// A balance: `ts`, the wallet.
+    pub(super) fn balance(&self, position: usize) -> Decision {
+        if !self.batch.requests[position].1.is_fresh {
+            return refused(Refused::TsOutsideWindow, None);
+        }
+        match self.wallets[self.batch.places[position].wallet] {
+            WalletState::Unknown => refused(Refused::UnknownWallet, None),
+            WalletState::Held(_) => Decision::SetAside,
+            WalletState::Open(OpenWallet { wallet_no, balances, entry_count: seq, is_frozen, .. }) => {
+                let end = LedgerEnd { wallet_no, seq };
+                Decision::Answer(WalletOutcome::Balance { balances, is_frozen, end })
+            }
+        }
+    }
+
     /// A query: `ts`, the wallet, the reference. It uses no reference, but it can close an unknown one.
     pub(super) fn query(&mut self, position: usize, closes: bool) -> Decision {
         if !self.batch.requests[position].1.is_fresh {
@@ -129,6 +145,22 @@ CROSS JOIN LATERAL (
 /// Reads the details of the queries of a batch.
 pub(super) fn details_statement(engine: Engine) -> String {
     fill(engine, 1, DETAILS)
+}
+
+impl ReadRows {
+    /// The same with the details of the batch's queries.
+    pub(super) fn with_details(
+        mut self,
+        batch: &Batch<'_>,
+        details: Vec<(usize, ExchangeDetail)>,
+    ) -> Result<Self, SessionFault> {
+        let queries: Vec<usize> = batch.queries().collect();
+        for (position, detail) in details {
+            let query = queries.get(position).ok_or_else(|| damaged("ledger_entries"))?;
+            self.rows.details[*query] = Some(detail);
+        }
+        Ok(self)
+    }
 }
 
 /// From the rows of [`details_statement`].

@@ -16,8 +16,7 @@ use proptest::prelude::*;
 
 use crate::engine::Engine;
 
-use super::batch::{Batch, OpenWallet, Rows, WalletState};
-use super::decide::{Decision, Decisions, NewRow};
+use super::batch::{Batch, Decision, Decisions, NewRow, OpenWallet, Rows, WalletState};
 use super::query::ExchangeDetail;
 use super::rows::Record;
 use super::write::{write_statement, write_statements_apart};

@@ -10,10 +10,10 @@ use futures_util::future::{join, join5};
 use telemetry::metrics::{BatchRetry, ExchangeMetrics};
 use tokio::time::Instant;
 
-use super::batch::{Batch, LockedRows, ReadRows};
-use super::decide::{Decision, Decisions};
+use super::batch::{Batch, Decision, Decisions};
 use super::postgres::{DatabaseClient, WriterDatabase};
 use super::query::ExchangeDetail;
+use super::rows::{LockedRows, ReadRows};
 use super::write::{Columns, StoredItems};
 use crate::counts::Replays;
 use crate::engine::Engine;

@@ -14,8 +14,7 @@ use sqlx::query::Query;
 use time::OffsetDateTime;
 use tokio_postgres::types::ToSql;
 
-use super::batch::Batch;
-use super::decide::{Decisions, NewRow, WalletUpdate};
+use super::batch::{Batch, Decisions, NewRow, WalletUpdate};
 use crate::engine::Engine;
 use crate::secrets::random_bytes;
 

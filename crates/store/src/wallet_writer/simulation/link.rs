@@ -25,10 +25,10 @@ use super::settings::Sabotage;
 use super::world::{SessionEnd, World};
 use crate::engine::Engine;
 use crate::error::StoreError;
-use crate::wallet_writer::batch::{Batch, OpenWallet, ReadRows, WalletState};
+use crate::wallet_writer::batch::{Batch, OpenWallet, WalletState};
 use crate::wallet_writer::postgres::{DatabaseClient, WriterDatabase};
 use crate::wallet_writer::query::ExchangeDetail;
-use crate::wallet_writer::rows::Record;
+use crate::wallet_writer::rows::{ReadRows, Record};
 use crate::wallet_writer::write::Columns;
 use crate::writer::SessionFault;
 
