@@ -3,8 +3,6 @@
 
 use std::fmt::Display;
 
-use crate::fields::Expected;
-
 crate::word_enum! {
     /// A language of texts.
     #[derive(Default)]
@@ -175,12 +173,6 @@ const fn is_slice(bytes: &[u8], from: usize, to: usize, other: &[u8]) -> bool {
 impl From<&'static str> for Text {
     fn from(words: &'static str) -> Self {
         Self::new(words)
-    }
-}
-
-impl From<Expected> for Text {
-    fn from(Expected(expected): Expected) -> Self {
-        expected
     }
 }
 
