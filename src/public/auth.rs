@@ -12,10 +12,11 @@ use domain::caller::{
 use domain::endpoint::Endpoint;
 use domain::fields::{FieldError, FieldErrorKind, Fields, shown};
 use domain::ids::AppId;
+use domain::language::Language;
 use domain::signature::Mistake;
 use domain::strays;
 use domain::text;
-use domain::text::{Language, Text};
+use domain::text::Text;
 use domain::wallet::{WalletCall, WalletForm};
 use store::secrets::token_hash;
 

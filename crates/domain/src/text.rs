@@ -3,18 +3,6 @@
 
 use std::fmt::Display;
 
-crate::word_enum! {
-    /// A language of texts.
-    #[derive(Default)]
-    pub enum Language {
-        /// English.
-        #[default]
-        En = "en",
-        /// Simplified Chinese.
-        Zh = "zh",
-    }
-}
-
 /// A text in no language yet. It is no `Display`, so that nobody puts its English into another language.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Text {
