@@ -132,7 +132,7 @@ mod tests {
             words.extend([field.title, field.help]);
         }
         words.extend(Code::ALL.map(|code| code.row().meaning));
-        words.extend(Mistake::ALL.map(Mistake::text));
+        words.extend(Mistake::WORDS);
         words.extend(Tab::ALL.map(Tab::title));
         words.extend(ReferenceKind::WORDS.into_iter().chain(GoodsKind::WORDS).chain(Role::WORDS));
         let codes = OrderStatus::CODES.map(|code| OrderStatus::from_code(i16::try_from(code).unwrap()));

@@ -262,7 +262,7 @@ pub struct SignatureAdvice {
     /// The well-known mistake that explains what came, if one does.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
-    pub mistake: Option<&'static str>,
+    pub mistake: Option<Box<str>>,
     /// The string that the server signed.
     pub string_to_sign: String,
 }

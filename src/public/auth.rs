@@ -280,7 +280,7 @@ async fn diagnosed(state: &AppState, app: Arc<App>, form: WalletForm) -> Refusal
     let now = state.clock.monotonic();
     match state.diagnoses.make(&state.store, app, form, KeysTried::OfOthersToo, now).await {
         Ok(Ok(finding)) => {
-            let (bytes, mistake) = (finding.string_to_sign.len(), finding.mistake().map(Mistake::text));
+            let (bytes, mistake) = (finding.string_to_sign.len(), finding.mistake().map(Mistake::english));
             let advice = SignatureAdvice { bytes, mistake, string_to_sign: finding.string_to_sign };
             diagnosed_as(advice)
         }

@@ -1,7 +1,7 @@
 //! `minitill archive` (docs/archives.md): entries leave for a file and come back, and no number takes effect twice.
 
 use std::fs;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,8 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use domain::app::Scope;
 use domain::ids::OpenId;
 use domain::operation::app::AppCommand;
+use flate2::Compression;
 use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use crate::audit::REHASH;
 use crate::game::Game;
@@ -639,6 +642,36 @@ async fn a_file_holds_every_column_and_only_its_owner_may_read_it() {
         ("exchange", "tab\\there \\\\N", "203.0.113.9", "o1", "Sword & shield = 100%")
     );
     assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+/// A file from before a column of the ledger is verified and restored; the column has its default.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_without_a_later_column_is_restored() {
+    let (till, _, program) = old_till().await;
+    let folder = Folder::new("earlier");
+    let day = day(&till).await;
+    let file =
+        program.json(&["archive", "--before", &day, "--to", folder.path()])["archives"][0]["file"].clone();
+    let file = file.as_str().unwrap();
+    let mut text = String::new();
+    GzDecoder::new(fs::File::open(file).unwrap()).read_to_string(&mut text).unwrap();
+    let place = text.lines().next().unwrap().split('\t').position(|name| name == "extension").unwrap();
+    let mut earlier = GzEncoder::new(Vec::new(), Compression::default());
+    for line in text.lines() {
+        let mut cells: Vec<&str> = line.split('\t').collect();
+        cells.remove(place);
+        writeln!(earlier, "{}", cells.join("\t")).unwrap();
+    }
+    let earlier = earlier.finish().unwrap();
+    till.execute(&format!("UPDATE archives SET sha256 = '\\x{}'", hex::encode(Sha256::digest(&earlier))))
+        .await;
+    fs::write(file, earlier).unwrap();
+    let verified = program.json(&["archive", "verify", file]);
+    assert_eq!(verified["verified"][0]["archive_no"], 1, "{verified}");
+    program.json(&["archive", "restore", file]);
+    let without = "SELECT count(*) FROM ledger_entries WHERE reference = 'b1' AND extension IS NULL AND user_ip IS NOT NULL";
+    assert_eq!(till.number(without).await, 1);
+    till.assert_audit_clean().await;
 }
 
 /// What operators see of an archived exchange and of a ledger that begins later.

@@ -512,7 +512,8 @@ async fn a_sandbox_app_is_told_the_string_and_the_mistake() {
         ),
     ];
     let other = PayKey::new(till.app("a2").await.pay_key).sign(&string);
-    let cases = cases.into_iter().chain([(other, Mistake::AnotherAppsKey.text())]);
+    let another = Mistake::AnotherAppsKey.english();
+    let cases = cases.into_iter().chain([(other, &*another)]);
     for (sign, mistake) in cases {
         // An app has five diagnoses a second.
         till.clock.advance(Duration::from_secs(1));

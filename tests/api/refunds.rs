@@ -219,7 +219,42 @@ async fn a_refund_before_its_payment_waits_for_it() {
     let told = json!({"provider": "stripe", "provider_order_id": "pi_1", "refund_id": "re_2", "amount": 301});
     assert_eq!(events(&till, &admin, "topup.refund_refused").await, [told]);
     assert_eq!(events(&till, &admin, "topup.refunded").await.len(), 2);
+    // Each is in the log when it came and at its end, by who told of it (rule 19.5.11).
+    let logged = |state: &str, amount: i64, coins: [Option<i64>; 2]| {
+        let [free, charge] = coins.map(|coins| json!(coins));
+        json!([state, amount, free, charge, "note r", "api_key backend"])
+    };
+    let none = [None, None];
+    let lines = [
+        logged("waiting", 300, none),
+        logged("waiting", 301, none),
+        logged("waiting", 300, none),
+        logged("refunded", 300, [Some(3), Some(30)]),
+        logged("refused", 301, none),
+        logged("refunded", 300, [Some(3), Some(30)]),
+    ];
+    assert_eq!(refund_lines(&till), json!(lines));
     till.assert_audit_clean().await;
+}
+
+/// Lines of refunds in the operator's log: state, money, coins, note and who.
+fn refund_lines(till: &TestTill) -> Value {
+    let lines = Program::on(&till.database_url).json(&["operator-log", "--limit", "100"])["lines"].clone();
+    let refunds = lines.as_array().unwrap().iter().filter(|line| line["action"] == "topup.refund");
+    let line = |line: &Value| {
+        let [note, kind, name] =
+            ["note", "operator_kind", "operator"].map(|field| line[field].as_str().unwrap());
+        let after = &line["after"];
+        json!([
+            after["state"],
+            after["amount"],
+            after["free"],
+            after["charge"],
+            format!("note {note}"),
+            format!("{kind} {name}")
+        ])
+    };
+    json!(refunds.map(line).collect::<Vec<_>>())
 }
 
 /// A provider that tells running sums: each raises the refunds to its sum, a smaller one changes nothing, also before the
@@ -280,6 +315,9 @@ async fn a_refund_of_an_unmatched_payment_waits_for_its_settlement() {
     let late = refund(&admin, "pi_2", &asked("re_3", 400, "refuse")).await;
     assert_eq!((late.status, late.json()["state"].as_str()), (200, Some("refunded")));
     assert_eq!(till.purses(&app, "o1").await, (44, 140, 3));
+    let states = refund_lines(&till);
+    let states: Vec<_> = states.as_array().unwrap().iter().map(|line| line[0].clone()).collect();
+    assert_eq!(json!(states), json!(["waiting", "waiting", "refunded", "refunded", "refunded"]));
     till.assert_audit_clean().await;
 }
 
@@ -317,12 +355,17 @@ async fn of_refunds_at_once_each_takes_effect_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refund_counts_for_the_limit_of_one_person() {
     let till = TestTill::start_with(|config| config.console.second_person_above = 60).await;
-    let (app, admin, _) = paid(&till).await;
+    let (app, admin, teller) = paid(&till).await;
     let refused = refund(&admin, "pi_1", &asked("re_1", 600, "record")).await;
     assert_eq!(refused.status, 403, "{}", refused.body);
     assert_eq!(till.purses(&app, "o1").await, (46, 160, 2));
     assert_eq!(refund(&admin, "pi_1", &asked("re_1", 300, "record")).await.status, 200);
     assert_eq!(refund(&admin, "pi_1", &asked("re_2", 300, "record")).await.status, 403);
+    // One that waits takes nothing yet. What it takes at its end counts from then on.
+    assert_eq!(refund(&admin, "pi_2", &asked("re_3", 200, "record")).await.status, 202);
+    assert_eq!(refund(&admin, "pi_1", &asked("re_2", 50, "record")).await.status, 200);
+    assert_eq!(tell(&teller, &direct("pi_2")).await.json()["state"], "paid");
+    assert_eq!(refund(&admin, "pi_1", &asked("re_4", 50, "record")).await.status, 403);
     till.assert_audit_clean().await;
 }
 

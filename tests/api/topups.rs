@@ -670,5 +670,13 @@ async fn archives_exports_and_erasures_have_top_ups_in_them() {
     assert_eq!(erased["rows"]["topup_payments"], 3, "{erased}");
     let left = "SELECT count(*) FROM topup_payments WHERE open_id = 'o1' OR note <> '' OR os IS NOT NULL";
     assert_eq!(till.number(left).await, 0);
+    // The provider still tells of the player who was erased (rule 13.7.11).
+    for (told, status) in [(&told, 200), (&unmatched, 202)] {
+        let again = tell(&teller, told).await;
+        assert_eq!((again.status, &again.json()["replayed"]), (status, &json!(true)), "{}", again.body);
+        assert_eq!(again.json()["open_id"], erased["pseudonym"], "{}", again.body);
+    }
+    unmatched["amount"] = 6.into();
+    assert_eq!(tell(&teller, &unmatched).await.status, 409);
     till.assert_audit_clean().await;
 }

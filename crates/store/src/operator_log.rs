@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use domain::fields::Expected;
 use domain::ids::{AppId, OpenId};
 use domain::ledger::micros;
-use domain::operator::Operator;
+use domain::operator::{Operator, OperatorKind};
 use domain::operator_log::ChainedLine;
 use domain::rights::Apps;
 use serde::Serialize;
@@ -363,8 +363,8 @@ pub struct OperatorLogLine {
     #[serde(with = "time::serde::rfc3339")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub at: OffsetDateTime,
-    /// `command_line`, `console` or `api_key`.
-    #[schemars(extend("enum" = ["command_line", "console", "api_key"]))]
+    /// `command_line`, `console`, `api_key`, or `provider` for a callback.
+    #[schemars(extend("enum" = OperatorKind::WORDS))]
     pub operator_kind: String,
     /// Name of the operator.
     pub operator: String,

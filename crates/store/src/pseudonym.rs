@@ -1,11 +1,17 @@
 //! Pseudonyms of erased players, and what the entries of one lack (contract 13.7).
 
+use domain::ids::OpenId;
 use sqlx::PgConnection;
 
 use crate::error::Result;
 
 /// What a pseudonym begins with.
 pub(crate) const PSEUDONYM: &str = "erased-";
+
+/// Whether this is the pseudonym of an erased player.
+pub(crate) fn is_pseudonym(open_id: &OpenId) -> bool {
+    open_id.as_str().starts_with(PSEUDONYM)
+}
 
 /// Removes what ledger entries of these wallets tell of the person. Of `zone_id` the zone stays, for the sums by zone.
 pub(crate) async fn scrub_entries(

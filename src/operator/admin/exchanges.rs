@@ -72,7 +72,7 @@ routes! { "Exchanges":
     /// changes nothing.
     POST "/signature-checks", "checkSignature", Check(Develop, OwnApps): check_signature -> SignatureCheck =>
         answers("checked", "What was found.", json!({
-            "call": "pay", "matches": false, "string_to_sign": SIGNED, "bytes": SIGNED.len(), "mistake": Mistake::NoDigest.text(),
+            "call": "pay", "matches": false, "string_to_sign": SIGNED, "bytes": SIGNED.len(), "mistake": Mistake::NoDigest.english(),
         }))
         .read(signed)
         .wrong("form", "is missing")
@@ -157,8 +157,8 @@ async fn check_signature(state: &AppState, call: &Call) -> Result<SignatureCheck
     };
     let (matches, mistake) = match finding.verdict {
         SignatureVerdict::Current | SignatureVerdict::Previous => (true, None),
-        SignatureVerdict::Missing => (false, Some("sign is missing")),
-        SignatureVerdict::Differs(mistake) => (false, mistake.map(Mistake::text)),
+        SignatureVerdict::Missing => (false, Some("sign is missing".into())),
+        SignatureVerdict::Differs(mistake) => (false, mistake.map(Mistake::english)),
     };
     let bytes = finding.string_to_sign.len();
     Ok(SignatureCheck { call: call_name, matches, string_to_sign: finding.string_to_sign, bytes, mistake })
@@ -180,7 +180,7 @@ fn form(text: &str) -> Result<Fields, Expected> {
 #[derive(Serialize, JsonSchema)]
 struct SignatureCheck {
     /// The call that has these fields.
-    #[schemars(extend("enum" = ["pay", "present", "cancel", "balance", "query"]))]
+    #[schemars(extend("enum" = ["pay", "present", "cancel", "balance", "query", "topup"]))]
     call: &'static str,
     matches: bool,
     /// The string that must be signed.
@@ -188,7 +188,7 @@ struct SignatureCheck {
     /// Its length.
     bytes: usize,
     /// The well-known mistake that explains what came, if one does.
-    mistake: Option<&'static str>,
+    mistake: Option<Box<str>>,
 }
 
 /// What the document says of `since`.

@@ -298,10 +298,9 @@ fn signature_step(finding: &SignatureFinding) -> Step {
             "The signature matches. It was made with the previous pay key, which is valid until the next \
              rotation. Give the game server the current pay key.",
         ),
-        SignatureVerdict::Differs(Some(mistake)) => Step::bad(
-            what,
-            text!("The signature does not match: {mistake}.", mistake = Text::new(mistake.text())),
-        ),
+        SignatureVerdict::Differs(Some(mistake)) => {
+            Step::bad(what, text!("The signature does not match: {mistake}.", mistake = mistake.text()))
+        }
         SignatureVerdict::Differs(None) => Step::bad(
             what,
             "The signature does not match, and no known mistake explains it. Compare the string below, byte for \

@@ -96,7 +96,7 @@ fn string_to_sign(call: WalletCall, fields: &[Field]) -> String {
 }
 
 fn signature_refusals(string_to_sign: String) -> [Example<Refusal>; 3] {
-    let mistake = Some(Mistake::NotSorted.text());
+    let mistake = Some(Mistake::NotSorted.english());
     let advice = SignatureAdvice { bytes: string_to_sign.len(), mistake, string_to_sign };
     let words = "The same for a sandbox app: it gets the string that the server signed and, if one explains it, the mistake.";
     [

@@ -44,7 +44,7 @@ async fn a_right_signature_is_told_with_the_key_that_made_it() {
     assert!(examine(&till, &game.body()).await.contains("made with the previous pay key"));
     till.rotate_pay_key(&app).await;
     till.clock.advance(std::time::Duration::from_secs(3));
-    assert!(examine(&till, &game.body()).await.contains(Mistake::RetiredPayKey.text()));
+    assert!(examine(&till, &game.body()).await.contains(&*Mistake::RetiredPayKey.english()));
 }
 
 /// Rule: one implementation names the mistake, for live apps too; fields may come a line each.
@@ -54,14 +54,14 @@ async fn a_wrong_signature_is_told_with_its_mistake() {
     for app in apps(&till).await {
         let game = Game::new(&app, "o1", "B1", 5);
         let secret = game.clone().keyed(&app.secret);
-        assert!(examine(&till, &secret.body()).await.contains(Mistake::AppSecretAsKey.text()));
+        assert!(examine(&till, &secret.body()).await.contains(&*Mistake::AppSecretAsKey.english()));
         let unsorted = "open_id=o1&app_id=".to_owned() + app.id.as_str();
         let sign = PayKey::new(app.pay_key.clone()).sign(&format!("{unsorted}&amount=5"));
         let lines = format!("open_id=o1\r\napp_id={}\r\namount=5\r\nsign={sign}\r\n", app.id);
-        assert!(examine(&till, &lines).await.contains(Mistake::NotSorted.text()));
+        assert!(examine(&till, &lines).await.contains(&*Mistake::NotSorted.english()));
         let other = PayKey::new(till.app_like("other", AppKind::default()).await.pay_key);
         let by_other = game.clone().with("sign", other.sign(&game.string_to_sign()));
-        assert!(examine(&till, &by_other.body()).await.contains(Mistake::AnotherAppsKey.text()));
+        assert!(examine(&till, &by_other.body()).await.contains(&*Mistake::AnotherAppsKey.english()));
         till.execute("DELETE FROM pay_keys WHERE app_id = 'other'").await;
         till.execute("DELETE FROM apps WHERE app_id = 'other'").await;
         let page = examine(&till, &game.clone().with("sign", "0".repeat(64)).body()).await;

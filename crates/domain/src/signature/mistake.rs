@@ -1,22 +1,36 @@
 //! Well-known mistakes of signing, in words (contract 3.7.2).
 
+use crate::text;
+use crate::text::Text;
+use crate::wallet::WalletCall;
+
 macro_rules! mistakes {
     ($($(#[doc = $summary:literal])+ $name:ident: $text:literal;)+) => {
         /// What an app's server most likely did wrong.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Mistake {
             $($(#[doc = $summary])+ $name,)+
+            /// This field was not signed.
+            FieldUnsigned(&'static str),
+            /// This field came under another name.
+            FieldRenamed(&'static str),
         }
 
         impl Mistake {
-            /// Every mistake.
-            pub const ALL: [Self; [$(Self::$name),+].len()] = [$(Self::$name),+];
+            /// The words of every mistake that names no field.
+            pub const WORDS: [&'static str; [$($text),+].len()] = [$($text),+];
 
             /// The mistake in words.
             #[must_use]
-            pub fn text(self) -> &'static str {
+            pub fn text(self) -> Text {
                 match self {
-                    $(Self::$name => $text,)+
+                    $(Self::$name => Text::new($text),)+
+                    Self::FieldUnsigned(field) => {
+                        text!("{field} was not signed; sign every field that is not empty", field)
+                    }
+                    Self::FieldRenamed(field) => {
+                        text!("a field came under another name; it is called {field}", field)
+                    }
                 }
             }
         }
@@ -104,96 +118,18 @@ mistakes! {
         "product_info was signed in another form than it was sent in; make its text once, sign and send that";
     /// The key of another app was used.
     AnotherAppsKey: "the pay key of another app was used; sign with the key of this app_id";
-    /// `app_id` was not signed.
-    AppIdUnsigned: "app_id was not signed; sign every field that is not empty";
-    /// `app_id` came under another name.
-    AppIdRenamed: "a field came under another name; it is called app_id";
-    /// `open_id` was not signed.
-    OpenIdUnsigned: "open_id was not signed; sign every field that is not empty";
-    /// `open_id` came under another name.
-    OpenIdRenamed: "a field came under another name; it is called open_id";
-    /// `zone_id` was not signed.
-    ZoneIdUnsigned: "zone_id was not signed; sign every field that is not empty";
-    /// `zone_id` came under another name.
-    ZoneIdRenamed: "a field came under another name; it is called zone_id";
-    /// `os` was not signed.
-    OsUnsigned: "os was not signed; sign every field that is not empty";
-    /// `os` came under another name.
-    OsRenamed: "a field came under another name; it is called os";
-    /// `ts` was not signed.
-    TsUnsigned: "ts was not signed; sign every field that is not empty";
-    /// `ts` came under another name.
-    TsRenamed: "a field came under another name; it is called ts";
-    /// `user_ip` was not signed.
-    UserIpUnsigned: "user_ip was not signed; sign every field that is not empty";
-    /// `user_ip` came under another name.
-    UserIpRenamed: "a field came under another name; it is called user_ip";
-    /// `amount` was not signed.
-    AmountUnsigned: "amount was not signed; sign every field that is not empty";
-    /// `amount` came under another name.
-    AmountRenamed: "a field came under another name; it is called amount";
-    /// `pay_priority` was not signed.
-    PayPriorityUnsigned: "pay_priority was not signed; sign every field that is not empty";
-    /// `pay_priority` came under another name.
-    PayPriorityRenamed: "a field came under another name; it is called pay_priority";
-    /// `biz_no` was not signed.
-    BizNoUnsigned: "biz_no was not signed; sign every field that is not empty";
-    /// `biz_no` came under another name.
-    BizNoRenamed: "a field came under another name; it is called biz_no";
-    /// `product_name` was not signed.
-    ProductNameUnsigned: "product_name was not signed; sign every field that is not empty";
-    /// `product_name` came under another name.
-    ProductNameRenamed: "a field came under another name; it is called product_name";
-    /// `product_info` was not signed.
-    ProductInfoUnsigned: "product_info was not signed; sign every field that is not empty";
-    /// `product_info` came under another name.
-    ProductInfoRenamed: "a field came under another name; it is called product_info";
-    /// `product_desc` was not signed.
-    ProductDescUnsigned: "product_desc was not signed; sign every field that is not empty";
-    /// `product_desc` came under another name.
-    ProductDescRenamed: "a field came under another name; it is called product_desc";
-    /// `extension` was not signed.
-    ExtensionUnsigned: "extension was not signed; sign every field that is not empty";
-    /// `extension` came under another name.
-    ExtensionRenamed: "a field came under another name; it is called extension";
-    /// `pay_biz_no` was not signed.
-    PayBizNoUnsigned: "pay_biz_no was not signed; sign every field that is not empty";
-    /// `pay_biz_no` came under another name.
-    PayBizNoRenamed: "a field came under another name; it is called pay_biz_no";
-    /// `close` was not signed.
-    CloseUnsigned: "close was not signed; sign every field that is not empty";
-    /// `close` came under another name.
-    CloseRenamed: "a field came under another name; it is called close";
-    /// `product_id` was not signed.
-    ProductIdUnsigned: "product_id was not signed; sign every field that is not empty";
-    /// `product_id` came under another name.
-    ProductIdRenamed: "a field came under another name; it is called product_id";
 }
 
-/// What is said of a signed field: that it was not signed, and that it came under another name.
-const OF_FIELDS: [(&str, Mistake, Mistake); 16] = [
-    ("app_id", Mistake::AppIdUnsigned, Mistake::AppIdRenamed),
-    ("open_id", Mistake::OpenIdUnsigned, Mistake::OpenIdRenamed),
-    ("zone_id", Mistake::ZoneIdUnsigned, Mistake::ZoneIdRenamed),
-    ("os", Mistake::OsUnsigned, Mistake::OsRenamed),
-    ("ts", Mistake::TsUnsigned, Mistake::TsRenamed),
-    ("user_ip", Mistake::UserIpUnsigned, Mistake::UserIpRenamed),
-    ("amount", Mistake::AmountUnsigned, Mistake::AmountRenamed),
-    ("pay_priority", Mistake::PayPriorityUnsigned, Mistake::PayPriorityRenamed),
-    ("biz_no", Mistake::BizNoUnsigned, Mistake::BizNoRenamed),
-    ("product_name", Mistake::ProductNameUnsigned, Mistake::ProductNameRenamed),
-    ("product_info", Mistake::ProductInfoUnsigned, Mistake::ProductInfoRenamed),
-    ("product_desc", Mistake::ProductDescUnsigned, Mistake::ProductDescRenamed),
-    ("extension", Mistake::ExtensionUnsigned, Mistake::ExtensionRenamed),
-    ("pay_biz_no", Mistake::PayBizNoUnsigned, Mistake::PayBizNoRenamed),
-    ("close", Mistake::CloseUnsigned, Mistake::CloseRenamed),
-    ("product_id", Mistake::ProductIdUnsigned, Mistake::ProductIdRenamed),
-];
-
 impl Mistake {
+    /// The mistake in English words.
+    #[must_use]
+    pub fn english(self) -> Box<str> {
+        self.text().english().into()
+    }
+
     /// This signed field was not signed.
     pub(super) fn unsigned(field: &str) -> Option<Self> {
-        OF_FIELDS.iter().find(|(name, ..)| *name == field).map(|(_, unsigned, _)| *unsigned)
+        signed_names().find(|name| *name == field).map(Self::FieldUnsigned)
     }
 
     /// The signed field whose name differs from this one in case, or in what is no letter or digit, and what is said of it.
@@ -201,7 +137,12 @@ impl Mistake {
         let letters = |name: &str| {
             name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "").to_ascii_lowercase()
         };
-        let is_it = |(name, ..): &&(&str, Self, Self)| *name != other && letters(name) == letters(other);
-        OF_FIELDS.iter().find(is_it).map(|(name, _, renamed)| (*name, *renamed))
+        let is_it = |name: &&str| *name != other && letters(name) == letters(other);
+        signed_names().find(is_it).map(|name| (name, Self::FieldRenamed(name)))
     }
+}
+
+/// The fields that any call signs, some more than once.
+fn signed_names() -> impl Iterator<Item = &'static str> {
+    WalletCall::ALL.into_iter().flat_map(|call| call.signed_fields().names.iter().copied())
 }

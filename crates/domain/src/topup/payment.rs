@@ -114,6 +114,18 @@ impl PaymentTarget {
         }
     }
 
+    /// The same target for this player, where it names one.
+    #[must_use]
+    pub fn with_player(mut self, player: &OpenId) -> Self {
+        match &mut self {
+            Self::Order { open_id: Some(open_id), .. } | Self::Product { open_id, .. } => {
+                open_id.clone_from(player);
+            }
+            Self::Order { open_id: None, .. } => {}
+        }
+        self
+    }
+
     /// The first field by which two requests cannot be about the same payment. They agree on the same order, whatever else
     /// one of them leaves out; or on the same player and product.
     #[must_use]

@@ -46,7 +46,9 @@ pub(super) async fn stays(
         if let Some(difference) = difference {
             return Err(unusable(path, difference));
         }
-        if let Some(number) = moving::differs(connection, archive.archive_no, &batch).await? {
+        if let Some(number) =
+            moving::differs(connection, archive.archive_no, reader.columns(), &batch).await?
+        {
             return Err(unusable(path, format!("the database does not have {number} as the file has it")));
         }
     }

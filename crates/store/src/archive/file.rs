@@ -1,6 +1,7 @@
 //! The file of an archive: a first line with the names of its columns, then a line for each row, as PostgreSQL's COPY
 //! writes text, compressed with gzip. The rows of a wallet are together, its ledger entries in their order.
 
+use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, BufWriter, IntoInnerError, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -18,13 +19,28 @@ use time::{OffsetDateTime, PrimitiveDateTime};
 
 use crate::digesting::Digesting;
 
-/// The columns of `ledger_entries` in a file, in their order there.
-pub(super) const ENTRY_COLUMNS: &str = "app_no, wallet_no, seq, at, kind, reference, of_biz_no, remaining, item_id, \
-    pay_priority, free_change, charge_change, free_balance, charge_balance, chain_hash, ts, zone_id, os, user_ip, \
-    extension, remark";
-/// The columns behind them, for readers of the file.
-pub(super) const READER_COLUMNS: &str = "open_id, product_name, product_info, product_desc";
-const COLUMNS_MAX: usize = 25;
+/// The columns of `ledger_entries` that this program reads. Every file has them.
+const READ_COLUMNS: [&str; 15] = [
+    "app_no",
+    "wallet_no",
+    "seq",
+    "at",
+    "kind",
+    "reference",
+    "of_biz_no",
+    "remaining",
+    "item_id",
+    "pay_priority",
+    "free_change",
+    "charge_change",
+    "free_balance",
+    "charge_balance",
+    "chain_hash",
+];
+/// The columns of `ledger_entries` that it keeps and does not read. A file from before one of them lacks it.
+const KEPT_COLUMNS: [&str; 6] = ["ts", "zone_id", "os", "user_ip", "extension", "remark"];
+/// The player, whom every file has, and texts for readers of the file.
+const PLAYER_COLUMNS: [&str; 4] = ["open_id", "product_name", "product_info", "product_desc"];
 /// A batch ends with the wallet that reaches this number of rows.
 const BATCH_ROWS: usize = 5_000;
 const BUFFER_BYTES: usize = 256 * 1024;
@@ -75,31 +91,78 @@ impl ArchiveRow {
         })
     }
 
-    fn parse(line: &[u8]) -> Option<Self> {
-        let columns: Vec<Option<String>> = line.split(|byte| *byte == b'\t').map(unescaped).collect();
-        let text = |place: usize| columns[place].clone();
-        if columns.len() != COLUMNS_MAX {
+    fn parse(line: &[u8], columns: &ArchiveColumns) -> Option<Self> {
+        let values: Vec<Option<String>> = line.split(|byte| *byte == b'\t').map(unescaped).collect();
+        if values.len() != columns.names.len() {
             return None;
         }
+        let text = |name: &str| values[columns.place(name)?].clone();
         Some(Self {
-            app_no: text(0)?.parse().ok()?,
-            wallet_no: text(1)?.parse().ok()?,
-            seq: parsed(text(2)).ok()?,
-            at: PrimitiveDateTime::parse(&text(3)?, UTC).ok()?.assume_utc(),
-            kind: text(4)?,
-            reference: text(5)?,
-            of_biz_no: text(6),
-            remaining: parsed(text(7)).ok()?,
-            item_id: bytes(text(8))?,
-            pay_priority: parsed(text(9)).ok()?,
-            free_change: text(10)?.parse().ok()?,
-            charge_change: text(11)?.parse().ok()?,
-            free_balance: text(12)?.parse().ok()?,
-            charge_balance: text(13)?.parse().ok()?,
-            chain_hash: bytes(text(14))?,
-            open_id: text(21)?,
+            app_no: text("app_no")?.parse().ok()?,
+            wallet_no: text("wallet_no")?.parse().ok()?,
+            seq: parsed(text("seq")).ok()?,
+            at: PrimitiveDateTime::parse(&text("at")?, UTC).ok()?.assume_utc(),
+            kind: text("kind")?,
+            reference: text("reference")?,
+            of_biz_no: text("of_biz_no"),
+            remaining: parsed(text("remaining")).ok()?,
+            item_id: bytes(text("item_id"))?,
+            pay_priority: parsed(text("pay_priority")).ok()?,
+            free_change: text("free_change")?.parse().ok()?,
+            charge_change: text("charge_change")?.parse().ok()?,
+            free_balance: text("free_balance")?.parse().ok()?,
+            charge_balance: text("charge_balance")?.parse().ok()?,
+            chain_hash: bytes(text("chain_hash"))?,
+            open_id: text("open_id")?,
         })
     }
+}
+
+/// The columns of a file, by the names in its first line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ArchiveColumns {
+    names: Vec<&'static str>,
+}
+
+impl ArchiveColumns {
+    /// The columns of a file that this program writes.
+    pub(super) fn written() -> Self {
+        Self { names: known_columns().collect() }
+    }
+
+    /// The columns that a first line names. `None` for a name that this program does not know, one that comes twice, and
+    /// where one is missing that it reads.
+    fn parse(first_line: &str) -> Option<Self> {
+        let known = |name: &str| known_columns().find(|known| *known == name);
+        let names: Vec<&'static str> = first_line.split('\t').map(known).collect::<Option<_>>()?;
+        let is_once = names.iter().collect::<HashSet<_>>().len() == names.len();
+        let has_read = READ_COLUMNS.iter().chain(["open_id"].iter()).all(|name| names.contains(name));
+        (is_once && has_read).then_some(Self { names })
+    }
+
+    /// All of them, for a statement.
+    pub(super) fn all(&self) -> String {
+        self.names.join(", ")
+    }
+
+    /// Those of `ledger_entries`, for a statement. Each begins with `prefix`.
+    pub(super) fn of_entries(&self, prefix: &str) -> String {
+        let own = self.names.iter().filter(|name| !PLAYER_COLUMNS.contains(name));
+        own.map(|name| format!("{prefix}{name}")).collect::<Vec<_>>().join(", ")
+    }
+
+    fn first_line(&self) -> String {
+        self.names.join("\t")
+    }
+
+    fn place(&self, name: &str) -> Option<usize> {
+        self.names.iter().position(|own| *own == name)
+    }
+}
+
+/// Every column that this program knows, in the order in which it writes them.
+fn known_columns() -> impl Iterator<Item = &'static str> {
+    READ_COLUMNS.into_iter().chain(KEPT_COLUMNS).chain(PLAYER_COLUMNS)
 }
 
 /// A number, or null.
@@ -141,11 +204,6 @@ fn escaped(letter: u8) -> u8 {
     }
 }
 
-/// The names of the columns.
-fn first_line() -> String {
-    [ENTRY_COLUMNS, READER_COLUMNS].join(", ").replace(", ", "\t")
-}
-
 /// Writes a file.
 pub(super) struct ArchiveWriter(BufWriter<GzEncoder<Digesting<Sha256, File>>>);
 
@@ -155,7 +213,7 @@ impl ArchiveWriter {
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
         let mut out =
             BufWriter::with_capacity(BUFFER_BYTES, GzEncoder::new(hashing(file), Compression::default()));
-        writeln!(out, "{}", first_line())?;
+        writeln!(out, "{}", ArchiveColumns::written().first_line())?;
         Ok(Self(out))
     }
 
@@ -184,22 +242,28 @@ pub(super) struct ArchiveBatch {
 /// Reads a file batch by batch.
 pub(super) struct Reader {
     lines: BufReader<GzDecoder<BufReader<Digesting<Sha256, File>>>>,
+    columns: ArchiveColumns,
     /// The first line of the next wallet.
     next: Option<(ArchiveRow, Vec<u8>)>,
     number: u64,
 }
 
 impl Reader {
-    /// Opens a file that begins as [`ArchiveWriter`] begins it.
+    /// Opens a file, and reads its first line.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let file = BufReader::with_capacity(BUFFER_BYTES, hashing(File::open(path)?));
         let mut lines = BufReader::with_capacity(BUFFER_BYTES, GzDecoder::new(file));
         let mut names = String::new();
         lines.read_line(&mut names)?;
-        if names.trim_end() != first_line() {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "this is no archive of this program"));
-        }
-        Ok(Self { lines, next: None, number: 1 })
+        let columns = ArchiveColumns::parse(names.trim_end()).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidData, "this is no archive of this program")
+        })?;
+        Ok(Self { lines, columns, next: None, number: 1 })
+    }
+
+    /// The columns of the file.
+    pub(super) fn columns(&self) -> &ArchiveColumns {
+        &self.columns
     }
 
     /// SHA-256 of the file, after the last batch.
@@ -234,9 +298,10 @@ impl Reader {
             return Ok(None);
         }
         self.number += 1;
-        let row = ArchiveRow::parse(line.strip_suffix(b"\n").unwrap_or(&line)).ok_or_else(|| {
-            io::Error::new(io::ErrorKind::InvalidData, format!("line {} is damaged", self.number))
-        })?;
+        let row =
+            ArchiveRow::parse(line.strip_suffix(b"\n").unwrap_or(&line), &self.columns).ok_or_else(|| {
+                io::Error::new(io::ErrorKind::InvalidData, format!("line {} is damaged", self.number))
+            })?;
         Ok(Some((row, line)))
     }
 }
@@ -258,6 +323,24 @@ pub(super) fn sha256(path: &Path) -> io::Result<FileDigest> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_may_lack_a_kept_column_and_no_other() {
+        let all = ArchiveColumns::written();
+        assert_eq!(ArchiveColumns::parse(&all.first_line()), Some(all.clone()));
+        let without = |name: &str| ArchiveColumns {
+            names: all.names.iter().copied().filter(|own| *own != name).collect(),
+        };
+        for name in &all.names {
+            let is_kept = ArchiveColumns::parse(&without(name).first_line()).is_some();
+            let is_read = READ_COLUMNS.contains(name) || *name == "open_id";
+            assert_eq!(is_kept, !is_read, "{name}");
+        }
+        let first_line = all.first_line();
+        for other in [format!("{first_line}\tnote"), format!("{first_line}\tremark"), String::new()] {
+            assert_eq!(ArchiveColumns::parse(&other), None, "{other}");
+        }
+    }
 
     #[test]
     fn a_column_reads_as_copy_writes_it() {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
 use time::OffsetDateTime;
 
-use super::file::{ArchiveBatch, ArchiveRow, ENTRY_COLUMNS, READER_COLUMNS, Reader};
+use super::file::{ArchiveBatch, ArchiveColumns, ArchiveRow, Reader};
 use super::states::{ArchiveState, fence};
 use super::{Archive, ArchiveError, ArchiveProgress, path, refused, unusable};
 use crate::error::StoreError;
@@ -77,10 +77,10 @@ pub(super) async fn restore(
         );
         let moved = moved.execute(&mut *transaction).await?.rows_affected();
         if batches.moves(&mut transaction, app_no, moved, &references).await? {
-            send_lines(&mut transaction, &batch).await?;
-            let enter = format!(
-                "INSERT INTO ledger_entries ({ENTRY_COLUMNS}) SELECT {ENTRY_COLUMNS} FROM archive_lines"
-            );
+            let columns = batches.reader.columns();
+            send_lines(&mut transaction, columns, &batch).await?;
+            let own = columns.of_entries("");
+            let enter = format!("INSERT INTO ledger_entries ({own}) SELECT {own} FROM archive_lines");
             transaction.execute(sqlx::raw_sql(AssertSqlSafe(enter))).await?;
             let wallet_nos: Vec<i64> = ends(&batch)?.into_iter().map(|end| end.wallet_no).collect();
             scrub_restored(&mut transaction, app_no, &wallet_nos).await?;
@@ -104,8 +104,12 @@ pub(super) async fn make_lines(connection: &mut PgConnection) -> Result<(), Arch
     Ok(())
 }
 
-async fn send_lines(connection: &mut PgConnection, batch: &ArchiveBatch) -> Result<(), ArchiveError> {
-    let copy = format!("COPY archive_lines ({ENTRY_COLUMNS}, {READER_COLUMNS}) FROM STDIN");
+async fn send_lines(
+    connection: &mut PgConnection,
+    columns: &ArchiveColumns,
+    batch: &ArchiveBatch,
+) -> Result<(), ArchiveError> {
+    let copy = format!("COPY archive_lines ({}) FROM STDIN", columns.all());
     let mut lines = connection.copy_in_raw(&copy).await?;
     for piece in batch.lines.chunks(PIECE_BYTES) {
         lines.send(piece).await?;
@@ -119,13 +123,14 @@ async fn send_lines(connection: &mut PgConnection, batch: &ArchiveBatch) -> Resu
 pub(super) async fn differs(
     connection: &mut PgConnection,
     archive_no: i32,
+    columns: &ArchiveColumns,
     batch: &ArchiveBatch,
 ) -> Result<Option<String>, ArchiveError> {
     let mut transaction = connection.begin().await?;
     // Without statistics of the lines PostgreSQL would read all archived entries for each batch.
     let by_keys = "SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off";
     transaction.execute(sqlx::raw_sql(by_keys)).await?;
-    send_lines(&mut transaction, batch).await?;
+    send_lines(&mut transaction, columns, batch).await?;
     let number = sqlx::query_scalar(
         "SELECT l.reference FROM archive_lines l
          LEFT JOIN archived_entries e ON e.app_no = l.app_no AND e.reference = l.reference

@@ -10,7 +10,7 @@ use futures_util::TryStreamExt as _;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use super::file::{self, ArchiveWriter, FileDigest};
+use super::file::{ArchiveColumns, ArchiveWriter, FileDigest};
 use super::{ArchiveError, unusable};
 use crate::secrets::random_bytes;
 
@@ -88,7 +88,7 @@ pub(super) async fn write(
 ) -> Result<Option<Draft>, ArchiveError> {
     let path = folder.join(format!(".{app_id}-{}.new", hex::encode(random_bytes::<8>())));
     let mut draft = Draft { path, before, entries: 0, sha256: FileDigest::default() };
-    let columns = format!("e.{}", file::ENTRY_COLUMNS.replace(", ", ", e."));
+    let columns = ArchiveColumns::written().of_entries("e.");
     // A copy takes no parameters. The program has made both texts.
     let time = rfc3339(before);
     let select = format!(

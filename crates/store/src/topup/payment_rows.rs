@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use domain::ids::{BizNo, OpenId};
 use domain::operation::topup::payment_differs;
-use domain::operator::Operator;
+use domain::operator::{Operator, OperatorKind};
 use domain::topup::{
     Coins, Currency, Payment, PaymentKey, PaymentProvider, PaymentTarget, PricedProductId, ProviderOrderId,
     UnmatchedReason,
@@ -16,10 +16,17 @@ use super::payment_credit::{CreditedPayment, DecidedPayment};
 use crate::engine::Engine;
 use crate::error::{Result, StoreError};
 use crate::payment_queue::{PaymentOutcome, PaymentReport};
+use crate::pseudonym::is_pseudonym;
 
 /// Who told of something, as its row names them.
 pub(super) fn teller_name(teller: &Operator) -> String {
     format!("{} {}", teller.kind().as_str(), teller.name())
+}
+
+/// Who told of something, by the name in its row.
+pub(super) fn teller_of(told_by: &str) -> Option<Operator> {
+    let (kind, name) = told_by.split_once(' ')?;
+    Operator::new(OperatorKind::parse(kind).ok()?, name).ok()
 }
 
 /// Writes the rows of payments, in this order.
@@ -178,7 +185,12 @@ impl FirstTold {
         } else if self.amount != payment.amount {
             Some("amount")
         } else {
-            self.target()?.differs_in(&payment.target)
+            let first = self.target()?;
+            match first.open_id().filter(|player| is_pseudonym(player)) {
+                // The player was erased: the provider still tells of the one who was.
+                Some(player) => first.differs_in(&payment.target.clone().with_player(player)),
+                None => first.differs_in(&payment.target),
+            }
         };
         Ok(match other {
             None => Ok(self.report()),

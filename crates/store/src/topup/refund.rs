@@ -21,7 +21,7 @@ use time::OffsetDateTime;
 use super::debt::debt_of;
 use super::number_of;
 use super::payment_credit::CreditedPayment;
-use super::payment_rows::{key_columns, key_of, teller_name};
+use super::payment_rows::{key_columns, key_of, teller_name, teller_of};
 use crate::alone_limit::require_within;
 use crate::engine::Engine;
 use crate::error::{OperationError, Result, StoreError};
@@ -96,6 +96,21 @@ struct Taken {
     at: OffsetDateTime,
 }
 
+/// A refund that came before its payment was credited.
+struct WaitedRefund {
+    key: RefundKey,
+    amount: i64,
+    reason: String,
+    told_by: String,
+}
+
+impl WaitedRefund {
+    fn row(&self, state: &'static str) -> RefundToWrite<'_> {
+        let Self { key, amount, reason, told_by } = self;
+        RefundToWrite { key, amount: *amount, state, reason, told_by }
+    }
+}
+
 /// A refund as a row has it.
 struct RefundToWrite<'a> {
     key: &'a RefundKey,
@@ -168,7 +183,7 @@ async fn write_refund(
         write(connection, app_no, &row("refused"), None).await?;
         tell_of_refused_refund(connection, app_id.as_str(), key.as_text()).await?;
         let done = done(connection, app_no, key).await?;
-        log(connection, (teller, app_id), refund, &done, None).await?;
+        log(connection, (teller, app_id), (key, reason.as_str()), &done, None).await?;
         return Ok(done);
     }
     let taken = match &found {
@@ -191,30 +206,26 @@ async fn write_refund(
         }
     };
     let done = done(connection, app_no, key).await?;
-    log(connection, (teller, app_id), refund, &done, taken.as_ref()).await?;
+    log(connection, (teller, app_id), (key, reason.as_str()), &done, taken.as_ref()).await?;
     require_within(connection, teller).await?;
     Ok(done)
 }
 
 /// The report of a refund that was written just now.
-async fn done(
-    connection: &mut PgConnection,
-    app_no: i32,
-    key: &RefundKey,
-) -> Result<RefundReport, OperationError> {
+async fn done(connection: &mut PgConnection, app_no: i32, key: &RefundKey) -> Result<RefundReport> {
     let done = report(connection, app_no, key, false).await?;
-    Ok(done.ok_or_else(|| StoreError::Internal("a refund without its row".to_owned()))?)
+    done.ok_or_else(|| StoreError::Internal("a refund without its row".to_owned()))
 }
 
 /// Records a refund in the operator's log.
 async fn log(
     connection: &mut PgConnection,
     (teller, app_id): (&Operator, &AppId),
-    refund: &NewRefund,
+    (key, reason): (&RefundKey, &str),
     done: &RefundReport,
     taken: Option<&Taken>,
 ) -> Result<()> {
-    let text = refund.key.as_text();
+    let text = key.as_text();
     let mut after =
         json!({ "state": done.state, "amount": done.amount, "ref": text, "open_id": done.open_id });
     let mut line = LogLine::new(teller, OperatorAction::TopupRefund, &text).of_app(app_id);
@@ -225,7 +236,19 @@ async fn log(
         (after["free_debt"], after["charge_debt"]) = (json!(done.free_debt), json!(done.charge_debt));
         line = line.before(json!({ "free_balance": before.free(), "charge_balance": before.charge() }));
     }
-    line.after(after).note(refund.reason.as_str()).answer(done).record(connection).await
+    line.after(after).note(reason).answer(done).record(connection).await
+}
+
+/// Records in the operator's log what became of a refund that waited, by who told of it.
+async fn log_waited(
+    connection: &mut PgConnection,
+    (app_id, app_no): (&AppId, i32),
+    waited: &WaitedRefund,
+    taken: Option<&Taken>,
+) -> Result<()> {
+    let teller = teller_of(&waited.told_by).ok_or_else(|| StoreError::damaged("topup_refunds"))?;
+    let done = done(connection, app_no, &waited.key).await?;
+    log(connection, (&teller, app_id), (&waited.key, &waited.reason), &done, taken).await
 }
 
 /// Carries out the refunds that came before their payment, in the order in which they came. Those that would exceed it are
@@ -238,27 +261,33 @@ pub(super) async fn carry_out_waiting(
     payment: &CreditedTopup,
 ) -> Result<()> {
     let mut before = 0_i64;
-    for (key, amount, reason, told_by) in waiting(connection, app_no, key).await? {
-        let row = |state| RefundToWrite { key: &key, amount, state, reason: &reason, told_by: &told_by };
-        if amount > payment.refundable.amount.saturating_sub(before) {
-            write(connection, app_no, &row("refused"), None).await?;
+    for waited in waiting(connection, app_no, key).await? {
+        let WaitedRefund { key, amount, .. } = &waited;
+        if *amount > payment.refundable.amount.saturating_sub(before) {
+            write(connection, app_no, &waited.row("refused"), None).await?;
             tell_of_refused_refund(connection, app_id.as_str(), key.as_text()).await?;
+            log_waited(connection, (app_id, app_no), &waited, None).await?;
             continue;
         }
-        let asked = (&key, amount, before, Shortfall::Record);
+        let asked = (key, *amount, before, Shortfall::Record);
         let taken = take(connection, engine, (app_id, app_no), payment, asked).await?;
         let taken = taken.map_err(|_| StoreError::Internal("a recorded shortfall was refused".to_owned()))?;
-        write(connection, app_no, &row("refunded"), Some((payment.wallet_no, &taken))).await?;
+        write(connection, app_no, &waited.row("refunded"), Some((payment.wallet_no, &taken))).await?;
+        log_waited(connection, (app_id, app_no), &waited, Some(&taken)).await?;
         before += amount;
     }
     Ok(())
 }
 
 /// Marks the waiting refunds of a payment whose money an operator has paid back: nothing was credited, so nothing is taken.
-pub(super) async fn end_waiting(connection: &mut PgConnection, app_no: i32, key: &PaymentKey) -> Result<()> {
-    for (key, amount, reason, told_by) in waiting(connection, app_no, key).await? {
-        let row = RefundToWrite { key: &key, amount, state: "refunded", reason: &reason, told_by: &told_by };
-        write(connection, app_no, &row, None).await?;
+pub(super) async fn end_waiting(
+    connection: &mut PgConnection,
+    (app_id, app_no): (&AppId, i32),
+    key: &PaymentKey,
+) -> Result<()> {
+    for waited in waiting(connection, app_no, key).await? {
+        write(connection, app_no, &waited.row("refunded"), None).await?;
+        log_waited(connection, (app_id, app_no), &waited, None).await?;
     }
     Ok(())
 }
@@ -281,12 +310,12 @@ pub(super) async fn with_waiting(
     rows.iter().map(|row| key_of(&row.provider, &row.provider_order_id)).collect()
 }
 
-/// The refunds of a payment that wait for it, oldest first: key, money, reason and who told of it.
+/// The refunds of a payment that wait for it, oldest first.
 async fn waiting(
     connection: &mut PgConnection,
     app_no: i32,
     payment: &PaymentKey,
-) -> Result<Vec<(RefundKey, i64, String, String)>> {
+) -> Result<Vec<WaitedRefund>> {
     let rows = sqlx::query!(
         "SELECT refund_id, amount, reason, told_by FROM topup_refunds
          WHERE app_no = $1 AND provider = $2 AND provider_order_id = $3 AND state = 'waiting' ORDER BY created_at, refund_id",
@@ -296,7 +325,8 @@ async fn waiting(
     );
     let rows = rows.fetch_all(connection).await?.into_iter().map(|row| {
         let refund_id = RefundId::parse(&row.refund_id).map_err(|_| StoreError::damaged("topup_refunds"))?;
-        Ok((RefundKey { payment: payment.clone(), refund_id }, row.amount, row.reason, row.told_by))
+        let key = RefundKey { payment: payment.clone(), refund_id };
+        Ok(WaitedRefund { key, amount: row.amount, reason: row.reason, told_by: row.told_by })
     });
     rows.collect()
 }

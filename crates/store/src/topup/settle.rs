@@ -102,7 +102,7 @@ async fn write_settlement(
     };
     update(connection, app_no, key, credited.as_ref()).await?;
     match &credited {
-        None => end_waiting(connection, app_no, key).await?,
+        None => end_waiting(connection, (app_id, app_no), key).await?,
         Some((coins, entry)) => {
             let credited = CreditedTopup::new(first.amount, coins, entry);
             carry_out_waiting(connection, engine, (app_id, app_no), key, &credited).await?;

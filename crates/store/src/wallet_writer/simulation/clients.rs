@@ -118,6 +118,11 @@ impl Clients {
                 self.all[client].waiting =
                     Some(WaitingRequest { wish, request, process, gives_up_at, receiver });
             }
+            // The queue is full: nothing was taken, and the client asks again.
+            Err(StoreError::Overloaded) => {
+                world.counts.add(EventKind::Unavailable);
+                self.all[client].unsure = Some(wish);
+            }
             Err(error) => world.violated(Err(format!("a queue refused: {error}"))),
         }
     }

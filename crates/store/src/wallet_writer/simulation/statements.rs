@@ -340,7 +340,10 @@ impl World {
     }
 
     fn freeze(&mut self, place: usize, wallet: usize) -> StepOutcome {
-        if let Some(before) = self.tables.wallets[wallet] {
+        // A wallet that did not exist when this transaction locked it is not locked, and stays as it is.
+        let own = self.backends[place].transaction.as_ref().map(|open| open.id);
+        let is_locked = self.tables.held.get(&LockKey::Row(wallet)).copied() == own;
+        if let Some(before) = self.tables.wallets[wallet].filter(|_| is_locked) {
             let after = SimulatedWallet { is_frozen: !before.is_frozen, ..before };
             self.writes(place).wallets.push((wallet, after));
             self.counts.add(EventKind::Freeze);
