@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use domain::text::{Language, Text};
+use domain::language::Language;
+use domain::text::Text;
 
 const ZH: &str = include_str!("../../locales/zh.po");
 

@@ -9,7 +9,8 @@ use axum::http::{StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use domain::fields::shown;
-use domain::text::{Language, Text};
+use domain::language::Language;
+use domain::text::Text;
 use http_server::TlsIdentity;
 
 use crate::http::refusal::{Envelope, Refusal};

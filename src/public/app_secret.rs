@@ -10,7 +10,8 @@ use domain::fields::{Expected, FieldError};
 use domain::ids::AppId;
 use serde_json::json;
 
-use super::auth::{authenticate_secret, note_fields};
+use super::auth::authenticate_secret;
+use super::called_app::note_fields;
 use super::describe::{ANY_KIND, SomeText};
 use super::extract::{query_fields, query_or_body, query_with};
 use crate::http::rate_limit::Limited;

@@ -2,28 +2,26 @@
 //! token, and turns each failed check into its refusal. The proofs themselves are types of
 //! [`domain::caller`].
 
-use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
 
 use domain::app::{App, Scope};
 use domain::caller::{
     Caller, NotSigned, Signed, TokenRefused, is_signed_by, proves_secret, verify_for_nobody,
 };
-use domain::endpoint::Endpoint;
 use domain::fields::{FieldError, FieldErrorKind, Fields, shown};
 use domain::ids::AppId;
 use domain::signature::Mistake;
 use domain::strays;
 use domain::text;
-use domain::text::{Language, Text};
+use domain::text::Text;
 use domain::wallet::{WalletCall, WalletForm};
 use store::secrets::token_hash;
 
+use super::called_app::{self, note_fault, note_fields, note_language, note_proven, note_sandbox};
 use super::fault;
 use crate::diagnosis::{FORM_BYTES_MAX, KeysTried, NoDiagnosis};
 use crate::http::rate_limit::Limited;
 use crate::http::refusal::{Advice, Code, Refusal, SignatureAdvice};
-use crate::http::request_log::masked_fields;
 use crate::openapi::refusals;
 use crate::state::AppState;
 
@@ -117,104 +115,6 @@ fn absent(code: Code, error: &FieldError) -> Refusal {
     Refusal::new(code, error.text())
 }
 
-/// What is known of the app of the request under way.
-#[derive(Default)]
-struct KnownApp {
-    /// What it calls.
-    endpoint: Option<Endpoint>,
-    /// The app that was named, if it is a sandbox app.
-    sandbox: OnceCell<Arc<App>>,
-    /// What was read, for the log of a sandbox app.
-    fields: RefCell<Vec<(String, String)>>,
-    /// Whether a fault has refused the call.
-    is_refused_by_fault: Cell<bool>,
-    /// The app, once its token or secret was right.
-    proven: OnceCell<Arc<App>>,
-    /// The language of its refusals, once it is named with a token or proven.
-    language: Cell<Language>,
-}
-
-tokio::task_local! {
-    static KNOWN: KnownApp;
-}
-
-/// The app of a request that was answered.
-#[derive(Default)]
-pub struct Called {
-    /// The app, if its token or secret was right.
-    pub app: Option<Arc<App>>,
-    /// What is logged of the call of a sandbox app.
-    pub logged: Option<SandboxCall>,
-}
-
-/// A call that named a sandbox app, with a right token or not.
-pub struct SandboxCall {
-    /// The app.
-    pub app_id: AppId,
-    /// The fields, without secrets.
-    pub fields: Vec<(String, String)>,
-    /// Whether a fault has refused it.
-    pub is_refused_by_fault: bool,
-}
-
-/// Answers a request, and gives its app.
-pub async fn with_called_app<F: Future>(endpoint: Option<Endpoint>, answering: F) -> (F::Output, Called) {
-    let both = async {
-        let answer = answering.await;
-        (answer, KNOWN.with(KnownApp::called))
-    };
-    KNOWN.scope(KnownApp { endpoint, ..KnownApp::default() }, both).await
-}
-
-impl KnownApp {
-    fn called(&self) -> Called {
-        let logged = self.sandbox.get().map(|app| SandboxCall {
-            app_id: app.id.clone(),
-            fields: self.fields.take(),
-            is_refused_by_fault: self.is_refused_by_fault.get(),
-        });
-        Called { app: self.proven.get().cloned(), logged }
-    }
-}
-
-/// Notes what was read, if the request has named a sandbox app.
-pub(super) fn note_fields(fields: &Fields) {
-    let _ = KNOWN.try_with(|known| {
-        if known.sandbox.get().is_some() {
-            known.fields.borrow_mut().extend(masked_fields(fields));
-        }
-    });
-}
-
-/// Notes that a sandbox app was named.
-fn note_sandbox(app: &Arc<App>) {
-    if app.settings.sandbox {
-        let _ = KNOWN.try_with(|known| known.sandbox.set(Arc::clone(app)));
-    }
-}
-
-/// Notes the app for log and metrics.
-fn note_proven(app: &Arc<App>) {
-    tracing::Span::current().record("app_id", app.id.as_str());
-    note_language(app);
-    let _ = KNOWN.try_with(|known| known.proven.set(Arc::clone(app)));
-}
-
-/// Notes the app of a callback that was signed.
-pub(super) fn note_called(app: &Arc<App>) {
-    note_sandbox(app);
-    note_proven(app);
-}
-
-fn note_language(app: &App) {
-    let _ = KNOWN.try_with(|known| known.language.set(app.settings.language));
-}
-
-/// The language of a refusal of the request under way (contract 14.1): English before its app is known.
-pub(super) fn language() -> Language {
-    KNOWN.try_with(|known| known.language.get()).unwrap_or_default()
-}
-
 /// The credentials of a call with an access token.
 pub const CREDENTIALS: [&str; 2] = ["app_id", "access_token"];
 
@@ -265,11 +165,10 @@ async fn refuse_if_asked(state: &AppState, app: &App) -> Result<(), Refusal> {
     if !app.settings.sandbox {
         return Ok(());
     }
-    let endpoint = KNOWN.try_with(|known| known.endpoint).ok().flatten();
-    match endpoint {
+    match called_app::endpoint() {
         Some(endpoint) => {
             let refused = Box::pin(fault::refuse(state, app, endpoint)).await;
-            let _ = KNOWN.try_with(|known| known.is_refused_by_fault.set(refused.is_err()));
+            note_fault(refused.is_err());
             refused
         }
         None => Ok(()),

@@ -20,7 +20,7 @@ use serde::Serialize;
 use serde_json::json;
 use store::OperationError;
 
-use super::auth::note_called;
+use super::called_app::note_called;
 use super::extract::succeeded;
 use crate::config::Config;
 use crate::http::body::read_body_of;

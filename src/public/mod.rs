@@ -3,6 +3,7 @@
 mod app_secret;
 pub mod auth;
 mod callback;
+pub mod called_app;
 mod describe;
 pub mod docs;
 mod document;

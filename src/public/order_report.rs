@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use super::describe::{credentials, wrong_value};
 use super::extract::{query_with, succeeded, success};
-use super::{auth, wallet};
+use super::{auth, called_app, wallet};
 use crate::config::Config;
 use crate::http::body::read_body;
 use crate::http::rate_limit::Limited;
@@ -58,7 +58,7 @@ async fn carry_out(state: &AppState, request: Request, names: OwnNames) -> Resul
     let caller = auth::authenticate(state, &query, Limited::Reports).await?;
     auth::require_scope(&caller, Scope::Epay)?;
     let fields = Fields::from_json(&read_body(&state.config.http, body).await?)?;
-    auth::note_fields(&fields);
+    called_app::note_fields(&fields);
     let app = caller.app();
     let report = read(&mut Input::of(&fields), state.clock.unix_millis())?;
     if app.settings.category == Category::LocalLife {

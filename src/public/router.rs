@@ -17,7 +17,7 @@ use domain::text::Text;
 use tower::util::MapRequest;
 
 use self::answering::Answering;
-use super::auth;
+use super::called_app;
 use super::docs;
 use super::image;
 use super::routes::{Authentication, ROUTES, Route};
@@ -110,7 +110,7 @@ fn method_not_allowed(methods: &[&str]) -> Response {
 
 /// The response of a refusal, with what the log is told of it.
 fn rendered(refusal: Refusal, envelope: Envelope) -> Response {
-    let mut rendered = refusal.render(envelope, auth::language());
+    let mut rendered = refusal.render(envelope, called_app::language());
     rendered.extensions_mut().insert(LoggedRefusal { code: refusal.code, cause: refusal.cause });
     rendered
 }

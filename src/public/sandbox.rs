@@ -14,10 +14,10 @@ use domain::sandbox::{DELAY_MAX, Fault, FaultKind, FaultState, FaultTarget, Sand
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::auth;
 use super::describe::{credentials, wrong_value};
 use super::extract::{query_with, succeeded, success};
 use super::fault;
+use super::{auth, called_app};
 use crate::config::Config;
 use crate::http::body::read_body;
 use crate::http::rate_limit::Limited;
@@ -78,7 +78,7 @@ async fn read(state: &AppState, request: Request) -> Result<(SandboxApp, Fields)
 
 async fn read_fields(state: &AppState, body: Body) -> Result<Fields, Refusal> {
     let fields = Fields::from_json(&read_body(&state.config.http, body).await?)?;
-    auth::note_fields(&fields);
+    called_app::note_fields(&fields);
     Ok(fields)
 }
 

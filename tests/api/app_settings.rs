@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use domain::app::{AppChange, AppLimits, AppLimitsChange, AppSettings, Category, Scope, ScopeSteps};
 use domain::ids::{AppId, AppName, BizNo, CreditRef, OrderNo, PackageVersion, PagePath, PoiId, Reason};
+use domain::language::Language;
 use domain::operation::app::{AppCommand, keys_changed, no_longer_sandbox};
 use domain::operation::unknown_app;
 use domain::operation::wallet::GiveBack;
 use domain::per_second::PerSecond;
 use domain::quota::Quota;
-use domain::text::Language;
 use domain::wallet::Amount;
 use serde_json::json;
 use store::{OperationError, OperatorLogFilter, OperatorLogLine};

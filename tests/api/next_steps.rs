@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use domain::text::Language;
+use domain::language::Language;
 use minitill::config::Config;
 use minitill::http::language;
 use minitill::http::refusal::Code;

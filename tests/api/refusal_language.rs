@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use domain::app_settings::{AppChange, AppLimitsChange, ScopeSteps};
+use domain::language::Language;
 use domain::operation::app::AppCommand;
 use domain::per_second::PerSecond;
-use domain::text::Language;
 use serde_json::json;
 
 use crate::game::Game;

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use domain::console_user::Role;
-use domain::text::Language;
+use domain::language::Language;
 use serde_json::{Value, json};
 
 use crate::admin::{Caller, assert_problem};

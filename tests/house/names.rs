@@ -236,7 +236,7 @@ fn an_invented_name_is_found_out() {
     ] {
         assert!(is_lost(&[one, other].concat()), "{one}{other}");
     }
-    let folders = folders_of(page, &paths("`crates/store/src/wallet_writer/session.rs` and `batch.rs`"));
+    let folders = folders_of(page, &paths("`crates/store/src/wallet_writer/work.rs` and `batch.rs`"));
     for path in [
         "src/public",
         "batch.rs",

@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 use crate::changes::words;
 use crate::fields::{FieldError, FieldErrorKind, Fields, Update};
 use crate::ids::{APP_NAME_CHARS_MAX, AppName};
+use crate::language::Language;
 use crate::per_second::PerSecond;
 use crate::quota::Quota;
 use crate::text;
-use crate::text::{Language, Text};
+use crate::text::Text;
 
 /// A setting of an app, as the command line, the admin API and the console describe it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

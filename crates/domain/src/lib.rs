@@ -22,6 +22,7 @@ pub mod idempotency;
 pub mod ids;
 pub mod input;
 pub mod key_uses;
+pub mod language;
 pub mod ledger;
 pub mod login;
 pub mod moment;

@@ -3,20 +3,6 @@
 
 use std::fmt::Display;
 
-use crate::fields::Expected;
-
-crate::word_enum! {
-    /// A language of texts.
-    #[derive(Default)]
-    pub enum Language {
-        /// English.
-        #[default]
-        En = "en",
-        /// Simplified Chinese.
-        Zh = "zh",
-    }
-}
-
 /// A text in no language yet. It is no `Display`, so that nobody puts its English into another language.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Text {
@@ -175,12 +161,6 @@ const fn is_slice(bytes: &[u8], from: usize, to: usize, other: &[u8]) -> bool {
 impl From<&'static str> for Text {
     fn from(words: &'static str) -> Self {
         Self::new(words)
-    }
-}
-
-impl From<Expected> for Text {
-    fn from(Expected(expected): Expected) -> Self {
-        expected
     }
 }
 

@@ -11,13 +11,13 @@ use domain::event::EventType;
 use domain::ids::{
     AppId, AppName, CreditRef, ImgId, OpenId, OrderNo, PackageVersion, PagePath, PoiId, WebUrl,
 };
+use domain::language::Language;
 use domain::operation::app::AppCommand;
 use domain::operation::receiver::NewReceiver;
 use domain::operation::topup::SetPrices;
 use domain::operation::wallet::Credit;
 use domain::period::TimeZone;
 use domain::receiver::ReceiverFormat;
-use domain::text::Language;
 use domain::topup::{Currency, FIGURE_MAX, PRICES_MAX, Price, PriceName, PricedProductId};
 use serde::{Deserialize, Deserializer, de};
 use serde_json::Map;

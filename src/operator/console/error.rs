@@ -5,10 +5,11 @@ use askama::Template;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use domain::fields::{FieldError, FieldErrorKind, UnreadableFields};
+use domain::language::Language;
 use domain::operation::{OperationRefusal, RefusalKind, Subject, unknown_app};
 use domain::rights::Need;
 use domain::text;
-use domain::text::{Language, Text};
+use domain::text::Text;
 use store::secrets::Unhashable;
 use store::{OperationError, StoreError};
 

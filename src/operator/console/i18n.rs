@@ -10,9 +10,10 @@ use axum::http::header::{self, HeaderMap};
 use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::post;
 use domain::fields::Expected;
+use domain::language::Language;
 use domain::moment;
 use domain::period::TimeZone;
-use domain::text::{Language, Text, fill};
+use domain::text::{Text, fill};
 use store::SheetStyle;
 use time::OffsetDateTime;
 

@@ -5,9 +5,10 @@ use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse as _, Response};
 use domain::app::AppSummary;
 use domain::fields::{FieldError, Fields};
+use domain::language::Language;
 use domain::rights::Need;
 use domain::text;
-use domain::text::{Language, Text};
+use domain::text::Text;
 use time::OffsetDateTime;
 
 use super::super::authorization::admit;

@@ -30,10 +30,10 @@ use crate::http::refusal::{Code, Envelope, Refusal, panic_text};
 use crate::http::refusal_log::Unsuccessful;
 use crate::http::request_id::{REQUEST_ID, RequestId, request_id};
 use crate::http::request_log::{ANSWER_BYTES_MAX, LoggedRequest, masked_answer};
-use crate::public::auth::{Called, SandboxCall};
+use crate::public::called_app::{Called, SandboxCall};
 use crate::public::fault::{self, Spoilt};
 use crate::public::routes::{Authentication, Route};
-use crate::public::{auth, image};
+use crate::public::{called_app, image};
 use crate::state::AppState;
 
 static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -96,7 +96,7 @@ where
                 answering.enveloped(response.unwrap_or_else(|never| match never {}))
             };
             let endpoint = answering.route.map(|route| route.endpoint);
-            let handled = auth::with_called_app(endpoint, handled).instrument(begun.span.clone());
+            let handled = called_app::with_called_app(endpoint, handled).instrument(begun.span.clone());
             let (response, called) = match &begun.trace {
                 Some(trace) => trace.scope(handled).await,
                 None => handled.await,

@@ -102,13 +102,20 @@ async fn answer_signed(
     reading: &Reading,
     deadline: Instant,
 ) -> Result<Response, RefusedCall> {
-    let reading = &topup::with_offer(state, signed, reading, deadline).await?;
-    let request = signed.request(reading).map_err(refused_field)?;
+    let offer = match signed.value().call {
+        WalletCall::Topup => topup::offer(state, signed, deadline).await?,
+        WalletCall::Exchange
+        | WalletCall::Present
+        | WalletCall::Cancel
+        | WalletCall::Balance
+        | WalletCall::Query => None,
+    };
+    let request = signed.request(&Reading { offer, ..*reading }).map_err(refused_field)?;
     let told = Told::of(request.value());
     let sandbox = SandboxApp::of(request.app());
     match state.store.submit(request, deadline).await? {
         WalletOutcome::Done(receipt) => {
-            let sold = reading.offer.map(|offer| (told.product_id, offer));
+            let sold = offer.map(|offer| (told.product_id, offer));
             Ok(receipt_answered(state, signed.app_id(), receipt, sold).await?)
         }
         WalletOutcome::Replayed(receipt) => {

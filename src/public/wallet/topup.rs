@@ -8,7 +8,7 @@ use domain::examples::{BIZ_NO, PRICED};
 use domain::ids::{AppId, BizNo};
 use domain::text;
 use domain::topup::{Currency, Offer, PricedProductId};
-use domain::wallet::{OrderReceipt, Reading, WalletCall, WalletForm};
+use domain::wallet::{OrderReceipt, WalletCall, WalletForm};
 use schemars::JsonSchema;
 use serde::Serialize;
 use store::StoreError;
@@ -38,23 +38,18 @@ pub async fn topup(State(state): State<AppState>, request: Request) -> Result<Re
     super::carry_out(&state, WalletCall::Topup, request).await
 }
 
-/// The reading with what the app sells the ordered product for. Other calls read without it.
-pub(super) async fn with_offer(
+/// What the app sells the ordered product for. `None` where it is not for sale.
+pub(super) async fn offer(
     state: &AppState,
     signed: &Signed<WalletForm>,
-    reading: &Reading,
     deadline: Instant,
-) -> Result<Reading, StoreError> {
-    if signed.value().call != WalletCall::Topup {
-        return Ok(*reading);
-    }
+) -> Result<Option<Offer>, StoreError> {
     // A text that can be no product is refused when the field is read.
     let product_id = signed.value().fields.text("product_id").map(PricedProductId::parse);
-    let Some(Ok(product_id)) = product_id else { return Ok(*reading) };
+    let Some(Ok(product_id)) = product_id else { return Ok(None) };
     let ttl = i64::try_from(state.config.topup.order_ttl.as_secs()).unwrap_or(i64::MAX);
     let offer = state.store.offer(signed.app_no(), &product_id, ttl);
-    let offer = tokio::time::timeout_at(deadline, offer).await.map_err(|_| StoreError::past_deadline())??;
-    Ok(Reading { offer, ..*reading })
+    tokio::time::timeout_at(deadline, offer).await.map_err(|_| StoreError::past_deadline())?
 }
 
 /// `data` of an order, for ever the same.

@@ -1,15 +1,20 @@
-//! The calls that a game server signs (contract 3 and 10), and the fields of each.
+//! The calls that a game server signs (contract 3 and 10): the fields that each signs, and the string to sign of a form,
+//! which joins them in ASCII order of their names (contract 3.2).
 
 use std::sync::LazyLock;
 
+use super::fields::Reading;
 use super::purses::PayPriority;
-use super::request::{Reading, WalletRequest};
+use super::request::WalletRequest;
 use crate::app_settings::Scope;
 use crate::endpoint::Endpoint;
 use crate::examples::NOW_MILLIS;
-use crate::fields::Fields;
+use crate::fields::{FieldError, Fields};
 use crate::input::Input;
 use crate::ledger::ReferenceKind;
+
+/// Room for the string of a usual exchange; a longer one costs another allocation.
+const JOINED_BYTES_USUAL: usize = 512;
 
 /// A call of the wallet. It signs its fields with the pay key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -158,6 +163,88 @@ impl WalletForm {
     /// The fields that the call signs, as they came.
     pub(crate) fn signed(&self) -> impl Iterator<Item = (&str, &str)> {
         self.fields.texts().filter(|(name, _)| self.call.signs(name))
+    }
+}
+
+/// Joins `name=value` with `&` in ASCII order of the names, leaving out empty values.
+#[must_use]
+pub fn canonical_string<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+    let mut present: Vec<_> = fields.filter(|(_, value)| !value.is_empty()).collect();
+    present.sort_unstable();
+    join(present.into_iter())
+}
+
+/// The string that the fields of a call must be signed with.
+#[must_use]
+pub fn string_to_sign(form: &WalletForm) -> String {
+    let names = &form.call.signed_fields().sorted;
+    join(names.iter().filter_map(|name| Some((*name, form.fields.text(name)?))))
+}
+
+/// Whether the [`string_to_sign`] of an exchange could have been made of other money fields.
+///
+/// Nothing is escaped in it. Fields that decide money hold no `&` and `=`, so those before
+/// `extension` and after `product_name` are clear. But a free text can hold what looks like
+/// `open_id`, `os` and `pay_priority`. With an `extension` before them, nobody can decide which of
+/// the two is meant: one signature would fit two players.
+#[must_use]
+pub fn is_ambiguous(string: &str) -> bool {
+    let names_a_player = |(at, _): &(usize, &str)| {
+        let mut pairs = string[at + 1..].split('&').skip(1);
+        let is = |pair: Option<&str>, name: &str| {
+            pair.and_then(|pair| pair.split_once('=')).is_some_and(|(known, _)| known == name)
+        };
+        let os = pairs.next();
+        let next = pairs.next();
+        let next = if is(next, "pay_priority") { pairs.next() } else { next };
+        is(os, "os") && is(next, "product_desc")
+    };
+    string.contains("&extension=") && string.match_indices("&open_id=").filter(names_a_player).count() > 1
+}
+
+pub(crate) fn join<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+    let mut joined = String::with_capacity(JOINED_BYTES_USUAL);
+    for (name, value) in fields {
+        if !joined.is_empty() {
+            joined.push('&');
+        }
+        joined.push_str(name);
+        joined.push('=');
+        joined.push_str(value);
+    }
+    joined
+}
+
+/// Refuses free texts that make the string to sign ambiguous: nothing is escaped in it, so one signature could fit
+/// two requests.
+pub(super) fn check_texts(form: &WalletForm) -> Result<(), FieldError> {
+    const FREE_TEXTS: [&str; 4] = ["extension", "product_desc", "product_info", "product_name"];
+    let mut texts = FREE_TEXTS.iter().filter_map(|name| Some((*name, form.fields.text(name)?)));
+    if form.call == WalletCall::Exchange {
+        // Only a text that names a player needs the full check.
+        if texts.any(|(_, text)| text.contains("&open_id=")) && is_ambiguous(&string_to_sign(form)) {
+            let expected =
+                "texts that cannot be taken for other signed fields (&open_id=, &os=, &product_desc=)";
+            let extension = form.fields.text("extension").unwrap_or_default();
+            return Err(FieldError::malformed("extension", expected, extension));
+        }
+        return Ok(());
+    }
+    // The other calls have no older clients, so their rule is simple. It also keeps the calls apart: no signature of one
+    // call fits another.
+    let names_a_field = |text: &str| {
+        text.match_indices('&').any(|(at, _)| {
+            let name = text[at + 1..].split_once('=').map(|(name, _)| name);
+            name.is_some_and(|name| WalletCall::ALL.iter().any(|call| call.signs(name)))
+        })
+    };
+    match texts.find(|(name, text)| form.call.signs(name) && names_a_field(text)) {
+        Some((name, text)) => Err(FieldError::malformed(
+            name,
+            "a text without & in front of the name of a signed field and =",
+            text,
+        )),
+        None => Ok(()),
     }
 }
 

@@ -1,25 +1,62 @@
 //! The fields of the calls of the wallet (contract 3.1 and 10). One line reads, bounds and documents a field, and what is
 //! read here is signed: the names of [`super::SignedFields`] come from these lines.
 
+use std::time::Duration;
+
 use serde_json::json;
 
-use super::call::WalletCall;
+use super::call::{WalletCall, WalletForm, check_texts};
 use super::purses::{AMOUNT_MAX, Amount, PayPriority};
-use super::request::{
-    Action, Change, Purchase, Reading, TS_AHEAD_MAX, TS_BEHIND_MAX, Timestamp, WalletRequest,
-};
+use super::request::{Action, Change, Purchase, WalletRequest};
 use crate::examples::{BIZ_NO, OPEN_ID, PAY_BIZ_NO, PRICED, TS, USER_IP};
-use crate::fields::Expected;
+use crate::fields::{Expected, FieldError, is_canonical_integer};
 use crate::ids::{BizNo, ItemId, OpenId, Os, ProductText, UserIp, ZoneId};
 use crate::input::{Input, Read};
 use crate::moment;
 use crate::product_info::{self, ProductInfo};
-use crate::topup::{PricedProductId, TopupOrder};
+use crate::topup::{Offer, PricedProductId, TopupOrder};
 
 /// Largest `extension`, in bytes.
 pub const EXTENSION_BYTES_MAX: usize = 4096;
 
+/// How the fields of an exchange are read: what the operator has set, and when it arrived.
+#[derive(Debug, Clone, Copy)]
+pub struct Reading {
+    /// What an empty `pay_priority` means.
+    pub pay_priority_default: PayPriority,
+    /// When the request arrived, in Unix milliseconds.
+    pub now_millis: i64,
+    /// What the app sells the product of an order for. `None` where it is not for sale.
+    pub offer: Option<Offer>,
+}
+
+impl Reading {
+    /// Without an offer.
+    #[must_use]
+    pub const fn new(pay_priority_default: PayPriority, now_millis: i64) -> Self {
+        Self { pay_priority_default, now_millis, offer: None }
+    }
+
+    /// Whether a request made at `ts` is inside the window, whose ends belong to it (contract 3.3.12).
+    #[must_use]
+    pub fn is_fresh(&self, ts: Timestamp) -> bool {
+        let ahead = i128::from(ts.0) - i128::from(self.now_millis);
+        let limit = |duration: Duration| i128::try_from(duration.as_millis()).unwrap_or(i128::MAX);
+        ahead <= limit(TS_AHEAD_MAX) && -ahead <= limit(TS_BEHIND_MAX)
+    }
+}
+
 impl WalletRequest {
+    /// Reads the form of a call: each field, and then what all of them are together.
+    ///
+    /// # Errors
+    /// The first field that is absent or not acceptable.
+    pub fn parse(form: &WalletForm, reading: &Reading) -> Result<Self, FieldError> {
+        let request = Self::read(form.call, &mut Input::of(&form.fields), reading)?;
+        check_texts(form)?;
+        Ok(request)
+    }
+
     /// Reads the fields of a call in the order of its table. Without a request it describes them.
     ///
     /// # Errors
@@ -134,6 +171,40 @@ pub struct Sender {
     /// Developer-defined; empty when absent.
     pub extension: String,
 }
+
+/// When the request was made, in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    /// What is accepted, as a regular expression for the document of the API.
+    pub const PATTERN: &'static str = "^([1-9][0-9]{12}|[1-9][0-9]{9})$";
+
+    /// Accepts 13 digits of milliseconds or 10 digits of seconds.
+    ///
+    /// # Errors
+    /// Anything else.
+    pub fn parse(text: &str) -> Result<Self, Expected> {
+        let value = is_canonical_integer(text).then(|| text.parse::<i64>().ok()).flatten();
+        match (text.len(), value) {
+            (13, Some(millis)) => Ok(Self(millis)),
+            (10, Some(seconds)) => Ok(Self(seconds * 1000)),
+            _ => Err(Expected::new("13 digits of milliseconds or 10 digits of seconds")),
+        }
+    }
+
+    /// Milliseconds since the Unix epoch.
+    #[must_use]
+    pub fn unix_millis(self) -> i64 {
+        self.0
+    }
+}
+
+/// How far `ts` may be ahead of now (contract 3.3.12), for game servers whose clock nobody sets.
+pub const TS_AHEAD_MAX: Duration = Duration::from_mins(5);
+/// How far `ts` may be behind now (contract 3.3.12). A number is valid for 48 hours, so an older request is no try of it
+/// any more.
+pub const TS_BEHIND_MAX: Duration = Duration::from_hours(48);
 
 /// What every call but the query begins with.
 struct Sent {
@@ -259,5 +330,30 @@ fn parse_close(text: &str) -> Result<bool, Expected> {
         "0" => Ok(false),
         "1" => Ok(true),
         _ => Err(Expected::new("0, 1 or empty")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ts_is_13_digits_of_milliseconds_or_10_of_seconds() {
+        assert_eq!(Timestamp::parse("1700000000123").unwrap().unix_millis(), 1_700_000_000_123);
+        assert_eq!(Timestamp::parse("1700000000").unwrap().unix_millis(), 1_700_000_000_000);
+        for bad in
+            ["", "170000000", "17000000001", "170000000012", "17000000001234", "-700000000", "0000000001"]
+        {
+            assert!(Timestamp::parse(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn the_window_of_ts_includes_its_ends() {
+        let now = 1_700_000_000_000;
+        let reading = Reading::new(PayPriority::ChargedFirst, now);
+        let is_fresh = |millis: i64| reading.is_fresh(Timestamp::parse(&millis.to_string()).unwrap());
+        assert!(is_fresh(now + 300_000) && !is_fresh(now + 300_001));
+        assert!(is_fresh(now - 172_800_000) && !is_fresh(now - 172_800_001));
     }
 }

@@ -1,17 +1,15 @@
-//! Requests of games and operators to a wallet, with checked fields (contract 3, 8.3 and 10).
+//! Requests of games and operators to a wallet, with checked fields, and their outcomes: a receipt, or why a request was
+//! refused (contract 3, 8.3 and 10).
 
-use std::time::Duration;
+use serde::Serialize;
 
-use super::call::{WalletCall, WalletForm};
-use super::fields::Sender;
-use super::purses::{Amount, PayPriority};
-use super::string_to_sign::{is_ambiguous, string_to_sign};
-use crate::fields::{Expected, FieldError, is_canonical_integer};
+use super::fields::{Sender, Timestamp};
+use super::purses::{Amount, Balances, PayPriority};
+use super::query::{LedgerEnd, NumberState};
 use crate::ids::{BizNo, CreditRef, ItemId, OpenId, ProductText};
-use crate::input::Input;
 use crate::ledger::{REF_MARK, ReferenceKind};
 use crate::product_info::ProductInfo;
-use crate::topup::{CoinPair, Offer, Shortfall, TopupOrder};
+use crate::topup::{CoinPair, Shortfall, TopupOrder};
 
 /// A request to a wallet with checked fields. The caller beside it says who asks for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -143,78 +141,7 @@ pub struct Purchase {
     pub item_id: ItemId,
 }
 
-/// When the request was made, in milliseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Timestamp(i64);
-
-impl Timestamp {
-    /// What is accepted, as a regular expression for the document of the API.
-    pub const PATTERN: &'static str = "^([1-9][0-9]{12}|[1-9][0-9]{9})$";
-
-    /// Accepts 13 digits of milliseconds or 10 digits of seconds.
-    ///
-    /// # Errors
-    /// Anything else.
-    pub fn parse(text: &str) -> Result<Self, Expected> {
-        let value = is_canonical_integer(text).then(|| text.parse::<i64>().ok()).flatten();
-        match (text.len(), value) {
-            (13, Some(millis)) => Ok(Self(millis)),
-            (10, Some(seconds)) => Ok(Self(seconds * 1000)),
-            _ => Err(Expected::new("13 digits of milliseconds or 10 digits of seconds")),
-        }
-    }
-
-    /// Milliseconds since the Unix epoch.
-    #[must_use]
-    pub fn unix_millis(self) -> i64 {
-        self.0
-    }
-}
-
-/// How far `ts` may be ahead of now (contract 3.3.12), for game servers whose clock nobody sets.
-pub const TS_AHEAD_MAX: Duration = Duration::from_mins(5);
-/// How far `ts` may be behind now (contract 3.3.12). A number is valid for 48 hours, so an older request is no try of it
-/// any more.
-pub const TS_BEHIND_MAX: Duration = Duration::from_hours(48);
-
-/// How the fields of an exchange are read: what the operator has set, and when it arrived.
-#[derive(Debug, Clone, Copy)]
-pub struct Reading {
-    /// What an empty `pay_priority` means.
-    pub pay_priority_default: PayPriority,
-    /// When the request arrived, in Unix milliseconds.
-    pub now_millis: i64,
-    /// What the app sells the product of an order for. `None` where it is not for sale.
-    pub offer: Option<Offer>,
-}
-
-impl Reading {
-    /// Without an offer.
-    #[must_use]
-    pub const fn new(pay_priority_default: PayPriority, now_millis: i64) -> Self {
-        Self { pay_priority_default, now_millis, offer: None }
-    }
-
-    /// Whether a request made at `ts` is inside the window, whose ends belong to it (contract 3.3.12).
-    #[must_use]
-    pub fn is_fresh(&self, ts: Timestamp) -> bool {
-        let ahead = i128::from(ts.0) - i128::from(self.now_millis);
-        let limit = |duration: Duration| i128::try_from(duration.as_millis()).unwrap_or(i128::MAX);
-        ahead <= limit(TS_AHEAD_MAX) && -ahead <= limit(TS_BEHIND_MAX)
-    }
-}
-
 impl WalletRequest {
-    /// Reads the form of a call: each field, and then what all of them are together.
-    ///
-    /// # Errors
-    /// The first field that is absent or not acceptable.
-    pub fn parse(form: &WalletForm, reading: &Reading) -> Result<Self, FieldError> {
-        let request = Self::read(form.call, &mut Input::of(&form.fields), reading)?;
-        check_texts(form)?;
-        Ok(request)
-    }
-
     /// A request of an operator under a ref.
     #[must_use]
     pub fn of_operator(open_id: OpenId, reference: &CreditRef, change: Change, note: String) -> Self {
@@ -295,60 +222,117 @@ impl WalletRequest {
     }
 }
 
-/// Refuses free texts that make the string to sign ambiguous: nothing is escaped in it, so one signature could fit
-/// two requests.
-fn check_texts(form: &WalletForm) -> Result<(), FieldError> {
-    const FREE_TEXTS: [&str; 4] = ["extension", "product_desc", "product_info", "product_name"];
-    let mut texts = FREE_TEXTS.iter().filter_map(|name| Some((*name, form.fields.text(name)?)));
-    if form.call == WalletCall::Exchange {
-        // Only a text that names a player needs the full check.
-        if texts.any(|(_, text)| text.contains("&open_id=")) && is_ambiguous(&string_to_sign(form)) {
-            let expected =
-                "texts that cannot be taken for other signed fields (&open_id=, &os=, &product_desc=)";
-            let extension = form.fields.text("extension").unwrap_or_default();
-            return Err(FieldError::malformed("extension", expected, extension));
-        }
-        return Ok(());
-    }
-    // The other calls have no older clients, so their rule is simple. It also keeps the calls apart: no signature of one
-    // call fits another.
-    let names_a_field = |text: &str| {
-        text.match_indices('&').any(|(at, _)| {
-            let name = text[at + 1..].split_once('=').map(|(name, _)| name);
-            name.is_some_and(|name| WalletCall::ALL.iter().any(|call| call.signs(name)))
-        })
-    };
-    match texts.find(|(name, text)| form.call.signs(name) && names_a_field(text)) {
-        Some((name, text)) => Err(FieldError::malformed(
-            name,
-            "a text without & in front of the name of a signed field and =",
-            text,
-        )),
-        None => Ok(()),
-    }
+/// What became of a request to a wallet. Only `Done` has written anything, and `Number` when it closed the number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WalletOutcome {
+    /// Carried out now, and committed.
+    Done(Receipt),
+    /// Carried out before under the same reference with the same content.
+    Replayed(Receipt),
+    /// Both purses of a balance.
+    Balance {
+        /// The purses.
+        balances: Balances,
+        /// Whether an operator has frozen the wallet (contract 17).
+        is_frozen: bool,
+        /// The last entry that made them.
+        end: LedgerEnd,
+    },
+    /// What became of the number of a query.
+    Number(Box<NumberState>),
+    /// Nothing was changed. With both purses at that moment, where they were looked at.
+    Refused(Refused, Option<Balances>),
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// The result of a change of a wallet: the balances right after it, for ever the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Receipt {
+    /// The `biz_no`, or [`REF_MARK`](crate::ledger::REF_MARK) and the ref.
+    pub reference: String,
+    /// Both purses.
+    pub balances: Balances,
+    /// What a cancel gave back.
+    pub given_back: Option<GivenBack>,
+    /// What an order of a top-up has fixed.
+    pub ordered: Option<OrderReceipt>,
+}
 
-    #[test]
-    fn ts_is_13_digits_of_milliseconds_or_10_of_seconds() {
-        assert_eq!(Timestamp::parse("1700000000123").unwrap().unix_millis(), 1_700_000_000_123);
-        assert_eq!(Timestamp::parse("1700000000").unwrap().unix_millis(), 1_700_000_000_000);
-        for bad in
-            ["", "170000000", "17000000001", "170000000012", "17000000001234", "-700000000", "0000000001"]
-        {
-            assert!(Timestamp::parse(bad).is_err(), "{bad:?}");
+/// What an order of a top-up has fixed, for ever the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OrderReceipt {
+    /// The texts with product and figures.
+    pub item_id: ItemId,
+    /// When, in Unix milliseconds of the database.
+    pub created_at: i64,
+}
+
+/// What a cancel gave back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GivenBack {
+    /// The exchange.
+    pub of: String,
+    /// Gifted currency.
+    pub free: i64,
+    /// Charged currency.
+    pub charge: i64,
+    /// What can still be given back of the exchange.
+    pub remaining: i64,
+}
+
+/// Why a request to a wallet was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// The reference was used with other content.
+    Conflict,
+    /// The reference was used more than 48 hours ago.
+    Expired,
+    /// A query has closed the reference.
+    Closed,
+    /// `ts` was outside the window, and the reference is new.
+    TsOutsideWindow,
+    /// The app has no wallet for this open id.
+    UnknownWallet,
+    /// An operator has frozen the wallet, which has these purses (contract 17).
+    Frozen(Balances),
+    /// The purses do not cover the deduction.
+    InsufficientBalance(Balances),
+    /// The cancel asks for more than is left of the exchange.
+    MoreThanLeft {
+        /// What is left.
+        remaining: i64,
+    },
+    /// The player has no such number.
+    UnknownNumber,
+    /// A purse would hold more than 64 bits.
+    PurseFull,
+    /// The app does not sell the product that was ordered.
+    NotForSale,
+}
+
+/// How long a `biz_no` is replayed, in hours after its first success (contract 3.3.4).
+pub const REPLAY_HOURS: i32 = 48;
+
+/// The answer to a request whose reference was used before (contract 3, "Meaning").
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "UsedNumber")]
+pub enum Repeat {
+    /// The answer of the first success, again.
+    Replayed,
+    /// 10000602: the number stands for something else.
+    Conflict,
+    /// 10000603, with the same content and with other.
+    Expired,
+}
+
+impl Repeat {
+    /// `is_expired`: the first success is too long ago. `is_same`: the business content is that of then.
+    #[must_use]
+    pub fn answer(is_expired: bool, is_same: bool) -> Self {
+        match (is_expired, is_same) {
+            (true, _) => Self::Expired,
+            (false, true) => Self::Replayed,
+            (false, false) => Self::Conflict,
         }
-    }
-
-    #[test]
-    fn the_window_of_ts_includes_its_ends() {
-        let now = 1_700_000_000_000;
-        let reading = Reading::new(PayPriority::ChargedFirst, now);
-        let is_fresh = |millis: i64| reading.is_fresh(Timestamp::parse(&millis.to_string()).unwrap());
-        assert!(is_fresh(now + 300_000) && !is_fresh(now + 300_001));
-        assert!(is_fresh(now - 172_800_000) && !is_fresh(now - 172_800_001));
     }
 }

@@ -1,22 +1,17 @@
 //! Requests to wallets (contract 3 and 10).
 //!
 //! The writers of a process ([`crate::writer`]) carry the requests out. Each has a session of its own
-//! ([`session`]) and carries out all requests that wait in one transaction. A pure function decides
-//! each of them ([`decide`]). Requests to one wallet always go to the same writer.
+//! ([`work`]) and carries out all requests that wait in one transaction. A pure function decides
+//! each of them ([`batch`]). Requests to one wallet always go to the same writer.
 
 mod batch;
-mod columns;
-mod database;
-mod decide;
-mod driver;
-mod known;
-mod nodes;
+mod citus;
 mod operators;
-mod record;
+mod postgres;
+mod query;
 mod rows;
-mod session;
-mod statements;
 mod work;
+mod write;
 
 #[cfg(test)]
 mod simulation;
@@ -28,7 +23,7 @@ use domain::wallet::{WalletOutcome, WalletRequest};
 
 use crate::writer;
 
-pub(super) use nodes::NodeWriters;
+pub(super) use citus::NodeWriters;
 pub(super) use operators::{MadeEntry, change, change_unheld, foresee, plan_by_keys};
 
 /// The writers of wallets.

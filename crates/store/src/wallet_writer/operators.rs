@@ -14,9 +14,8 @@ use sqlx::{AssertSqlSafe, PgConnection};
 use time::OffsetDateTime;
 
 use super::batch::{Batch, Decision, NewRow, OpenWallet, WalletState};
-use super::columns::{Columns, Items};
-use super::known::{LockedRows, ReadRows};
-use super::{rows, statements};
+use super::rows::{self, LockedRows, ReadRows};
+use super::write::{Columns, Items, write_statement};
 use crate::engine::Engine;
 use crate::error::{Result, StoreError};
 use crate::wallet_no::random_wallet_no;
@@ -88,15 +87,15 @@ async fn carry_out(
 ) -> Result<Changed<Option<ChangeOutcome>>> {
     let batch = Batch::new(requests.iter().map(|request| (AppNo(app_no), request)).collect());
     let wallets = &batch.wallets;
-    let lock = if skips_held { statements::lock_skipping_held(engine) } else { statements::lock(engine) };
-    let locked = sqlx::query(AssertSqlSafe(lock)).bind(&wallets.app_nos).bind(&wallets.names);
+    let locked = sqlx::query(AssertSqlSafe(rows::lock_statement(engine, skips_held)));
+    let locked = locked.bind(&wallets.app_nos).bind(&wallets.names);
     let locked = locked.fetch_all(&mut *connection).await?;
-    let at = sqlx::query_scalar(statements::NOW).fetch_one(&mut *connection).await?;
+    let at = sqlx::query_scalar(rows::NOW).fetch_one(&mut *connection).await?;
     // A later statement than the lock: it sees the commit of the transaction that held the lock before.
     let recorded = recorded(connection, engine, &batch).await?;
     let mut existing = Vec::new();
     if locked.len() < wallets.names.len() {
-        let query = sqlx::query(AssertSqlSafe(statements::existing(engine)))
+        let query = sqlx::query(AssertSqlSafe(rows::existing_statement(engine)))
             .bind(&wallets.app_nos)
             .bind(&wallets.names);
         existing = query.fetch_all(&mut *connection).await?;
@@ -111,7 +110,7 @@ async fn carry_out(
     let decisions = batch.decide(&known.rows, known.at());
     if !decisions.rows.is_empty() {
         let columns = Columns::new(&batch, &decisions, known.at, Items::default());
-        let write = columns.bind(sqlx::query(AssertSqlSafe(statements::write(engine, false))));
+        let write = columns.bind(sqlx::query(AssertSqlSafe(write_statement(engine, false))));
         write.execute(connection).await.map_err(|error| {
             match error.as_database_error().and_then(sqlx::error::DatabaseError::code) {
                 Some(code) => store_error(SessionFault::from_code(&code, error.to_string())),
@@ -142,7 +141,7 @@ impl MadeEntry {
 }
 
 async fn recorded(connection: &mut PgConnection, engine: Engine, batch: &Batch<'_>) -> Result<Vec<PgRow>> {
-    let query = sqlx::query(AssertSqlSafe(statements::records(engine)))
+    let query = sqlx::query(AssertSqlSafe(rows::records_statement(engine)))
         .bind(REPLAY_HOURS)
         .bind(&batch.numbers.app_nos)
         .bind(&batch.numbers.names);
@@ -161,10 +160,10 @@ pub(crate) async fn foresee(
 ) -> Result<Vec<WalletOutcome>> {
     plan_by_keys(connection, engine).await?;
     let batch = Batch::new(requests.iter().map(|request| (AppNo(app_no), request)).collect());
-    let seen = sqlx::query(AssertSqlSafe(statements::look(engine)));
+    let seen = sqlx::query(AssertSqlSafe(rows::look_statement(engine)));
     let seen = seen.bind(&batch.wallets.app_nos).bind(&batch.wallets.names);
     let seen = seen.fetch_all(&mut *connection).await?;
-    let at = sqlx::query_scalar(statements::NOW).fetch_one(&mut *connection).await?;
+    let at = sqlx::query_scalar(rows::NOW).fetch_one(&mut *connection).await?;
     let recorded = recorded(connection, engine, &batch).await?;
     let rows = LockedRows {
         wallets: rows::wallets::<PgRow>(&seen).map_err(store_error)?,

@@ -16,9 +16,10 @@ use proptest::prelude::*;
 
 use crate::engine::Engine;
 
-use super::batch::{Batch, Decision, Decisions, ExchangeDetail, NewRow, OpenWallet, Rows, WalletState};
-use super::record::Record;
-use super::statements;
+use super::batch::{Batch, Decision, Decisions, NewRow, OpenWallet, Rows, WalletState};
+use super::query::ExchangeDetail;
+use super::rows::Record;
+use super::write::{write_statement, write_statements_apart};
 
 const NOW: i64 = 1_800_000_000_000;
 /// Database time of all batches.
@@ -683,8 +684,8 @@ fn every_write_of_entries_refuses_a_time_that_is_a_minute_old() {
     let guard = "WHERE 1 / ($21::timestamptz > statement_timestamp() - interval '1 minute')::integer = 1";
     for (engine, with_items) in [(Engine::Postgres, false), (Engine::Postgres, true), (Engine::Citus, false)]
     {
-        assert_eq!(statements::write(engine, with_items).matches(guard).count(), 1);
+        assert_eq!(write_statement(engine, with_items).matches(guard).count(), 1);
     }
-    let [_, entries, ..] = statements::write_apart();
+    let [_, entries, ..] = write_statements_apart();
     assert_eq!(entries.matches(guard).count(), 1);
 }

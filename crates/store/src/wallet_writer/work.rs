@@ -1,19 +1,23 @@
-//! Requests to wallets as the work of a writer.
+//! The work of a writer of wallets: each attempt at a batch, and the statements of a session in their order.
 
+use std::future::Future;
 use std::time::Duration;
 
 use domain::caller::Signed;
 use domain::ids::AppId;
 use domain::wallet::{WalletOutcome, WalletRequest};
+use futures_util::future::{join, join5};
 use telemetry::metrics::{BatchRetry, ExchangeMetrics};
 use tokio::time::Instant;
 
-use super::batch::{Batch, Decision};
-use super::database::WriterDatabase;
-use super::session::Session;
+use super::batch::{Batch, Decision, Decisions};
+use super::postgres::{DatabaseClient, WriterDatabase};
+use super::query::ExchangeDetail;
+use super::rows::{LockedRows, ReadRows};
+use super::write::{Columns, StoredItems};
 use crate::counts::Replays;
 use crate::engine::Engine;
-use crate::writer::{Locking, SessionFault, Spans, Work};
+use crate::writer::{Locking, PlansMade, SessionFault, Spans, Work};
 
 /// A writer's session, and what it counts.
 pub(super) struct WalletWork<D: WriterDatabase> {
@@ -117,4 +121,137 @@ fn outcomes(verdicts: Vec<Decision>) -> Vec<Option<WalletOutcome>> {
         Decision::SetAside | Decision::NeedsLock => None,
     };
     verdicts.into_iter().map(outcome).collect()
+}
+
+/// A session. Between two batches it is outside any transaction.
+struct Session<D: WriterDatabase> {
+    database: D,
+    client: D::Client,
+    connection: D::Connection,
+    plans: PlansMade,
+    items: StoredItems,
+}
+
+impl<D: WriterDatabase> Session<D> {
+    /// Connects and prepares the statements.
+    async fn open(database: &D) -> Result<Self, SessionFault> {
+        let (client, connection) = database.connect().await?;
+        Ok(Self {
+            client,
+            connection,
+            plans: PlansMade::at(database.now()),
+            database: database.clone(),
+            items: StoredItems::default(),
+        })
+    }
+
+    /// Waits until the database ends the session.
+    async fn ended(&mut self) {
+        let _ = (&mut self.connection).await;
+    }
+
+    /// Reads the rows of the batch without a lock. [`Session::write`] detects a later change.
+    async fn read(&mut self, batch: &Batch<'_>) -> Result<ReadRows, SessionFault> {
+        let discards_plans = self.plans.are_outdated(self.database.now());
+        let Self { database, client, connection, .. } = self;
+        let reading = async {
+            let (known, details) = join(client.read(batch, discards_plans), details(client, batch)).await;
+            known?.with_details(batch, details?)
+        };
+        drive(database, connection, reading).await
+    }
+
+    /// Writes the decisions in one statement, durably, or writes nothing. The fault is `Again` when
+    /// the rows have changed since [`Session::read`].
+    async fn write(
+        &mut self,
+        batch: &Batch<'_>,
+        known: &ReadRows,
+        decisions: &Decisions,
+    ) -> Result<(), SessionFault> {
+        let columns = Columns::new(batch, decisions, known.at, self.items.missing(batch, decisions));
+        let written = drive(&self.database, &mut self.connection, self.client.write(&columns, true)).await;
+        if written.is_ok() {
+            self.items.add(&columns.items);
+        }
+        written
+    }
+
+    /// Begins a transaction, locks the wallets of the batch and reads its records. With
+    /// `skips_held` it skips wallets that another session has locked.
+    async fn begin(&mut self, batch: &Batch<'_>, skips_held: bool) -> Result<ReadRows, SessionFault> {
+        let discards_plans = self.plans.are_outdated(self.database.now());
+        let Self { database, client, connection, .. } = self;
+        // They are polled from left to right. Each is sent at its first poll.
+        let work = async {
+            let (begun, wallets, at, records, details) = join5(
+                client.begin(discards_plans),
+                client.lock(batch, skips_held),
+                client.time(),
+                client.records(batch),
+                details(client, batch),
+            )
+            .await;
+            begun?;
+            // In the order of sending. After the first failure the others report only that failure.
+            let (wallets, at, records, details) = (wallets?, at?, records?, details?);
+            let are_all_locked = wallets.len() == batch.wallets.names.len();
+            let existing = if are_all_locked { Vec::new() } else { client.existing(batch).await? };
+            ReadRows::of_locked(batch, LockedRows { wallets, at, records, existing })?
+                .with_details(batch, details)
+        };
+        let known = drive(database, connection, work).await;
+        match known {
+            Ok(_) | Err(SessionFault::Lost(_)) => known,
+            Err(fault) => {
+                self.roll_back().await?;
+                Err(fault)
+            }
+        }
+    }
+
+    /// Writes the decisions in the transaction of [`Session::begin`] and commits durably. After a
+    /// fault other than `Lost`, nothing was written.
+    async fn commit(
+        &mut self,
+        batch: &Batch<'_>,
+        known: &ReadRows,
+        decisions: &Decisions,
+    ) -> Result<(), SessionFault> {
+        let Self { database, client, connection, items, .. } = self;
+        if decisions.rows.is_empty() {
+            return drive(database, connection, client.commit()).await;
+        }
+        let columns = Columns::new(batch, decisions, known.at, items.missing(batch, decisions));
+        let work = async {
+            let (written, committed) = join(client.write(&columns, false), client.commit()).await;
+            // After a failed write, COMMIT rolls back and reports no error.
+            written?;
+            committed
+        };
+        drive(database, connection, work).await?;
+        items.add(&columns.items);
+        Ok(())
+    }
+
+    async fn roll_back(&mut self) -> Result<(), SessionFault> {
+        drive(&self.database, &mut self.connection, self.client.roll_back()).await
+    }
+}
+
+/// What the queries of a batch show of exchanges. Without queries it sends nothing.
+async fn details<C: DatabaseClient>(
+    client: &C,
+    batch: &Batch<'_>,
+) -> Result<Vec<(usize, ExchangeDetail)>, SessionFault> {
+    if batch.queries().next().is_none() { Ok(Vec::new()) } else { client.details(batch).await }
+}
+
+/// Drives the session until `work` has ended.
+async fn drive<D: WriterDatabase, T>(
+    database: &D,
+    connection: &mut D::Connection,
+    work: impl Future<Output = Result<T, SessionFault>>,
+) -> Result<T, SessionFault> {
+    crate::writer::drive(connection, database.pause(database.answer_timeout()), work).await
 }

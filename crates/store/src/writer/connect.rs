@@ -1,4 +1,4 @@
-//! Sessions of writers with PostgreSQL, through tokio-postgres.
+//! Sessions of writers with PostgreSQL, through tokio-postgres, and what each error code means for a batch.
 //!
 //! All other statements of this program use sqlx. tokio-postgres sends statements without a wait
 //! for earlier answers, so a batch takes two round trips in place of six. The writer's own task
@@ -13,7 +13,6 @@ use tokio::time::Instant;
 use tokio_postgres::error::Severity;
 use tokio_postgres::{Client, Error, NoTls, Row};
 
-use super::SessionFault;
 use super::tls;
 use crate::engine::{Engine, PresentEngine};
 use crate::error::StoreError;
@@ -36,6 +35,40 @@ pub(crate) struct Opening {
     pub(crate) engine: PresentEngine,
     pub(crate) connect_timeout: Duration,
     pub(crate) statement_timeout: Duration,
+}
+
+/// The reason why a batch failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SessionFault {
+    /// The transaction must be repeated.
+    Again,
+    /// Another session holds a lock for too long.
+    Blocked,
+    /// The session has ended. A COMMIT that was sent may have succeeded or not.
+    Lost(String),
+    /// Any other fault. The session is usable.
+    Other(StoreError),
+}
+
+impl SessionFault {
+    /// The fault of an SQLSTATE.
+    pub(crate) fn from_code(code: &str, message: String) -> Self {
+        match code {
+            // 22012: the guard of the write, because a wallet has changed. 23505: another
+            // transaction has recorded the same biz_no. The name of the key is not checked: a
+            // partition has its own.
+            "22012" | "23505" => Self::Again,
+            // A node of Citus has met a key that exists. The coordinator passes on its words alone.
+            "XX000" if message.contains("duplicate key value") => Self::Again,
+            "55P03" => Self::Blocked,
+            // The server has become a standby. A new session finds the new primary.
+            "25006" => Self::Lost(message),
+            code => match StoreError::from_code(code, message) {
+                StoreError::Again => Self::Again,
+                other => Self::Other(other),
+            },
+        }
+    }
 }
 
 /// When the plans of a session were made. A plan depends on the sizes of the tables. A plan for a nearly empty table would

@@ -3,7 +3,6 @@
 //! (`crate::wallet_writer`), reports of orders (`crate::order_writer`), payments (`crate::topup`).
 
 mod connect;
-mod fault;
 mod queue;
 mod tls;
 
@@ -26,9 +25,8 @@ use crate::transaction::ATTEMPTS_MAX;
 #[cfg(test)]
 pub(crate) use connect::LOCK_TIMEOUT;
 pub(crate) use connect::{
-    Connection, Opening, PlansMade, answered, connect, drive, execute, fault, planning,
+    Connection, Opening, PlansMade, SessionFault, answered, connect, drive, execute, fault, planning,
 };
-pub(crate) use fault::SessionFault;
 
 /// The maximum number of requests in one transaction.
 const BATCH_MAX: usize = 512;

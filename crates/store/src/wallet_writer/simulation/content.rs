@@ -19,7 +19,7 @@ use super::rows::{
     ITEMS, NUMBERS, REMARK, RequestContent, RequestKind, WALLETS, app_no, app_text, item_of, number_text,
     offer_of, order_item, order_remark, wallet_no,
 };
-use crate::wallet_writer::record::Record;
+use crate::wallet_writer::rows::Record;
 
 const NOW: i64 = 1_800_000_000_000;
 /// A `ts` that is too old.

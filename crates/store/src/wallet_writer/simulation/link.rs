@@ -25,11 +25,11 @@ use super::settings::Sabotage;
 use super::world::{SessionEnd, World};
 use crate::engine::Engine;
 use crate::error::StoreError;
-use crate::wallet_writer::batch::{Batch, ExchangeDetail, OpenWallet, WalletState};
-use crate::wallet_writer::columns::Columns;
-use crate::wallet_writer::database::{DatabaseClient, WriterDatabase};
-use crate::wallet_writer::known::ReadRows;
-use crate::wallet_writer::record::Record;
+use crate::wallet_writer::batch::{Batch, OpenWallet, WalletState};
+use crate::wallet_writer::postgres::{DatabaseClient, WriterDatabase};
+use crate::wallet_writer::query::ExchangeDetail;
+use crate::wallet_writer::rows::{ReadRows, Record};
+use crate::wallet_writer::write::Columns;
 use crate::writer::SessionFault;
 
 /// A handle of the simulated database.

@@ -1,0 +1,144 @@
+//! Absent fields: why one has no value, and where it came after all: in another place, under another name, or in the value
+//! of another field.
+
+use super::{FieldError, FieldErrorKind, FieldValue, Fields, Misplacement};
+
+/// A field that has another name at another endpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct RenamedField {
+    /// The name that it has in [`Fields`].
+    name: &'static str,
+    /// The name that it has in the request.
+    sent: &'static str,
+    /// The name of the other endpoint.
+    other: &'static str,
+    /// Whether that one came.
+    has_other: bool,
+}
+
+impl Fields {
+    /// Takes each of these names that has no value here from `others`, where it came. What came in its stead comes along,
+    /// so that [`Fields::absent`] can tell it.
+    pub fn complete(&mut self, names: &[&str], others: &Self) {
+        for name in names.iter().filter(|name| self.text(name).is_none()).collect::<Vec<_>>() {
+            let instead = || others.mistaken_for(name).map(|(came, _)| came);
+            let came = if others.get(name).is_some() { Some(*name) } else { instead() };
+            if let Some((came, value)) = came.and_then(|came| Some((came, others.get(came)?))) {
+                self.values.retain(|(known, _)| known != came);
+                self.values.push((came.to_owned(), value.clone()));
+            }
+        }
+    }
+
+    /// The same with other names: of each pair, what came under the second is read as the first. What came under the
+    /// first itself is not read.
+    #[must_use]
+    pub fn renamed(mut self, names: &[(&'static str, &'static str)]) -> Self {
+        for (name, sent) in names {
+            let has_other = self.text(name).is_some();
+            self.renamed.push(RenamedField { name, sent, other: name, has_other });
+            self.values.retain(|(known, _)| known != name);
+            let values = self.values.iter_mut().map(|(known, _)| known);
+            let misplaced = self.misplaced.iter_mut().map(|(known, _)| known);
+            for known in values.chain(misplaced).filter(|known| known == sent) {
+                (*name).clone_into(known);
+            }
+        }
+        self
+    }
+
+    /// Notes that the second name of each pair is that of another endpoint, so that [`Fields::absent`] can tell it.
+    #[must_use]
+    pub fn named_elsewhere(mut self, names: &[(&'static str, &'static str)]) -> Self {
+        for (name, other) in names {
+            let has_other = self.text(other).is_some();
+            self.renamed.push(RenamedField { name, sent: name, other, has_other });
+        }
+        self
+    }
+
+    /// Notes what came in a place where it is not read, so that [`Fields::absent`] can tell it.
+    #[must_use]
+    pub fn beside(mut self, others: &Self, place: Misplacement) -> Self {
+        let others = others.texts().filter(|(_, value)| !value.is_empty());
+        self.misplaced.extend(others.map(|(name, _)| (name.to_owned(), place)));
+        self
+    }
+
+    /// The first of these names that came in another place alone.
+    #[must_use]
+    pub fn misplaced(&self, mut names: impl Iterator<Item = &'static str>) -> Option<FieldError> {
+        if self.misplaced.is_empty() {
+            return None;
+        }
+        let is_misplaced = |error: &FieldError| matches!(error.problem, FieldErrorKind::Misplaced(_));
+        names.find_map(|name| Some(self.absent(name)).filter(is_misplaced))
+    }
+
+    /// The first of these names that is absent and came after all, under another name or in the value of another field.
+    #[must_use]
+    pub fn mistaken(&self, names: impl Iterator<Item = &'static str>) -> Option<FieldError> {
+        let mut absent = names.filter(|name| self.get(name).is_none());
+        absent.find_map(|name| {
+            let (_, problem) = self.mistaken_for(name)?;
+            Some(FieldError { field: name.to_owned(), problem })
+        })
+    }
+
+    /// Why a required field has no value: it is empty, came in another place, or is missing.
+    #[must_use]
+    pub fn absent(&self, name: &str) -> FieldError {
+        let place = self.misplaced.iter().find(|(known, _)| known == name);
+        let problem = match (self.get(name), place) {
+            (Some(FieldValue::Text(_)), _) => FieldErrorKind::Empty,
+            (None, Some((_, place))) => FieldErrorKind::Misplaced(*place),
+            (_, _) => self.mistaken_for(name).map_or(FieldErrorKind::Missing, |(_, problem)| problem),
+        };
+        FieldError { field: name.to_owned(), problem }
+    }
+
+    /// How a field that is absent came after all: under a name that is nearly right, or in the value of another field.
+    /// Neither is a credential, because both are told.
+    fn mistaken_for(&self, name: &str) -> Option<(&str, FieldErrorKind)> {
+        let renamed = self.renamed.iter().find(|renamed| renamed.name == name);
+        let sent = renamed.map_or(name, |renamed| renamed.sent);
+        let wanted = bare(sent);
+        let came = || self.texts().filter(|(came, _)| *came != name);
+        let misspelt = |came: &str| FieldErrorKind::Misspelt { came: came.to_owned() };
+        let nearly = came().find(|(came, _)| bare(came) == wanted).map(|(came, _)| (came, misspelt(came)));
+        let swallowed = || {
+            let (by, value) = came().find(|(_, value)| holds_pair(value, sent))?;
+            let is_json = value.trim_start().starts_with(['{', '[']);
+            let as_sent =
+                self.renamed.iter().find(|renamed| renamed.name == by).map_or(by, |renamed| renamed.sent);
+            Some((by, FieldErrorKind::Swallowed { by: as_sent.to_owned(), is_json }))
+        };
+        let elsewhere = || {
+            let RenamedField { other, .. } = renamed.filter(|renamed| renamed.has_other)?;
+            Some((*other, misspelt(other)))
+        };
+        nearly.or_else(swallowed).or_else(elsewhere)
+    }
+}
+
+/// Separators that were escaped for a page or for JSON, without the `&` that begins some of them.
+const ESCAPED_SEPARATORS: [&str; 6] = ["amp;", "#038;", "#38;", "#x26;", "#X26;", "\\u0026"];
+
+/// The letters and digits of a name, without what a separator left in front of it. Of `params[name]`, the name.
+pub(super) fn bare(name: &str) -> String {
+    let name = ESCAPED_SEPARATORS.iter().fold(name, |name, escaped| name.trim_start_matches(escaped));
+    let name = name.strip_suffix(']').and_then(|name| name.rsplit_once('[')).map_or(name, |(_, inner)| inner);
+    name.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect()
+}
+
+/// Whether a value goes on with `name=`, behind a separator that is none.
+pub(super) fn holds_pair(value: &str, name: &str) -> bool {
+    value.match_indices(name).any(|(at, _)| {
+        let before = &value[..at];
+        let is_behind_separator = before
+            .ends_with(|before: char| !before.is_ascii_alphanumeric() && before != '_')
+            || ESCAPED_SEPARATORS.iter().any(|escaped| before.ends_with(escaped));
+        let after = value[at + name.len()..].trim_start_matches(['"', '\'', '\\', ' ']);
+        is_behind_separator && after.starts_with(['=', ':'])
+    })
+}

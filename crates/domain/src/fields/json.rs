@@ -1,0 +1,183 @@
+//! Fields of a JSON object: loose for the public API, strict for the admin API.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::{FIELDS_MAX, FieldValue, Fields, UnreadableFields, check_name, shown_name};
+use crate::body::{BodyKind, without_mark};
+use crate::text;
+use crate::text::Text;
+
+impl Fields {
+    /// Reads one JSON object. Only the top level matters; what is nested is kept as a type.
+    ///
+    /// # Errors
+    /// As [`Fields::from_urlencoded`], and anything that is not one JSON object.
+    pub fn from_json(body: &[u8]) -> Result<Self, UnreadableFields> {
+        let body = without_mark(body);
+        match BodyKind::of(body) {
+            // What it is instead of an object is told by the parser.
+            BodyKind::Json | BodyKind::Nothing | BodyKind::JsonText | BodyKind::PlainText => {}
+            got => return Err(UnreadableFields::WrongKind { expected: text!("a JSON object"), got }),
+        }
+        let text = std::str::from_utf8(body).map_err(|_| UnreadableFields::NotUtf8(Text::same("body")))?;
+        if text.contains('\0') {
+            return Err(UnreadableFields::Nul(Text::same("body")));
+        }
+        let object: Members<&RawValue> =
+            serde_json::from_str(text).map_err(|error| json_fault(text, &error))?;
+        let mut fields = Self::default();
+        for (name, raw) in object.0 {
+            check_name(&name)?;
+            match json_value(&name, raw.get())? {
+                FieldValue::Text(text) => fields.add_text(name, text)?,
+                value => fields.push(name, value)?,
+            }
+        }
+        Ok(fields)
+    }
+
+    /// Reads one JSON object whose values have their types: `"5"` is no number, and nothing is
+    /// converted. An empty body has no fields.
+    ///
+    /// # Errors
+    /// Anything that is not one JSON object, a name given twice, too many fields.
+    pub fn from_strict_json(body: &[u8]) -> Result<Self, UnreadableFields> {
+        let body = without_mark(body);
+        let mut members = if body.trim_ascii().is_empty() {
+            Vec::new()
+        } else {
+            match BodyKind::of(body) {
+                BodyKind::Json | BodyKind::Nothing | BodyKind::PlainText => {}
+                got => return Err(UnreadableFields::WrongKind { expected: text!("a JSON object"), got }),
+            }
+            let object: Members<FieldValue> =
+                serde_json::from_slice(body).map_err(|error| UnreadableFields::NotJson(error.to_string()))?;
+            object.0
+        };
+        // Errors name the fields in one order, whatever the order of the object.
+        members.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let mut fields = Self::typed([]);
+        for (name, value) in members {
+            fields.push(name, value)?;
+        }
+        Ok(fields)
+    }
+}
+
+fn json_value(name: &str, raw: &str) -> Result<FieldValue, UnreadableFields> {
+    Ok(match raw.as_bytes().first() {
+        Some(b'"') => {
+            let text = serde_json::from_str(raw);
+            FieldValue::Text(text.map_err(|_| UnreadableFields::NotUtf8(shown_name(name)))?)
+        }
+        Some(b'{') => FieldValue::Other("an object"),
+        Some(b'[') => FieldValue::Other("an array"),
+        Some(b't') => FieldValue::Other("true"),
+        Some(b'f') => FieldValue::Other("false"),
+        Some(b'n') => FieldValue::Null,
+        _ => FieldValue::Number(raw.to_owned()),
+    })
+}
+
+fn json_fault(text: &str, error: &serde_json::Error) -> UnreadableFields {
+    let got = match (text.trim_start().as_bytes().first(), error.is_data()) {
+        (None, _) => text!("nothing"),
+        (Some(b'{'), true) => return UnreadableFields::TooMany,
+        (Some(b'['), _) => text!("an array"),
+        (Some(b'"'), true) => text!("text"),
+        (Some(b'n'), true) => Text::same("null"),
+        (Some(b't'), true) => Text::same("true"),
+        (Some(b'f'), true) => Text::same("false"),
+        (Some(_), true) => text!("a number"),
+        (Some(_), false) => {
+            text!("a fault at line {line} column {column}", line = error.line(), column = error.column())
+        }
+    };
+    UnreadableFields::NotAnObject(got)
+}
+
+/// The members of one JSON object in order, duplicates included.
+struct Members<V>(Vec<(String, V)>);
+
+impl<'de, V: Deserialize<'de>> Deserialize<'de> for Members<V> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OfObject<V>(PhantomData<V>);
+        impl<'de, V: Deserialize<'de>> Visitor<'de> for OfObject<V> {
+            type Value = Members<V>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some(name) = map.next_key::<String>()? {
+                    // One more than allowed is enough to refuse it with the right words.
+                    if members.len() > FIELDS_MAX {
+                        return Err(de::Error::custom("too many members"));
+                    }
+                    members.push((name, map.next_value::<V>()?));
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(OfObject(PhantomData))
+    }
+}
+
+impl<'de> Deserialize<'de> for FieldValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OfAny;
+        impl<'de> Visitor<'de> for OfAny {
+            type Value = FieldValue;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON value")
+            }
+
+            fn visit_unit<E>(self) -> Result<FieldValue, E> {
+                Ok(FieldValue::Null)
+            }
+
+            fn visit_bool<E>(self, flag: bool) -> Result<FieldValue, E> {
+                Ok(FieldValue::Flag(flag))
+            }
+
+            fn visit_i64<E>(self, number: i64) -> Result<FieldValue, E> {
+                Ok(FieldValue::Number(number.to_string()))
+            }
+
+            fn visit_u64<E>(self, number: u64) -> Result<FieldValue, E> {
+                Ok(FieldValue::Number(number.to_string()))
+            }
+
+            fn visit_f64<E>(self, number: f64) -> Result<FieldValue, E> {
+                Ok(FieldValue::Number(serde_json::json!(number).to_string()))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<FieldValue, E> {
+                Ok(FieldValue::Text(text.to_owned()))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<FieldValue, A::Error> {
+                let mut list = Vec::new();
+                while let Some(item) = items.next_element()? {
+                    list.push(item);
+                }
+                Ok(FieldValue::List(list))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<FieldValue, A::Error> {
+                Members::deserialize(MapAccessDeserializer::new(map))
+                    .map(|members| FieldValue::Object(members.0))
+            }
+        }
+        deserializer.deserialize_any(OfAny)
+    }
+}
