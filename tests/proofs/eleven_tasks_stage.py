@@ -23,9 +23,14 @@ BAD_MINUTES = range(10, 15)
 SIDE = 128
 
 
+def today():
+    """The day of the zone."""
+    return datetime.datetime.now(ZoneInfo(ZONE)).date()
+
+
 def last_month():
     """The first day of the last month, and that of this one."""
-    this = datetime.datetime.now(ZoneInfo(ZONE)).date().replace(day=1)
+    this = today().replace(day=1)
     return (this - datetime.timedelta(days=1)).replace(day=1), this
 
 
