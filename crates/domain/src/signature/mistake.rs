@@ -127,22 +127,20 @@ impl Mistake {
         self.text().english().into()
     }
 
-    /// This signed field was not signed.
-    pub(super) fn unsigned(field: &str) -> Option<Self> {
-        signed_names().find(|name| *name == field).map(Self::FieldUnsigned)
+    /// This field, which the call signs, was not signed.
+    pub(super) fn unsigned(call: WalletCall, field: &str) -> Option<Self> {
+        let names = &call.signed_fields().names;
+        names.iter().find(|name| **name == field).map(|name| Self::FieldUnsigned(name))
     }
 
-    /// The signed field whose name differs from this one in case, or in what is no letter or digit, and what is said of it.
-    pub(super) fn renamed(other: &str) -> Option<(&'static str, Self)> {
+    /// The field that the call signs and whose name differs from this one in case, or in what is no letter or digit, and what
+    /// is said of it.
+    pub(super) fn renamed(call: WalletCall, other: &str) -> Option<(&'static str, Self)> {
         let letters = |name: &str| {
             name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "").to_ascii_lowercase()
         };
-        let is_it = |name: &&str| *name != other && letters(name) == letters(other);
-        signed_names().find(is_it).map(|name| (name, Self::FieldRenamed(name)))
+        let meant = letters(other);
+        let is_it = |name: &&&str| **name != other && letters(name) == meant;
+        call.signed_fields().names.iter().find(is_it).map(|name| (*name, Self::FieldRenamed(name)))
     }
-}
-
-/// The fields that any call signs, some more than once.
-fn signed_names() -> impl Iterator<Item = &'static str> {
-    WalletCall::ALL.into_iter().flat_map(|call| call.signed_fields().names.iter().copied())
 }

@@ -156,11 +156,8 @@ fn unlisted_fields(parts: &SignedParts<'_>) -> Strings {
     let is_unlisted = |name: &str| !form.call.signs(name) && !CREDENTIALS.contains(&name);
     let unlisted: Vec<&str> = fields.texts().map(|(name, _)| name).filter(|name| is_unlisted(name)).collect();
     // A name that is almost one of the list is the cause itself.
-    let meant = |name: &str| {
-        let is_absent =
-            |(field, _): &(&'static str, Mistake)| form.call.signs(field) && fields.text(field).is_none();
-        Mistake::renamed(name).filter(is_absent)
-    };
+    let meant =
+        |name: &str| Mistake::renamed(form.call, name).filter(|(field, _)| fields.text(field).is_none());
     let named = |name: &str| meant(name).map_or(Mistake::UnlistedFieldsSigned, |(_, renamed)| renamed);
     let first = unlisted
         .iter()
@@ -196,7 +193,12 @@ fn encoded_twice(parts: &SignedParts<'_>) -> Strings {
 
 fn unsigned_fields(parts: &SignedParts<'_>) -> Strings {
     let without = |left_out: &str| join(parts.sorted.iter().copied().filter(|(name, _)| *name != left_out));
-    parts.sorted.iter().filter_map(|(name, _)| Some((Mistake::unsigned(name)?, without(name)))).collect()
+    let call = parts.form.call;
+    parts
+        .sorted
+        .iter()
+        .filter_map(|(name, _)| Some((Mistake::unsigned(call, name)?, without(name))))
+        .collect()
 }
 
 /// Values that came otherwise than they were signed.
