@@ -617,6 +617,15 @@ async fn what_cannot_be_archived_or_restored_is_refused() {
     assert_eq!(String::from_utf8(nothing.stdout).unwrap(), "No entry is that old.\n");
 }
 
+/// Archives what is older than a day: the file, and its text.
+fn archived(program: &Program, day: &str, folder: &Folder) -> (String, String) {
+    let archives = program.json(&["archive", "--before", day, "--to", folder.path()])["archives"].clone();
+    let file = archives[0]["file"].as_str().unwrap().to_owned();
+    let mut text = String::new();
+    GzDecoder::new(fs::File::open(&file).unwrap()).read_to_string(&mut text).unwrap();
+    (file, text)
+}
+
 /// The file has a line for each row with all its columns, and the texts for a reader.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_holds_every_column_and_only_its_owner_may_read_it() {
@@ -624,11 +633,7 @@ async fn a_file_holds_every_column_and_only_its_owner_may_read_it() {
     let (till, _, program) = old_till().await;
     let folder = Folder::new("file");
     let day = day(&till).await;
-    let file =
-        program.json(&["archive", "--before", &day, "--to", folder.path()])["archives"][0]["file"].clone();
-    let file = file.as_str().unwrap();
-    let mut text = String::new();
-    GzDecoder::new(fs::File::open(file).unwrap()).read_to_string(&mut text).unwrap();
+    let (file, text) = archived(&program, &day, &folder);
     let columns: i64 = till
         .number("SELECT count(*) FROM information_schema.columns WHERE table_name = 'ledger_entries' AND table_schema = 'public'")
         .await;
@@ -641,7 +646,7 @@ async fn a_file_holds_every_column_and_only_its_owner_may_read_it() {
         (of("kind"), of("extension"), of("user_ip"), of("open_id"), of("product_name")),
         ("exchange", "tab\\there \\\\N", "203.0.113.9", "o1", "Sword & shield = 100%")
     );
-    assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
 /// A file from before a column of the ledger is verified and restored; the column has its default.
@@ -650,11 +655,7 @@ async fn a_file_without_a_later_column_is_restored() {
     let (till, _, program) = old_till().await;
     let folder = Folder::new("earlier");
     let day = day(&till).await;
-    let file =
-        program.json(&["archive", "--before", &day, "--to", folder.path()])["archives"][0]["file"].clone();
-    let file = file.as_str().unwrap();
-    let mut text = String::new();
-    GzDecoder::new(fs::File::open(file).unwrap()).read_to_string(&mut text).unwrap();
+    let (file, text) = archived(&program, &day, &folder);
     let place = text.lines().next().unwrap().split('\t').position(|name| name == "extension").unwrap();
     let mut earlier = GzEncoder::new(Vec::new(), Compression::default());
     for line in text.lines() {
@@ -665,10 +666,10 @@ async fn a_file_without_a_later_column_is_restored() {
     let earlier = earlier.finish().unwrap();
     till.execute(&format!("UPDATE archives SET sha256 = '\\x{}'", hex::encode(Sha256::digest(&earlier))))
         .await;
-    fs::write(file, earlier).unwrap();
-    let verified = program.json(&["archive", "verify", file]);
+    fs::write(&file, earlier).unwrap();
+    let verified = program.json(&["archive", "verify", &file]);
     assert_eq!(verified["verified"][0]["archive_no"], 1, "{verified}");
-    program.json(&["archive", "restore", file]);
+    program.json(&["archive", "restore", &file]);
     let without = "SELECT count(*) FROM ledger_entries WHERE reference = 'b1' AND extension IS NULL AND user_ip IS NOT NULL";
     assert_eq!(till.number(without).await, 1);
     till.assert_audit_clean().await;

@@ -92,28 +92,46 @@ impl ArchiveRow {
     }
 
     fn parse(line: &[u8], columns: &ArchiveColumns) -> Option<Self> {
-        let values: Vec<Option<String>> = line.split(|byte| *byte == b'\t').map(unescaped).collect();
+        let mut values: Vec<Option<String>> = line.split(|byte| *byte == b'\t').map(unescaped).collect();
         if values.len() != columns.names.len() {
             return None;
         }
-        let text = |name: &str| values[columns.place(name)?].clone();
+        // In the order of `READ_COLUMNS`, and then the player.
+        let [
+            app_no,
+            wallet_no,
+            seq,
+            at,
+            kind,
+            reference,
+            of_biz_no,
+            remaining,
+            item_id,
+            pay_priority,
+            free_change,
+            charge_change,
+            free_balance,
+            charge_balance,
+            chain_hash,
+            open_id,
+        ] = columns.read.map(|place| values[place].take());
         Some(Self {
-            app_no: text("app_no")?.parse().ok()?,
-            wallet_no: text("wallet_no")?.parse().ok()?,
-            seq: parsed(text("seq")).ok()?,
-            at: PrimitiveDateTime::parse(&text("at")?, UTC).ok()?.assume_utc(),
-            kind: text("kind")?,
-            reference: text("reference")?,
-            of_biz_no: text("of_biz_no"),
-            remaining: parsed(text("remaining")).ok()?,
-            item_id: bytes(text("item_id"))?,
-            pay_priority: parsed(text("pay_priority")).ok()?,
-            free_change: text("free_change")?.parse().ok()?,
-            charge_change: text("charge_change")?.parse().ok()?,
-            free_balance: text("free_balance")?.parse().ok()?,
-            charge_balance: text("charge_balance")?.parse().ok()?,
-            chain_hash: bytes(text("chain_hash"))?,
-            open_id: text("open_id")?,
+            app_no: app_no?.parse().ok()?,
+            wallet_no: wallet_no?.parse().ok()?,
+            seq: parsed(seq).ok()?,
+            at: PrimitiveDateTime::parse(&at?, UTC).ok()?.assume_utc(),
+            kind: kind?,
+            reference: reference?,
+            of_biz_no,
+            remaining: parsed(remaining).ok()?,
+            item_id: bytes(item_id)?,
+            pay_priority: parsed(pay_priority).ok()?,
+            free_change: free_change?.parse().ok()?,
+            charge_change: charge_change?.parse().ok()?,
+            free_balance: free_balance?.parse().ok()?,
+            charge_balance: charge_balance?.parse().ok()?,
+            chain_hash: bytes(chain_hash)?,
+            open_id: open_id?,
         })
     }
 }
@@ -122,12 +140,14 @@ impl ArchiveRow {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ArchiveColumns {
     names: Vec<&'static str>,
+    /// The places of [`READ_COLUMNS`], and then that of the player.
+    read: [usize; READ_COLUMNS.len() + 1],
 }
 
 impl ArchiveColumns {
     /// The columns of a file that this program writes.
     pub(super) fn written() -> Self {
-        Self { names: known_columns().collect() }
+        Self::of(known_columns().collect()).expect("the program reads what it writes")
     }
 
     /// The columns that a first line names.
@@ -143,13 +163,20 @@ impl ArchiveColumns {
                 None => drop(unknown.get_or_insert(name)),
             }
         }
-        let is_once = names.iter().collect::<HashSet<_>>().len() == names.len();
-        let has_read = READ_COLUMNS.iter().chain(["open_id"].iter()).all(|name| names.contains(name));
+        let columns = Self::of(names).ok_or_else(|| "this is no archive of this program".to_owned())?;
         match unknown {
-            _ if !(is_once && has_read) => Err("this is no archive of this program".to_owned()),
             Some(name) => Err(format!("this program does not know its column {name}; use a later version")),
-            None => Ok(Self { names }),
+            None => Ok(columns),
         }
+    }
+
+    /// Columns of these names. `None` where one comes twice, or one is missing that this program reads.
+    fn of(names: Vec<&'static str>) -> Option<Self> {
+        let is_once = names.iter().collect::<HashSet<_>>().len() == names.len();
+        let place = |name: &&str| names.iter().position(|own| own == name);
+        let read = READ_COLUMNS.iter().chain(&["open_id"]).map(place).collect::<Option<Vec<_>>>()?;
+        let read = read.try_into().ok().filter(|_| is_once)?;
+        Some(Self { names, read })
     }
 
     /// All of them, for a statement.
@@ -165,10 +192,6 @@ impl ArchiveColumns {
 
     fn first_line(&self) -> String {
         self.names.join("\t")
-    }
-
-    fn place(&self, name: &str) -> Option<usize> {
-        self.names.iter().position(|own| *own == name)
     }
 }
 
@@ -339,11 +362,12 @@ mod tests {
     fn a_file_may_lack_a_kept_column_and_no_other() {
         let all = ArchiveColumns::written();
         assert_eq!(ArchiveColumns::parse(&all.first_line()), Ok(all.clone()));
-        let without = |name: &str| ArchiveColumns {
-            names: all.names.iter().copied().filter(|own| *own != name).collect(),
+        let without = |name: &str| {
+            let names: Vec<&str> = all.names.iter().copied().filter(|own| *own != name).collect();
+            names.join("\t")
         };
         for name in &all.names {
-            let is_kept = ArchiveColumns::parse(&without(name).first_line()).is_ok();
+            let is_kept = ArchiveColumns::parse(&without(name)).is_ok();
             let is_read = READ_COLUMNS.contains(name) || *name == "open_id";
             assert_eq!(is_kept, !is_read, "{name}");
         }
