@@ -1,5 +1,7 @@
 //! Refunds of payments, debt of wallets and its settlement (contract 19.5).
 
+use std::time::Duration;
+
 use domain::console_user::Role;
 use domain::ids::Reason;
 use domain::topup::{Excess, NewRefund, PaymentKey, RefundAmount, RefundId, RefundKey, Shortfall};
@@ -181,6 +183,56 @@ fn direct(id: &str) -> Value {
     told.as_object_mut().unwrap().remove("biz_no");
     (told["open_id"], told["product_id"]) = ("o1".into(), "gems60".into());
     told
+}
+
+/// Rules 19.5.6 and 19.5.8: the payment of an order settles debt, and carries out a refund that came first, even one that
+/// commits while the payment is written. What is written without a lock finds out about both.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_payment_of_an_order_finds_debt_and_refunds() {
+    let till = TestTill::start().await;
+    let (app, admin, teller) = paid(&till).await;
+    for biz_no in ["t2", "t3", "t4"] {
+        order(&till, &app, biz_no).await;
+    }
+    // A refund that waits.
+    assert_eq!(refund(&admin, "pi_2", &asked("re_2", 300, "record")).await.status, 202);
+    let paid = tell(&teller, &payment("pi_2", "t2")).await.json();
+    assert_eq!((paid["state"].as_str(), paid["charge_balance"].as_i64()), (Some("paid"), Some(220)));
+    assert_eq!(till.purses(&app, "o1").await, (49, 190, 4));
+    // One that commits while the row of its payment waits for its key.
+    let mut held = till.sql.begin().await.unwrap();
+    for statement in [
+        "INSERT INTO topup_payments (app_no, provider, provider_order_id, currency, amount, biz_no, paid_at, created_at,
+             state, reason, note, told_by)
+         SELECT app_no, 'stripe', 'pi_3', '', 1, '', now(), now(), 'unmatched', 'unknown_order', '', '' FROM apps",
+        "DELETE FROM topup_payments WHERE provider_order_id = 'pi_3'",
+        "INSERT INTO topup_refunds (app_no, provider, provider_order_id, refund_id, amount, state, reason, told_by, created_at)
+         SELECT app_no, 'stripe', 'pi_3', 're_3', 600, 'waiting', 'r', 'api_key backend', now() FROM apps",
+    ] {
+        sqlx::query(statement).execute(&mut *held).await.unwrap();
+    }
+    let (third, telling) = (payment("pi_3", "t3"), async {
+        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+             AND wait_event_type = 'Lock' AND query LIKE 'INSERT INTO topup_payments%'";
+        while till.number(waiting).await == 0 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        held.commit().await.unwrap();
+    });
+    let (paid, ()) = tokio::join!(tell(&teller, &third), telling);
+    assert_eq!(
+        (paid.json()["state"].as_str(), paid.json()["charge_balance"].as_i64()),
+        (Some("paid"), Some(250))
+    );
+    assert_eq!(till.purses(&app, "o1").await, (49, 190, 6));
+    // Debt.
+    assert_eq!(Game::new(&app, "o1", "b1", 239).send(&till).await.code(), 1);
+    assert_eq!(refund(&admin, "pi_1", &asked("re_1", 600, "record")).await.status, 200);
+    assert_eq!(debt(&till, &app).await, json!({"free": 6, "charge": 60}));
+    let paid = tell(&teller, &payment("pi_4", "t4")).await.json();
+    assert_eq!((paid["state"].as_str(), paid["charge_balance"].as_i64()), (Some("paid"), Some(0)));
+    assert_eq!(debt(&till, &app).await, Value::Null);
+    till.assert_audit_clean().await;
 }
 
 /// Rules 19.5.8 and 19.5.9: a refund that comes before its payment waits for it, and is carried out in the transaction of the

@@ -52,9 +52,6 @@ pub(crate) struct ToldPayment {
 /// What became of a payment that was told of.
 pub(crate) type PaymentOutcome = Result<PaymentReport, OperationRefusal>;
 
-/// How many writers write payments. While one waits for the disk, the other one works.
-const WRITERS: usize = 2;
-
 /// What a writer takes its payments from.
 type Incoming = UnboundedReceiver<Queued<ToldPayment, PaymentOutcome>>;
 
@@ -67,9 +64,9 @@ pub(crate) struct PaymentQueue {
 }
 
 impl PaymentQueue {
-    /// At most `max` payments wait in it.
-    pub(crate) fn new(max: usize) -> Self {
-        let (payments, queues) = Writers::with_queues(WRITERS, max);
+    /// `writers` write its payments, and at most `max` wait in it.
+    pub(crate) fn new((writers, max): (usize, usize)) -> Self {
+        let (payments, queues) = Writers::with_queues(writers.max(1), max);
         Self { payments, incoming: Arc::new(Mutex::new(queues)) }
     }
 

@@ -184,7 +184,7 @@ impl Store {
             engine,
             hosts,
             reports,
-            payments: PaymentQueue::new(size.1),
+            payments: PaymentQueue::new(size),
             objects,
             marks: Arc::default(),
             exchange_metrics,

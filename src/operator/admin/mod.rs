@@ -94,7 +94,8 @@ async fn answer(route: &'static AdminRoute, state: AppState, request: Request) -
         ClientAddress::of(request.extensions(), request.headers(), &state.config.ops.trusted_proxies);
     let span = tracing::info_span!("admin", request_id = id.to_str().unwrap_or_default(), client = %client);
     let started = tokio::time::Instant::now();
-    let outcome = guarded(serve(route, &state, request)).instrument(span.clone()).await;
+    // In a box, a request is not moved through each layer.
+    let outcome = guarded(Box::pin(serve(route, &state, request))).instrument(span.clone()).await;
     let (endpoint, elapsed) = (route.id, started.elapsed());
     let status = match &outcome {
         Ok(_) => status_of(route),

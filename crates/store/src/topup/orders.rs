@@ -31,22 +31,30 @@ pub(super) async fn placed_orders(
     // The kind is no condition: an index that knows it would be read in place of the key.
     let orders = rows.fetch_all(connection).await?.into_iter().filter(|row| row.kind == "topup_order");
     let rows = orders.map(|row| {
-        let damaged = || StoreError::damaged("items");
-        let Offer { currency, amount, charge, bonus, .. } =
-            Offer::of_figures(&row.product_info).ok_or_else(damaged)?;
         let number = BizNo::parse(&row.reference).map_err(|_| StoreError::damaged("ledger_entries"))?;
-        let order = PlacedOrder {
-            open_id: OpenId::parse(&row.open_id).map_err(|_| StoreError::damaged("wallets"))?,
-            product_id: PricedProductId::parse(&row.product_name).map_err(|_| damaged())?,
-            currency,
-            amount,
-            charge,
-            bonus,
-            is_paid: row.is_paid,
-        };
-        Ok((number, order))
+        Ok((number, placed_order(&row.open_id, (&row.product_name, &row.product_info), row.is_paid)?))
     });
     rows.collect()
+}
+
+/// An order, from its player and the texts of its item.
+pub(super) fn placed_order(
+    open_id: &str,
+    (product_name, product_info): (&str, &str),
+    is_paid: bool,
+) -> Result<PlacedOrder> {
+    let damaged = || StoreError::damaged("items");
+    let Offer { currency, amount, charge, bonus, .. } =
+        Offer::of_figures(product_info).ok_or_else(damaged)?;
+    Ok(PlacedOrder {
+        open_id: OpenId::parse(open_id).map_err(|_| StoreError::damaged("wallets"))?,
+        product_id: PricedProductId::parse(product_name).map_err(|_| damaged())?,
+        currency,
+        amount,
+        charge,
+        bonus,
+        is_paid,
+    })
 }
 
 /// Those of these players whom the app knows.

@@ -4,6 +4,7 @@
 //! ledger entry, the purses and the event are in it. The key of the row and the key of the entry are both the pair of the
 //! provider, so of two transactions about one payment one is repeated, and finds the row.
 
+mod unhindered;
 mod work;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};

@@ -12,7 +12,7 @@ use super::debt::{in_debt, settle_debt};
 use crate::engine::Engine;
 use crate::error::{Result, StoreError};
 use crate::payment_queue::ToldPayment;
-use crate::wallet_writer::{MadeEntry, change, change_unheld};
+use crate::wallet_writer::{ChangeOutcome, Changed, MadeEntry, change, change_unheld};
 
 /// What a payment was credited as.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,12 +76,19 @@ pub(super) async fn credit_all(
         return Ok(Vec::new());
     }
     let requests: Vec<_> = payments.iter().map(|(key, coins)| request(key, coins)).collect();
-    let changed = change_unheld(connection, engine, app_no, &requests).await?;
-    let credits = changed.outcomes.into_iter();
-    credits.map(|outcome| outcome.map_or(Ok(None), |outcome| credited(outcome, changed.at))).collect()
+    credits(change_unheld(connection, engine, app_no, &requests).await?)
 }
 
-fn request(key: &PaymentKey, coins: &Coins) -> WalletRequest {
+/// What the ledger says of credits. `None` as of [`credit_all`].
+pub(super) fn credits(
+    changed: Changed<Option<ChangeOutcome>>,
+) -> Result<Vec<Option<Result<CreditedPayment, NotCredited>>>> {
+    let outcomes = changed.outcomes.into_iter();
+    outcomes.map(|outcome| outcome.map_or(Ok(None), |outcome| credited(outcome, changed.at))).collect()
+}
+
+/// The change that credits a payment.
+pub(super) fn request(key: &PaymentKey, coins: &Coins) -> WalletRequest {
     let credited = Change::Topup { bonus: coins.bonus, charge: coins.charge };
     WalletRequest::of_payment(coins.open_id.clone(), key.reference(), credited)
 }

@@ -1,7 +1,13 @@
 //! The rows of payments: what was told first, and how a repeat is answered (contract 19.3).
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "each session of a writer prepares the statement that writes, which checks it against the schema"
+)]
+
 use std::collections::BTreeMap;
 
+use domain::ids::Os;
 use domain::ids::{BizNo, OpenId};
 use domain::operation::topup::payment_differs;
 use domain::operator::{Operator, OperatorKind};
@@ -9,8 +15,11 @@ use domain::topup::{
     Coins, Currency, Payment, PaymentKey, PaymentProvider, PaymentTarget, PricedProductId, ProviderOrderId,
     UnmatchedReason,
 };
-use sqlx::PgConnection;
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
+use sqlx::{AssertSqlSafe, PgConnection, Postgres};
 use time::OffsetDateTime;
+use tokio_postgres::types::ToSql;
 
 use super::payment_credit::{CreditedPayment, DecidedPayment};
 use crate::engine::Engine;
@@ -29,6 +38,114 @@ pub(super) fn teller_of(told_by: &str) -> Option<Operator> {
     Operator::new(OperatorKind::parse(kind).ok()?, name).ok()
 }
 
+/// Declares the columns of the rows that are written, with their types in the order of the statement's parameters.
+macro_rules! columns {
+    ($($name:ident: $type:ty = $sql_type:literal,)+) => {
+        /// The rows of payments, column by column.
+        pub(super) struct PaymentColumns<'a> {
+            app_no: i32,
+            /// The time of their ledger entries. `None` where none was credited.
+            entered_at: Option<OffsetDateTime>,
+            $($name: $type,)+
+        }
+
+        /// Names and types of the columns.
+        const COLUMNS: &[(&str, &str)] = &[$((stringify!($name), $sql_type)),+];
+
+        impl<'a> PaymentColumns<'a> {
+            /// The parameters of [`insert_statement`].
+            pub(super) fn parameters(&self) -> Vec<&(dyn ToSql + Sync)> {
+                vec![&self.app_no, &self.entered_at, $(&self.$name),+]
+            }
+
+            fn bind(self, query: Query<'a, Postgres, PgArguments>) -> Query<'a, Postgres, PgArguments> {
+                query.bind(self.app_no).bind(self.entered_at)$(.bind(self.$name))+
+            }
+        }
+    };
+}
+
+columns! {
+    provider: Vec<&'a str> = "text[]",
+    provider_order_id: Vec<&'a str> = "text[]",
+    currency: Vec<&'a str> = "text[]",
+    amount: Vec<i64> = "bigint[]",
+    biz_no: Vec<Option<&'a str>> = "text[]",
+    open_id: Vec<Option<&'a str>> = "text[]",
+    product_id: Vec<Option<&'a str>> = "text[]",
+    paid_at: Vec<OffsetDateTime> = "timestamptz[]",
+    os: Vec<Option<&'a str>> = "text[]",
+    fee: Vec<Option<i64>> = "bigint[]",
+    note: Vec<&'a str> = "text[]",
+    told_by: Vec<String> = "text[]",
+    state: Vec<&'a str> = "text[]",
+    reason: Vec<Option<&'a str>> = "text[]",
+    wallet_no: Vec<Option<i64>> = "bigint[]",
+    seq: Vec<Option<i64>> = "bigint[]",
+    charge: Vec<Option<i64>> = "bigint[]",
+    bonus: Vec<Option<i64>> = "bigint[]",
+    free_balance: Vec<Option<i64>> = "bigint[]",
+    charge_balance: Vec<Option<i64>> = "bigint[]",
+    credited_at: Vec<Option<OffsetDateTime>> = "timestamptz[]",
+    paid_biz_no: Vec<Option<&'a str>> = "text[]",
+    paid_product_id: Vec<Option<&'a str>> = "text[]",
+}
+
+impl<'a> PaymentColumns<'a> {
+    pub(super) fn new(app_no: i32, rows: &'a [DecidedPayment<'a>]) -> Self {
+        fn told<'a, T>(rows: &'a [DecidedPayment<'a>], value: impl Fn(&'a Payment) -> T) -> Vec<T> {
+            rows.iter().map(|(_, one, _)| value(&one.payment)).collect()
+        }
+        fn paid<'a, T>(
+            rows: &'a [DecidedPayment<'a>],
+            value: impl Fn(&'a (Coins, CreditedPayment)) -> T,
+        ) -> Vec<Option<T>> {
+            rows.iter().map(|(_, _, credited)| credited.as_ref().ok().map(&value)).collect()
+        }
+        let paid_biz_no = paid(rows, |(coins, _)| coins.biz_no.as_ref().map(BizNo::as_str));
+        Self {
+            app_no,
+            entered_at: rows.iter().find_map(|(_, _, credited)| Some(credited.as_ref().ok()?.1.at)),
+            provider: told(rows, |payment| payment.key.provider.as_str()),
+            provider_order_id: told(rows, |payment| payment.key.provider_order_id.as_str()),
+            currency: told(rows, |payment| payment.currency.as_str()),
+            amount: told(rows, |payment| payment.amount),
+            biz_no: told(rows, |payment| payment.target.biz_no().map(BizNo::as_str)),
+            open_id: told(rows, |payment| payment.target.open_id().map(OpenId::as_str)),
+            product_id: told(rows, |payment| payment.target.product_id().map(PricedProductId::as_str)),
+            paid_at: told(rows, |payment| payment.paid_at),
+            os: told(rows, |payment| payment.os.as_ref().map(Os::as_str)),
+            fee: told(rows, |payment| payment.fee),
+            note: told(rows, |payment| payment.note.as_str()),
+            told_by: rows.iter().map(|(_, one, _)| teller_name(&one.teller)).collect(),
+            state: rows.iter().map(|(_, _, credited)| state_of(credited.is_ok())).collect(),
+            reason: rows.iter().map(|(_, _, credited)| reason_of(credited)).collect(),
+            wallet_no: paid(rows, |(_, entry)| entry.wallet_no),
+            seq: paid(rows, |(_, entry)| entry.seq),
+            charge: paid(rows, |(coins, _)| coins.charge),
+            bonus: paid(rows, |(coins, _)| coins.bonus),
+            free_balance: paid(rows, |(_, entry)| entry.free.1),
+            charge_balance: paid(rows, |(_, entry)| entry.charge.1),
+            credited_at: paid(rows, |(_, entry)| entry.at),
+            paid_biz_no: paid_biz_no.into_iter().map(Option::flatten).collect(),
+            paid_product_id: paid(rows, |(coins, _)| coins.product_id.as_str()),
+        }
+    }
+}
+
+/// Writes rows of payments. The first parameter is their app, the second the time of their ledger entries. The compiler does
+/// not check it. Each session of a writer prepares it when it opens.
+pub(super) fn insert_statement() -> String {
+    let names = COLUMNS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    let value =
+        |(place, (_, sql_type)): (usize, &(&str, &str))| format!("unnest(${}::{sql_type})", place + 3);
+    let values = COLUMNS.iter().enumerate().map(value).collect::<Vec<_>>().join(", ");
+    format!(
+        "INSERT INTO topup_payments (app_no, created_at, {names})
+         SELECT $1::integer, coalesce($2::timestamptz, clock_timestamp()), {values}"
+    )
+}
+
 /// Writes the rows of payments, in this order.
 ///
 /// # Errors
@@ -38,58 +155,19 @@ pub(super) async fn insert(
     app_no: i32,
     rows: &[DecidedPayment<'_>],
 ) -> Result<()> {
-    fn column<'a, T>(
-        rows: &'a [DecidedPayment<'_>],
-        value: impl Fn(&'a Payment, Option<&'a (Coins, CreditedPayment)>) -> T,
-    ) -> Vec<T> {
-        rows.iter().map(|(_, one, credited)| value(&one.payment, credited.as_ref().ok())).collect()
-    }
     if rows.is_empty() {
         return Ok(());
     }
-    let text = |text: &str| text.to_owned();
-    let credited_at = rows.iter().find_map(|(_, _, credited)| Some(credited.as_ref().ok()?.1.at));
-    let inserted = sqlx::query!(
-        "INSERT INTO topup_payments (app_no, provider, provider_order_id, currency, amount, biz_no, open_id, product_id,
-             paid_at, os, fee, note, told_by, created_at, state, reason, wallet_no, seq, charge, bonus, free_balance,
-             charge_balance, credited_at, paid_biz_no, paid_product_id)
-         SELECT $1, unnest($2::text[]), unnest($3::text[]), unnest($4::text[]), unnest($5::bigint[]), unnest($6::text[]),
-             unnest($7::text[]), unnest($8::text[]), unnest($9::timestamptz[]), unnest($10::text[]), unnest($11::bigint[]),
-             unnest($12::text[]), unnest($13::text[]), coalesce($25, clock_timestamp()), unnest($14::text[]),
-             unnest($15::text[]), unnest($16::bigint[]), unnest($17::bigint[]), unnest($18::bigint[]), unnest($19::bigint[]),
-             unnest($20::bigint[]), unnest($21::bigint[]), unnest($22::timestamptz[]), unnest($23::text[]),
-             unnest($24::text[])",
-        app_no,
-        &column(rows, |payment, _| text(payment.key.provider.as_str())),
-        &column(rows, |payment, _| text(payment.key.provider_order_id.as_str())),
-        &column(rows, |payment, _| text(payment.currency.as_str())),
-        &column(rows, |payment, _| payment.amount),
-        &column(rows, |payment, _| payment.target.biz_no().map(ToString::to_string)) as &[Option<String>],
-        &column(rows, |payment, _| payment.target.open_id().map(ToString::to_string)) as &[Option<String>],
-        &column(rows, |payment, _| payment.target.product_id().map(ToString::to_string)) as &[Option<String>],
-        &column(rows, |payment, _| payment.paid_at),
-        &column(rows, |payment, _| payment.os.as_ref().map(ToString::to_string)) as &[Option<String>],
-        &column(rows, |payment, _| payment.fee) as &[Option<i64>],
-        &column(rows, |payment, _| payment.note.clone()),
-        &rows.iter().map(|(_, one, _)| teller_name(&one.teller)).collect::<Vec<_>>(),
-        &column(rows, |_, paid| text(if paid.is_some() { "paid" } else { "unmatched" })),
-        &rows.iter().map(|(_, _, credited)| reason_of(credited)).collect::<Vec<_>>() as &[Option<String>],
-        &column(rows, |_, paid| paid.map(|(_, entry)| entry.wallet_no)) as &[Option<i64>],
-        &column(rows, |_, paid| paid.map(|(_, entry)| entry.seq)) as &[Option<i64>],
-        &column(rows, |_, paid| paid.map(|(coins, _)| coins.charge)) as &[Option<i64>],
-        &column(rows, |_, paid| paid.map(|(coins, _)| coins.bonus)) as &[Option<i64>],
-        &column(rows, |_, paid| paid.map(|(_, entry)| entry.free.1)) as &[Option<i64>],
-        &column(rows, |_, paid| paid.map(|(_, entry)| entry.charge.1)) as &[Option<i64>],
-        &column(rows, |_, paid| paid.map(|(_, entry)| entry.at)) as &[Option<OffsetDateTime>],
-        &column(rows, |_, paid| paid_order(paid).map(ToString::to_string)) as &[Option<String>],
-        &column(rows, |_, paid| paid.map(|(coins, _)| coins.product_id.to_string())) as &[Option<String>],
-        credited_at
-    );
-    inserted.execute(connection).await.map(drop).map_err(again_if_taken)
+    let insert = PaymentColumns::new(app_no, rows).bind(sqlx::query(AssertSqlSafe(insert_statement())));
+    insert.execute(connection).await.map(drop).map_err(again_if_taken)
 }
 
-fn reason_of(credited: &Result<(Coins, CreditedPayment), UnmatchedReason>) -> Option<String> {
-    credited.as_ref().err().map(|reason| reason.as_str().to_owned())
+fn state_of(is_paid: bool) -> &'static str {
+    if is_paid { "paid" } else { "unmatched" }
+}
+
+fn reason_of(credited: &Result<(Coins, CreditedPayment), UnmatchedReason>) -> Option<&'static str> {
+    credited.as_ref().err().map(|reason| reason.as_str())
 }
 
 fn paid_order(paid: Option<&(Coins, CreditedPayment)>) -> Option<&BizNo> {
@@ -219,7 +297,7 @@ impl FirstTold {
         let is_paid = self.reason.is_none();
         let only_paid = |coins: Option<i64>| coins.filter(|_| is_paid);
         PaymentReport {
-            state: if is_paid { "paid" } else { "unmatched" },
+            state: state_of(is_paid),
             reason: self.reason.clone(),
             biz_no: if is_paid { &self.paid_biz_no } else { &self.biz_no }.clone(),
             open_id: if is_paid { &self.credited_to } else { &self.open_id }.clone(),
@@ -239,8 +317,8 @@ pub(super) fn first_report((_, one, credited): &DecidedPayment<'_>) -> PaymentRe
     let biz_no = if paid.is_some() { paid_order(paid) } else { target.biz_no() };
     let open_id = coins.map_or_else(|| target.open_id(), |coins| Some(&coins.open_id));
     PaymentReport {
-        state: if paid.is_some() { "paid" } else { "unmatched" },
-        reason: reason_of(credited),
+        state: state_of(paid.is_some()),
+        reason: reason_of(credited).map(str::to_owned),
         biz_no: biz_no.map(ToString::to_string),
         open_id: open_id.map(ToString::to_string),
         charge: coins.map(|coins| coins.charge),

@@ -102,7 +102,7 @@ impl<'a> DistinctKeys<'a> {
 
 /// A wallet as the transaction reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum WalletState {
+pub(crate) enum WalletState {
     /// The app has no such wallet.
     Unknown,
     /// The wallet exists. Another transaction has locked it, or made it after the lock.
@@ -113,7 +113,7 @@ pub(super) enum WalletState {
 
 /// A wallet that may be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct OpenWallet {
+pub(crate) struct OpenWallet {
     pub(super) wallet_no: WalletNo,
     pub(super) balances: Balances,
     pub(super) entry_count: i64,

@@ -23,8 +23,13 @@ use domain::wallet::{WalletOutcome, WalletRequest};
 
 use crate::writer;
 
+pub(super) use batch::WalletState;
 pub(super) use citus::NodeWriters;
-pub(super) use operators::{MadeEntry, change, change_unheld, foresee, plan_by_keys};
+pub(super) use operators::{
+    ChangeOutcome, Changed, DecidedChanges, MadeEntry, change, change_unheld, foresee, plan_by_keys,
+};
+pub(super) use rows::{WALLET_COLUMNS, wallets};
+pub(super) use write::write_statement;
 
 /// The writers of wallets.
 pub(super) type WalletWriters = writer::Writers<Signed<WalletRequest>, WalletOutcome>;

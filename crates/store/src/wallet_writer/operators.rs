@@ -13,7 +13,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{AssertSqlSafe, PgConnection};
 use time::OffsetDateTime;
 
-use super::batch::{Batch, Decision, NewRow, OpenWallet, WalletState};
+use super::batch::{Batch, Decision, Decisions, NewRow, OpenWallet, WalletState};
 use super::rows::{self, LockedRows, ReadRows};
 use super::write::{Columns, Items, write_statement};
 use crate::engine::Engine;
@@ -107,10 +107,9 @@ async fn carry_out(
         at,
     };
     let known = ReadRows::of_locked(&batch, rows).map_err(store_error)?;
-    let decisions = batch.decide(&known.rows, known.at());
-    if !decisions.rows.is_empty() {
-        let columns = Columns::new(&batch, &decisions, known.at, Items::default());
-        let write = columns.bind(sqlx::query(AssertSqlSafe(write_statement(engine, false))));
+    let decided = DecidedChanges::new(batch, &known);
+    if decided.has_rows() {
+        let write = decided.columns().bind(sqlx::query(AssertSqlSafe(write_statement(engine, false))));
         write.execute(connection).await.map_err(|error| {
             match error.as_database_error().and_then(sqlx::error::DatabaseError::code) {
                 Some(code) => store_error(SessionFault::from_code(&code, error.to_string())),
@@ -118,16 +117,61 @@ async fn carry_out(
             }
         })?;
     }
-    let mut made = vec![None; requests.len()];
-    for row in &decisions.rows {
-        made[row.request] = MadeEntry::of(row);
+    decided.changed()
+}
+
+/// Changes of one app that are decided and not yet written.
+pub(crate) struct DecidedChanges<'a> {
+    batch: Batch<'a>,
+    decisions: Decisions,
+    at: OffsetDateTime,
+}
+
+impl<'a> DecidedChanges<'a> {
+    fn new(batch: Batch<'a>, known: &ReadRows) -> Self {
+        let decisions = batch.decide(&known.rows, known.at());
+        Self { batch, decisions, at: known.at }
     }
-    let outcomes = decisions.verdicts.into_iter().zip(made).map(|(verdict, entry)| match verdict {
-        Decision::Answer(outcome) => Ok(Some((outcome, entry))),
-        Decision::SetAside => Ok(None),
-        Decision::NeedsLock => Err(StoreError::Again),
-    });
-    Ok(Changed { outcomes: outcomes.collect::<Result<_>>()?, at: known.at })
+
+    /// Decides on wallets that were read at `at` without a lock, one for each request. Each reference is new. The write
+    /// fails when a wallet has changed since, or another transaction has used a reference.
+    pub(crate) fn on_read(
+        app_no: i32,
+        requests: &'a [WalletRequest],
+        wallets: &[WalletState],
+        at: OffsetDateTime,
+    ) -> Self {
+        let batch = Batch::new(requests.iter().map(|request| (AppNo(app_no), request)).collect());
+        let mut known = ReadRows { at, ..ReadRows::nothing(&batch) };
+        for (place, wallet) in batch.places.iter().zip(wallets) {
+            known.rows.wallets[place.wallet] = *wallet;
+        }
+        Self::new(batch, &known)
+    }
+
+    /// Whether there is anything to write.
+    pub(crate) fn has_rows(&self) -> bool {
+        !self.decisions.rows.is_empty()
+    }
+
+    /// The parameters of [`write_statement`].
+    pub(crate) fn columns(&self) -> Columns<'_> {
+        Columns::new(&self.batch, &self.decisions, self.at, Items::default())
+    }
+
+    /// What the changes are once they are written. `None` stands for one whose wallet another transaction holds.
+    pub(crate) fn changed(&self) -> Result<Changed<Option<ChangeOutcome>>> {
+        let mut made = vec![None; self.batch.requests.len()];
+        for row in &self.decisions.rows {
+            made[row.request] = MadeEntry::of(row);
+        }
+        let outcomes = self.decisions.verdicts.iter().zip(made).map(|(verdict, entry)| match verdict {
+            Decision::Answer(outcome) => Ok(Some((outcome.clone(), entry))),
+            Decision::SetAside => Ok(None),
+            Decision::NeedsLock => Err(StoreError::Again),
+        });
+        Ok(Changed { outcomes: outcomes.collect::<Result<_>>()?, at: self.at })
+    }
 }
 
 impl MadeEntry {

@@ -23,7 +23,7 @@ use crate::error::StoreError;
 use crate::writer::SessionFault;
 
 /// Columns of a wallet.
-const WALLET_COLUMNS: &str = "\
+pub(crate) const WALLET_COLUMNS: &str = "\
 w.wallet_no, w.free_balance, w.charge_balance, w.entry_count, w.chain_hash,
 coalesce(w.frozen_until > statement_timestamp(), false) AS is_frozen";
 
@@ -164,8 +164,8 @@ pub(super) fn known(batch: &Batch<'_>, rows: &[Row]) -> Result<ReadRows, Session
     Ok(known)
 }
 
-/// From the rows of [`lock_statement`].
-pub(super) fn wallets<R: ColumnReader>(rows: &[R]) -> Result<Vec<(usize, WalletState)>, SessionFault> {
+/// The wallets in [`WALLET_COLUMNS`], each with its position.
+pub(crate) fn wallets<R: ColumnReader>(rows: &[R]) -> Result<Vec<(usize, WalletState)>, SessionFault> {
     rows.iter().map(|row| position(row).zip(wallet(row)).ok_or_else(|| damaged("wallets"))).collect()
 }
 
@@ -400,7 +400,7 @@ impl Record<'_> {
 }
 
 /// The columns of a row of either driver. The writers use tokio-postgres, and operators' changes use sqlx.
-pub(super) trait ColumnReader {
+pub(crate) trait ColumnReader {
     /// The column of this name, if it has this type.
     fn column<'r, T>(&'r self, name: &str) -> Option<T>
     where

@@ -37,7 +37,7 @@ macro_rules! columns {
         )+
 
         /// The parameters of the statement that writes ([`write_statement`]).
-        pub(super) struct Columns<'a> {
+        pub(crate) struct Columns<'a> {
             $($(pub(super) $name: $type,)+)+
             /// Items that the database may not have.
             pub(super) items: Items<'a>,
@@ -52,7 +52,7 @@ macro_rules! columns {
 
         impl Columns<'_> {
             /// The columns in the order of the statement's parameters.
-            pub(super) fn parameters(&self) -> Vec<&(dyn ToSql + Sync)> {
+            pub(crate) fn parameters(&self) -> Vec<&(dyn ToSql + Sync)> {
                 let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![$($(&self.$name),+),+];
                 if !self.items.item_id.is_empty() {
                     let Items { app_no, item_id, product_name, product_info, product_desc } = &self.items;
@@ -126,7 +126,7 @@ const ITEMS: &[Parameter] = &[
 
 /// The texts of items, each once, in the order of their keys.
 #[derive(Default)]
-pub(super) struct Items<'a> {
+pub(crate) struct Items<'a> {
     pub(super) app_no: Vec<i32>,
     pub(super) item_id: Vec<&'a [u8]>,
     pub(super) product_name: Vec<&'a str>,
@@ -316,7 +316,7 @@ SELECT {outbox_app}, unnest(@outbox_row_id), unnest(@outbox_type), unnest(@outbo
 
 /// Writes a batch, with items that the database may not have. COMMIT follows without a wait, so a conflict must fail
 /// here: a wallet that has changed causes a division by zero.
-pub(super) fn write_statement(engine: Engine, with_items: bool) -> String {
+pub(crate) fn write_statement(engine: Engine, with_items: bool) -> String {
     let items = if with_items { format!("itemised AS ({STORE_ITEMS}), ") } else { String::new() };
     let change = CHANGE.replace("{entry_count}", "c.entry_count");
     let enter = enter();
@@ -329,7 +329,7 @@ pub(super) fn write_statement(engine: Engine, with_items: bool) -> String {
 
 /// The same as statements of one transaction: the items, the entries, the balances of wallets that exist, and the events.
 /// Citus plans them in half of the time.
-pub(super) fn write_statements_apart() -> [String; 4] {
+pub(crate) fn write_statements_apart() -> [String; 4] {
     let unchanged = format!("c.entry_count / ({UNCHANGED})::integer");
     let change = CHANGE.replace("{entry_count}", &unchanged);
     let each =

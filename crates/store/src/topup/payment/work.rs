@@ -7,6 +7,7 @@ use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use tokio::time::Instant;
 
 use super::super::number_of;
+use super::unhindered::UnhinderedSession;
 use super::write_payments;
 use crate::engine::Engine;
 use crate::error::{OperationError, Refusable, Result, StoreError};
@@ -18,8 +19,12 @@ use crate::writer::{Locking, Opening, PlansMade, SessionFault, Spans, Work, plan
 /// What a writer of payments works with.
 pub(super) struct PaymentWork {
     opening: Opening,
-    /// `None` before the first payment, and after a fault.
+    /// For payments that nothing stands in the way of. `None` before the first, and after it was lost.
+    unhindered: Option<UnhinderedSession>,
+    /// For all others. `None` before the first, and after a fault.
     session: Option<PaymentSession>,
+    /// The numbers of apps, which never change.
+    app_nos: HashMap<AppId, i32>,
 }
 
 /// A session of the writer's own. It prepares and plans its statements once, and not for each batch.
@@ -28,13 +33,11 @@ struct PaymentSession {
     opened: Instant,
     engine: Engine,
     plans: PlansMade,
-    /// The numbers of apps, which never change.
-    app_nos: HashMap<AppId, i32>,
 }
 
 impl PaymentWork {
     pub(super) fn new(opening: Opening) -> Self {
-        Self { opening, session: None }
+        Self { opening, unhindered: None, session: None, app_nos: HashMap::new() }
     }
 
     /// A session with the host that takes writes now. What it kept is tried once a second, so that a session which has
@@ -53,18 +56,53 @@ impl PaymentWork {
         PaymentSession::open(&self.opening, engine).await
     }
 
-    async fn write(&mut self, told: &[&ToldPayment]) -> Result<Vec<Option<PaymentOutcome>>> {
-        let Some(app_id) = told.first().map(|one| &one.app_id) else { return Ok(Vec::new()) };
+    async fn app_no(&mut self, app_id: &AppId) -> Result<i32, OperationError> {
+        if let Some(app_no) = self.app_nos.get(app_id) {
+            return Ok(*app_no);
+        }
         let mut session = self.session().await?;
-        let app_no = match session.app_no(app_id).await {
-            Ok(app_no) => app_no,
-            Err(Refusable::Refused(refusal)) => {
-                self.session = Some(session);
-                return Ok(told.iter().map(|_| Some(Err(refusal.clone()))).collect());
-            }
-            Err(Refusable::Store(error)) => return Err(error),
+        let app_no = number_of(&mut session.connection, app_id).await;
+        // After any fault nobody knows what became of the session.
+        if matches!(app_no, Ok(_) | Err(Refusable::Refused(_))) {
+            self.session = Some(session);
+        }
+        let app_no = app_no?;
+        self.app_nos.insert(app_id.clone(), app_no);
+        Ok(app_no)
+    }
+
+    /// Credits those of these payments that nothing stands in the way of.
+    async fn credit_unhindered(
+        &mut self,
+        app_no: i32,
+        told: &[&ToldPayment],
+        outcomes: &mut [Option<PaymentOutcome>],
+    ) -> Result<(), SessionFault> {
+        let session = match &mut self.unhindered {
+            Some(session) => session,
+            None => self.unhindered.insert(UnhinderedSession::open(&self.opening).await?),
         };
-        let context = (session.engine, (app_id, app_no), told);
+        match session.credit(app_no, told).await {
+            Ok(reports) => {
+                for (place, report) in reports {
+                    outcomes[place] = Some(Ok(report));
+                }
+                Ok(())
+            }
+            // Nothing was written. All of them are carried out under locks.
+            Err(SessionFault::Again | SessionFault::Blocked) => Ok(()),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// Carries out payments under locks.
+    async fn write(
+        &mut self,
+        app: (&AppId, i32),
+        told: &[&ToldPayment],
+    ) -> Result<Vec<Option<PaymentOutcome>>> {
+        let mut session = self.session().await?;
+        let context = (session.engine, app, told);
         let written = attempt_on(&mut session.connection, &context, &|connection, (engine, app, told)| {
             Box::pin(write_payments(connection, *engine, *app, told))
         })
@@ -89,7 +127,7 @@ impl PaymentSession {
         let connection = tokio::time::timeout(opening.connect_timeout, connecting).await;
         let connection =
             connection.map_err(|_| StoreError::Unavailable("it does not answer".to_owned()))??;
-        Ok(Self { connection, opened, engine, plans: PlansMade::at(opened), app_nos: HashMap::new() })
+        Ok(Self { connection, opened, engine, plans: PlansMade::at(opened) })
     }
 
     async fn discard_outdated_plans(&mut self) -> Result<()> {
@@ -97,15 +135,6 @@ impl PaymentSession {
             sqlx::raw_sql("DISCARD PLANS").execute(&mut self.connection).await?;
         }
         Ok(())
-    }
-
-    async fn app_no(&mut self, app_id: &AppId) -> Result<i32, OperationError> {
-        if let Some(app_no) = self.app_nos.get(app_id) {
-            return Ok(*app_no);
-        }
-        let app_no = number_of(&mut self.connection, app_id).await?;
-        self.app_nos.insert(app_id.clone(), app_no);
-        Ok(app_no)
     }
 }
 
@@ -116,28 +145,63 @@ impl Work for PaymentWork {
     const SPANS: Spans =
         Spans { queue: "payment queue", batch: "payment batch", size: "minitill.batch.payments" };
 
-    /// It never waits for the lock of a wallet. So it treats rows the same, whatever the `locking`.
+    /// Under locks, it never waits for the lock of a wallet.
     async fn attempt(
         &mut self,
         requests: &[&ToldPayment],
-        _: Locking,
+        locking: Locking,
     ) -> Result<Vec<Option<PaymentOutcome>>, SessionFault> {
-        self.write(requests).await.map_err(|error| match error {
-            StoreError::Again => SessionFault::Again,
-            other => SessionFault::Other(other),
-        })
+        let Some(app_id) = requests.first().map(|one| &one.app_id) else { return Ok(Vec::new()) };
+        let app_no = match self.app_no(app_id).await {
+            Ok(app_no) => app_no,
+            Err(Refusable::Refused(refusal)) => {
+                return Ok(requests.iter().map(|_| Some(Err(refusal.clone()))).collect());
+            }
+            Err(Refusable::Store(error)) => return Err(session_fault(error)),
+        };
+        let mut outcomes = requests.iter().map(|_| None).collect::<Vec<_>>();
+        if locking == Locking::None && self.opening.engine.get() == Engine::Postgres {
+            self.credit_unhindered(app_no, requests, &mut outcomes).await?;
+        }
+        let left: Vec<usize> = (0..requests.len()).filter(|place| outcomes[*place].is_none()).collect();
+        if left.is_empty() {
+            return Ok(outcomes);
+        }
+        let told: Vec<&ToldPayment> = left.iter().map(|place| requests[*place]).collect();
+        match self.write((app_id, app_no), &told).await {
+            Ok(written) => {
+                for (place, outcome) in left.iter().zip(written) {
+                    outcomes[*place] = outcome;
+                }
+                Ok(outcomes)
+            }
+            // What was credited is told, and the others are tried again.
+            Err(_) if left.len() < requests.len() => Ok(outcomes),
+            Err(error) => Err(session_fault(error)),
+        }
     }
 
-    /// The next attempt finds out.
     async fn session_ended(&mut self) {
-        std::future::pending::<()>().await;
+        match &mut self.unhindered {
+            Some(session) => session.ended().await,
+            None => std::future::pending().await,
+        }
+        self.unhindered = None;
     }
 
     fn forget_session(&mut self) {
+        self.unhindered = None;
         self.session = None;
     }
 
     fn separates_apps(&self) -> bool {
         true
+    }
+}
+
+fn session_fault(error: StoreError) -> SessionFault {
+    match error {
+        StoreError::Again => SessionFault::Again,
+        other => SessionFault::Other(other),
     }
 }
