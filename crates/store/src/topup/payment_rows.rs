@@ -42,7 +42,7 @@ pub(super) fn teller_of(told_by: &str) -> Option<Operator> {
 macro_rules! columns {
     ($($name:ident: $type:ty = $sql_type:literal,)+) => {
         /// The rows of payments, column by column.
-        pub(super) struct PaymentColumns<'a> {
+        pub(super) struct PaymentRowColumns<'a> {
             app_no: i32,
             /// The time of their ledger entries. `None` where none was credited.
             entered_at: Option<OffsetDateTime>,
@@ -52,7 +52,7 @@ macro_rules! columns {
         /// Names and types of the columns.
         const COLUMNS: &[(&str, &str)] = &[$((stringify!($name), $sql_type)),+];
 
-        impl<'a> PaymentColumns<'a> {
+        impl<'a> PaymentRowColumns<'a> {
             /// The parameters of [`insert_statement`].
             pub(super) fn parameters(&self) -> Vec<&(dyn ToSql + Sync)> {
                 vec![&self.app_no, &self.entered_at, $(&self.$name),+]
@@ -91,7 +91,7 @@ columns! {
     paid_product_id: Vec<Option<&'a str>> = "text[]",
 }
 
-impl<'a> PaymentColumns<'a> {
+impl<'a> PaymentRowColumns<'a> {
     pub(super) fn new(app_no: i32, rows: &'a [DecidedPayment<'a>]) -> Self {
         fn told<'a, T>(rows: &'a [DecidedPayment<'a>], value: impl Fn(&'a Payment) -> T) -> Vec<T> {
             rows.iter().map(|(_, one, _)| value(&one.payment)).collect()
@@ -158,7 +158,7 @@ pub(super) async fn insert(
     if rows.is_empty() {
         return Ok(());
     }
-    let insert = PaymentColumns::new(app_no, rows).bind(sqlx::query(AssertSqlSafe(insert_statement())));
+    let insert = PaymentRowColumns::new(app_no, rows).bind(sqlx::query(AssertSqlSafe(insert_statement())));
     insert.execute(connection).await.map(drop).map_err(again_if_taken)
 }
 

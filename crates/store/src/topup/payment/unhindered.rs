@@ -13,7 +13,7 @@ use tokio_postgres::{Client, Row, Statement};
 
 use super::super::orders::placed_order;
 use super::super::payment_credit::{DecidedPayment, credits, request};
-use super::super::payment_rows::{PaymentColumns, first_report, insert_statement};
+use super::super::payment_rows::{PaymentRowColumns, first_report, insert_statement};
 use crate::engine::Engine;
 use crate::payment_queue::{PaymentReport, ToldPayment};
 use crate::wallet_writer::{DecidedChanges, WALLET_COLUMNS, WalletState, wallets, write_statement};
@@ -172,7 +172,7 @@ impl UnhinderedSession {
         changes: &DecidedChanges<'_>,
         decided: &[DecidedPayment<'_>],
     ) -> Result<(), SessionFault> {
-        let (columns, rows) = (changes.columns(), PaymentColumns::new(app_no, decided));
+        let (columns, rows) = (changes.columns(), PaymentRowColumns::new(app_no, decided));
         let credited =
             decided.iter().filter_map(|(_, _, credited)| Some(credited.as_ref().ok()?.1.wallet_no));
         let wallets: Vec<i64> = credited.collect();
