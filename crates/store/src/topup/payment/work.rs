@@ -23,8 +23,6 @@ pub(super) struct PaymentWork {
     unhindered: Option<UnhinderedSession>,
     /// For all others. `None` before the first, and after a fault.
     session: Option<PaymentSession>,
-    /// The numbers of apps, which never change.
-    app_nos: HashMap<AppId, i32>,
 }
 
 /// A session of the writer's own. It prepares and plans its statements once, and not for each batch.
@@ -33,11 +31,13 @@ struct PaymentSession {
     opened: Instant,
     engine: Engine,
     plans: PlansMade,
+    /// The numbers of apps, which never change while it lasts.
+    app_nos: HashMap<AppId, i32>,
 }
 
 impl PaymentWork {
     pub(super) fn new(opening: Opening) -> Self {
-        Self { opening, unhindered: None, session: None, app_nos: HashMap::new() }
+        Self { opening, unhindered: None, session: None }
     }
 
     /// A session with the host that takes writes now. What it kept is tried once a second, so that a session which has
@@ -56,33 +56,24 @@ impl PaymentWork {
         PaymentSession::open(&self.opening, engine).await
     }
 
-    async fn app_no(&mut self, app_id: &AppId) -> Result<i32, OperationError> {
-        if let Some(app_no) = self.app_nos.get(app_id) {
-            return Ok(*app_no);
-        }
-        let mut session = self.session().await?;
-        let app_no = number_of(&mut session.connection, app_id).await;
-        // After any fault nobody knows what became of the session.
-        if matches!(app_no, Ok(_) | Err(Refusable::Refused(_))) {
-            self.session = Some(session);
-        }
-        let app_no = app_no?;
-        self.app_nos.insert(app_id.clone(), app_no);
-        Ok(app_no)
-    }
-
     /// Credits those of these payments that nothing stands in the way of.
     async fn credit_unhindered(
         &mut self,
-        app_no: i32,
+        app_id: &AppId,
         told: &[&ToldPayment],
         outcomes: &mut [Option<PaymentOutcome>],
     ) -> Result<(), SessionFault> {
-        let session = match &mut self.unhindered {
-            Some(session) => session,
-            None => self.unhindered.insert(UnhinderedSession::open(&self.opening).await?),
+        let Self { opening, unhindered, .. } = self;
+        let session = match unhindered.take_if(|kept| kept.is_present()) {
+            Some(kept) => unhindered.insert(kept),
+            None => match UnhinderedSession::open(opening).await {
+                Ok(opened) => unhindered.insert(opened),
+                // The session that locks may be there.
+                Err(SessionFault::Other(StoreError::Unavailable(_))) => return Ok(()),
+                Err(fault) => return Err(fault),
+            },
         };
-        match session.credit(app_no, told).await {
+        match session.credit(app_id, told).await {
             Ok(reports) => {
                 for (place, report) in reports {
                     outcomes[place] = Some(Ok(report));
@@ -96,13 +87,17 @@ impl PaymentWork {
     }
 
     /// Carries out payments under locks.
-    async fn write(
-        &mut self,
-        app: (&AppId, i32),
-        told: &[&ToldPayment],
-    ) -> Result<Vec<Option<PaymentOutcome>>> {
+    async fn write(&mut self, app_id: &AppId, told: &[&ToldPayment]) -> Result<Vec<Option<PaymentOutcome>>> {
         let mut session = self.session().await?;
-        let context = (session.engine, app, told);
+        let app_no = match session.app_no(app_id).await {
+            Ok(app_no) => app_no,
+            Err(Refusable::Refused(refusal)) => {
+                self.session = Some(session);
+                return Ok(told.iter().map(|_| Some(Err(refusal.clone()))).collect());
+            }
+            Err(Refusable::Store(error)) => return Err(error),
+        };
+        let context = (session.engine, (app_id, app_no), told);
         let written = attempt_on(&mut session.connection, &context, &|connection, (engine, app, told)| {
             Box::pin(write_payments(connection, *engine, *app, told))
         })
@@ -127,7 +122,7 @@ impl PaymentSession {
         let connection = tokio::time::timeout(opening.connect_timeout, connecting).await;
         let connection =
             connection.map_err(|_| StoreError::Unavailable("it does not answer".to_owned()))??;
-        Ok(Self { connection, opened, engine, plans: PlansMade::at(opened) })
+        Ok(Self { connection, opened, engine, plans: PlansMade::at(opened), app_nos: HashMap::new() })
     }
 
     async fn discard_outdated_plans(&mut self) -> Result<()> {
@@ -135,6 +130,15 @@ impl PaymentSession {
             sqlx::raw_sql("DISCARD PLANS").execute(&mut self.connection).await?;
         }
         Ok(())
+    }
+
+    async fn app_no(&mut self, app_id: &AppId) -> Result<i32, OperationError> {
+        if let Some(app_no) = self.app_nos.get(app_id) {
+            return Ok(*app_no);
+        }
+        let app_no = number_of(&mut self.connection, app_id).await?;
+        self.app_nos.insert(app_id.clone(), app_no);
+        Ok(app_no)
     }
 }
 
@@ -152,23 +156,16 @@ impl Work for PaymentWork {
         locking: Locking,
     ) -> Result<Vec<Option<PaymentOutcome>>, SessionFault> {
         let Some(app_id) = requests.first().map(|one| &one.app_id) else { return Ok(Vec::new()) };
-        let app_no = match self.app_no(app_id).await {
-            Ok(app_no) => app_no,
-            Err(Refusable::Refused(refusal)) => {
-                return Ok(requests.iter().map(|_| Some(Err(refusal.clone()))).collect());
-            }
-            Err(Refusable::Store(error)) => return Err(session_fault(error)),
-        };
         let mut outcomes = requests.iter().map(|_| None).collect::<Vec<_>>();
         if locking == Locking::None && self.opening.engine.get() == Engine::Postgres {
-            self.credit_unhindered(app_no, requests, &mut outcomes).await?;
+            self.credit_unhindered(app_id, requests, &mut outcomes).await?;
         }
         let left: Vec<usize> = (0..requests.len()).filter(|place| outcomes[*place].is_none()).collect();
         if left.is_empty() {
             return Ok(outcomes);
         }
         let told: Vec<&ToldPayment> = left.iter().map(|place| requests[*place]).collect();
-        match self.write((app_id, app_no), &told).await {
+        match self.write(app_id, &told).await {
             Ok(written) => {
                 for (place, outcome) in left.iter().zip(written) {
                     outcomes[*place] = outcome;
