@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use self::work::PaymentWork;
 use super::orders::{known_players, placed_orders};
 use super::payment_credit::{credit_all, settle_debts};
-use super::payment_rows::{first_report, first_told, insert};
+use super::payment_rows::{first_report, first_told, insert, sort_by_key};
 use super::prices::prices_of;
 use super::refund::{CreditedTopup, carry_out_waiting, log_ended, with_waiting};
 use crate::engine::Engine;
@@ -119,8 +119,7 @@ async fn write_new(
         }
     }
     settle_debts(connection, engine, (app_id, app_no), &mut decided).await?;
-    // Whoever writes several rows writes them in this order, so that two of them do not wait for each other.
-    decided.sort_by(|(_, one, _), (_, other, _)| one.payment.key.cmp(&other.payment.key));
+    sort_by_key(&mut decided);
     insert(connection, app_no, &decided).await?;
     let keys: Vec<_> = decided.iter().map(|(_, one, _)| &one.payment.key).collect();
     // Refunds that came first are looked up behind the rows: until then one may still be written.

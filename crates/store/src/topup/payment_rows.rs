@@ -46,7 +46,7 @@ macro_rules! columns {
             app_no: i32,
             /// The time of their ledger entries. `None` where none was credited.
             entered_at: Option<OffsetDateTime>,
-            $($name: $type,)+
+            $(pub(super) $name: $type,)+
         }
 
         /// Names and types of the columns.
@@ -131,6 +131,12 @@ impl<'a> PaymentRowColumns<'a> {
             paid_product_id: paid(rows, |(coins, _)| coins.product_id.as_str()),
         }
     }
+}
+
+/// Puts rows of payments into the order in which whoever writes several writes them, so that two of them do not wait for each
+/// other.
+pub(super) fn sort_by_key(rows: &mut [DecidedPayment<'_>]) {
+    rows.sort_by(|(_, one, _), (_, other, _)| one.payment.key.cmp(&other.payment.key));
 }
 
 /// Writes rows of payments. The first parameter is their app, the second the time of their ledger entries. The compiler does

@@ -150,7 +150,7 @@ impl<'a> DecidedChanges<'a> {
     }
 
     /// Whether there is anything to write.
-    pub(crate) fn has_rows(&self) -> bool {
+    fn has_rows(&self) -> bool {
         !self.decisions.rows.is_empty()
     }
 

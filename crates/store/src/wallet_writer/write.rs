@@ -126,7 +126,7 @@ const ITEMS: &[Parameter] = &[
 
 /// The texts of items, each once, in the order of their keys.
 #[derive(Default)]
-pub(crate) struct Items<'a> {
+pub(super) struct Items<'a> {
     pub(super) app_no: Vec<i32>,
     pub(super) item_id: Vec<&'a [u8]>,
     pub(super) product_name: Vec<&'a str>,
@@ -329,7 +329,7 @@ pub(crate) fn write_statement(engine: Engine, with_items: bool) -> String {
 
 /// The same as statements of one transaction: the items, the entries, the balances of wallets that exist, and the events.
 /// Citus plans them in half of the time.
-pub(crate) fn write_statements_apart() -> [String; 4] {
+pub(super) fn write_statements_apart() -> [String; 4] {
     let unchanged = format!("c.entry_count / ({UNCHANGED})::integer");
     let change = CHANGE.replace("{entry_count}", &unchanged);
     let each =

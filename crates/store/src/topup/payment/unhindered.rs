@@ -6,7 +6,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use domain::ids::AppId;
-use domain::topup::{Coins, Counterpart, PaymentKey, PaymentTarget};
+use domain::topup::{Coins, Counterpart, PaymentTarget};
 use futures_util::future::{join, join4, try_join5};
 use time::OffsetDateTime;
 use tokio::time::Instant;
@@ -14,7 +14,7 @@ use tokio_postgres::{Client, Row, Statement};
 
 use super::super::orders::placed_order;
 use super::super::payment_credit::{DecidedPayment, credits, request};
-use super::super::payment_rows::{PaymentRowColumns, first_report, insert_statement};
+use super::super::payment_rows::{PaymentRowColumns, first_report, insert_statement, sort_by_key};
 use crate::engine::Engine;
 use crate::payment_queue::{PaymentReport, ToldPayment};
 use crate::wallet_writer::{DecidedChanges, WALLET_COLUMNS, WalletState, wallets, write_statement};
@@ -145,7 +145,13 @@ impl UnhinderedSession {
             matched.iter().map(|(_, one, coins, _)| request(&one.payment.key, coins)).collect();
         let read: Vec<WalletState> = matched.iter().map(|(_, _, _, wallet)| *wallet).collect();
         let changes = DecidedChanges::on_read(app_no, &requests, &read, at);
-        let credited = changes.changed().and_then(credits).map_err(SessionFault::Other)?;
+        let credited = match changes.changed().and_then(credits) {
+            Ok(credited) => credited,
+            Err(error) => {
+                self.roll_back().await?;
+                return Err(SessionFault::Other(error));
+            }
+        };
         let mut decided: Vec<DecidedPayment<'_>> = Vec::new();
         for ((place, one, coins, _), credited) in matched.into_iter().zip(credited) {
             if let Some(Ok(credited)) = credited {
@@ -156,8 +162,7 @@ impl UnhinderedSession {
             self.roll_back().await?;
             return Ok(Vec::new());
         }
-        // Whoever writes several rows writes them in this order, so that two of them do not wait for each other.
-        decided.sort_by(|(_, one, _), (_, other, _)| one.payment.key.cmp(&other.payment.key));
+        sort_by_key(&mut decided);
         self.write(app_no, &changes, &decided).await?;
         Ok(decided.iter().map(|decided| (decided.0, first_report(decided))).collect())
     }
@@ -226,18 +231,15 @@ impl UnhinderedSession {
         decided: &[DecidedPayment<'_>],
     ) -> Result<(), SessionFault> {
         let (columns, rows) = (changes.columns(), PaymentRowColumns::new(app_no, decided));
-        let credited =
-            decided.iter().filter_map(|(_, _, credited)| Some(credited.as_ref().ok()?.1.wallet_no));
-        let wallets: Vec<i64> = credited.collect();
-        let keys: Vec<&PaymentKey> = decided.iter().map(|(_, one, _)| &one.payment.key).collect();
-        let providers: Vec<&str> = keys.iter().map(|key| key.provider.as_str()).collect();
-        let ids: Vec<&str> = keys.iter().map(|key| key.provider_order_id.as_str()).collect();
         let Self { client, statements, connection, opening, .. } = self;
         let writing = async {
             let (written, inserted, checked, committed) = join4(
                 client.query(&statements.write, &columns.parameters()),
                 client.query(&statements.insert, &rows.parameters()),
-                client.query(&statements.check, &[&app_no, &wallets, &providers, &ids]),
+                client.query(
+                    &statements.check,
+                    &[&app_no, &rows.wallet_no, &rows.provider, &rows.provider_order_id],
+                ),
                 execute(client, "COMMIT"),
             )
             .await;
@@ -278,7 +280,7 @@ fn coins_of(told: &ToldPayment, row: &Row) -> Result<Option<Coins>, SessionFault
 mod tests {
     use domain::ids::{BizNo, OpenId};
     use domain::operator::{Operator, OperatorKind};
-    use domain::topup::{Currency, Payment, PaymentProvider, PricedProductId, ProviderOrderId};
+    use domain::topup::{Currency, Payment, PaymentKey, PaymentProvider, PricedProductId, ProviderOrderId};
 
     use super::*;
 
