@@ -16,9 +16,9 @@ use time::OffsetDateTime;
 use crate::alone_limit::makes_two_people;
 use crate::console_user::{rights_shown, stored_rights_shown};
 use crate::error::{OperationError, Result, StoreError};
+use crate::key_lease::{ApiKey, KeyLeases};
 use crate::operator_log::{LogLine, OperatorAction};
 use crate::secrets::{random_api_key, token_hash};
-use crate::sought_key::ApiKey;
 use crate::store::Store;
 
 /// An API key for operators.
@@ -49,7 +49,7 @@ pub struct ApiKeySummary {
 }
 
 impl Store {
-    /// Makes or revokes a key for an operator. Keys are not cached, so every instance refuses a revoked one at once.
+    /// Makes or revokes a key for an operator. When a revocation is answered, every instance refuses the key.
     ///
     /// # Errors
     /// The command does not fit the keys that are there, or the database is away.
@@ -58,15 +58,21 @@ impl Store {
         operator: &Operator,
         command: ApiKeyCommand,
     ) -> Result<ApiKeyReport, OperationError> {
-        self.transaction((operator.clone(), command), |connection, (operator, command)| {
+        let is_revocation = matches!(command, ApiKeyCommand::Revoke(_));
+        let changed = self.transaction((operator.clone(), command), |connection, (operator, command)| {
             Box::pin(async move {
                 match command {
                     ApiKeyCommand::Create(key) => create(connection, operator, key).await,
                     ApiKeyCommand::Revoke(name) => revoke(connection, operator, name).await,
                 }
             })
-        })
-        .await
+        });
+        let changed = changed.await;
+        if is_revocation {
+            // Also of one that was revoked: perhaps a moment ago, by somebody who still waits.
+            KeyLeases::have_ended().await;
+        }
+        changed
     }
 
     /// All keys by name, revoked ones included.
@@ -85,15 +91,14 @@ impl Store {
         .await?)
     }
 
-    /// The key with this hash. `None` when there is none. It counts the use of a valid one. Requests that come at the same
-    /// moment share one look-up, so a crowd with one key waits for no crowd of sessions. Nothing is cached.
+    /// The key with this hash. `None` when there is none. It counts the use of a valid one. Requests that need the same key
+    /// share one look-up, so a crowd with one key waits for no crowd of sessions.
     pub async fn api_key(&self, hash: &[u8; 32]) -> Result<Option<ApiKey>> {
-        let look_up = |_| {
+        let look_up = || {
             let (store, hash) = (self.clone(), *hash);
             async move { store.load_api_key(&hash).await }
         };
-        let now = self.clock.monotonic();
-        let found = self.api_keys_sought.get_or(hash, now, self.look_up_within(), look_up).await?;
+        let found = self.key_leases.get_or(hash, self.look_up_within(), look_up).await?;
         let Some(key) = found else { return Ok(None) };
         if !key.is_revoked {
             self.key_uses.of(None, KeyKind::ApiKey, &key.name).add(1);

@@ -32,6 +32,7 @@ mod hosts;
 mod idempotency;
 mod image;
 mod instances;
+mod key_lease;
 mod key_uses;
 mod login;
 mod look_up_cache;
@@ -57,7 +58,6 @@ mod search_period;
 pub mod secrets;
 mod session;
 mod settings;
-mod sought_key;
 mod status;
 mod store;
 mod token;
@@ -95,7 +95,7 @@ pub use image::{
     BlobCheck, BlobHash, BlobLocation, Block, ImageCursor, ImageDetail, ImageFilter, ImageKey, KeepOutcome,
     MoveOutcome, PART_BYTES, StoredImage, Swept,
 };
-pub use sought_key::ApiKey;
+pub use key_lease::ApiKey;
 
 pub use master_key::{MasterKeyRefused, MasterKeyState};
 pub use operator_log::{

@@ -40,8 +40,6 @@ struct CacheState<K, V> {
     /// How long an entry is cached, and how long it may be stale.
     lasts: Duration,
     stale_for: Duration,
-    /// How long after a look-up has begun the next one of its key begins at the earliest.
-    apart: Duration,
     known: HashMap<K, KnownValue<V>>,
     /// Where look-ups run: on the threads of payments, which may wait for what an operator has begun.
     runtime: Option<Handle>,
@@ -52,34 +50,26 @@ struct CacheState<K, V> {
 #[derive(Debug)]
 struct KnownValue<V> {
     value: V,
-    /// When its look-up has begun.
-    begun: Duration,
     /// The end of its time.
     until: Duration,
 }
 
 impl<K, V> Default for LookUpCache<K, V> {
     fn default() -> Self {
-        Self::new(CACHED_FOR, STALE_FOR, Duration::ZERO)
+        Self::new(CACHED_FOR, STALE_FOR)
     }
 }
 
 impl<K, V> LookUpCache<K, V> {
     /// A cache with this time for each entry, and none for stale ones.
     pub(super) fn lasting(lasts: Duration) -> Self {
-        Self::new(lasts, Duration::ZERO, Duration::ZERO)
+        Self::new(lasts, Duration::ZERO)
     }
 
-    /// A cache without entries: whoever comes before a look-up of the key ends shares it. While a key is wanted all the time, its
-    /// look-ups begin this far apart, so that a crowd does not look it up without a pause.
-    pub(super) fn sharing(apart: Duration) -> Self {
-        Self::new(Duration::ZERO, Duration::ZERO, apart)
-    }
-
-    fn new(lasts: Duration, stale_for: Duration, apart: Duration) -> Self {
+    fn new(lasts: Duration, stale_for: Duration) -> Self {
         let runtime = Handle::try_current().ok();
         let (known, sought) = (HashMap::new(), HashMap::new());
-        Self(Arc::new(Mutex::new(CacheState { lasts, stale_for, apart, known, runtime, sought })))
+        Self(Arc::new(Mutex::new(CacheState { lasts, stale_for, known, runtime, sought })))
     }
 }
 
@@ -111,9 +101,6 @@ where
             let aged = known.filter(|known| now < known.until + state.stale_for);
             let aged = aged.map(|known| known.value.clone());
             let key_is = if known.is_some() { KeyIs::Known } else { KeyIs::New };
-            let wait = known.map_or(Duration::ZERO, |known| {
-                (known.begun + state.apart).saturating_sub(now).min(state.apart)
-            });
             let sought = match state.sought.get(key) {
                 // A look-up that panicked has no sender.
                 Some(sought) if sought.has_changed().is_ok() => sought.clone(),
@@ -122,11 +109,8 @@ where
                     state.sought.insert(key.clone(), sought.clone());
                     let (cache, key, look_up) = (Self(Arc::clone(&self.0)), key.clone(), look_up(key_is));
                     let looking_up = async move {
-                        if !wait.is_zero() {
-                            tokio::time::sleep(wait).await;
-                        }
                         let found = look_up.await;
-                        cache.insert(key, (now, wait), &found);
+                        cache.insert(key, now, &found);
                         tell.send_replace(Some(found));
                     };
                     match &state.runtime {
@@ -147,8 +131,8 @@ where
         found.or_else(|error| aged.map(Some).ok_or(error))
     }
 
-    /// Keeps what was asked for at `now`, and looked up after `wait`.
-    fn insert(&self, key: K, (now, wait): (Duration, Duration), found: &Lookup<V>) {
+    /// Keeps what was asked for at `now`.
+    fn insert(&self, key: K, now: Duration, found: &Lookup<V>) {
         let mut state = self.lock();
         state.sought.remove(&key);
         if matches!(found, Ok(None)) {
@@ -158,7 +142,7 @@ where
             if state.known.len() >= CACHED_MAX {
                 state.known.clear();
             }
-            let known = KnownValue { value: value.clone(), begun: now + wait, until: now + state.lasts };
+            let known = KnownValue { value: value.clone(), until: now + state.lasts };
             state.known.insert(key, known);
         }
     }
@@ -178,7 +162,6 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use tokio::sync::Semaphore;
-    use tokio::time::Instant;
 
     use super::*;
 
@@ -208,31 +191,6 @@ mod tests {
         assert_eq!((one, two, three), (Ok(Some(0)), Ok(Some(0)), Ok(Some(0))));
         assert_eq!(ask(NOW + Duration::from_millis(1999)).await, Ok(Some(0)));
         assert_eq!(ask(NOW + CACHED_FOR).await, Ok(Some(1)));
-    }
-
-    #[tokio::test]
-    async fn look_ups_of_a_key_begin_apart_while_it_is_wanted_all_the_time() {
-        let apart = Duration::from_millis(20);
-        let (cache, count, permits) =
-            (LookUpCache::sharing(apart), Arc::default(), Arc::new(Semaphore::new(3)));
-        let ask = || cache.get_or(&"a", NOW, WITHIN, |_| look_up(&count, &permits));
-        assert_eq!(ask().await, Ok(Some(0)));
-        let started = Instant::now();
-        assert_eq!(tokio::join!(ask(), ask()), (Ok(Some(1)), Ok(Some(1))));
-        assert!(started.elapsed() >= apart);
-        assert_eq!(ask().await, Ok(Some(2)), "nothing is cached, also while the clock stands still");
-    }
-
-    #[tokio::test]
-    async fn a_look_up_of_another_key_or_after_a_pause_does_not_wait() {
-        // Who waited for this would get no answer within the time.
-        let apart = WITHIN * 2;
-        let (cache, count, permits) =
-            (LookUpCache::sharing(apart), Arc::default(), Arc::new(Semaphore::new(3)));
-        let ask = |key, now| cache.get_or(key, now, WITHIN, |_| look_up(&count, &permits));
-        assert_eq!(ask(&"a", NOW).await, Ok(Some(0)));
-        assert_eq!(ask(&"b", NOW).await, Ok(Some(1)));
-        assert_eq!(ask(&"a", NOW + apart).await, Ok(Some(2)));
     }
 
     #[tokio::test]

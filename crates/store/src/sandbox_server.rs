@@ -123,6 +123,7 @@ impl Store {
         .await?;
         self.app_cache.apps.forget();
         self.app_cache.tokens.forget();
+        self.key_leases.forget();
         self.app_cache.providers.forget();
         self.shipment_counts.forget();
         self.last_audits.forget();

@@ -21,6 +21,7 @@ use crate::engine::PresentEngine;
 use crate::error::{AsStoreError, Result, StoreError};
 use crate::guest_pool::GuestPool;
 use crate::hosts::{DatabaseAddress, Hosts};
+use crate::key_lease::KeyLeases;
 use crate::look_up_cache::LookUpCache;
 use crate::objects::{Objects, StoreMarks};
 use crate::order_writer::{self, Reports};
@@ -29,7 +30,6 @@ use crate::permits::Permits;
 use crate::readiness_session::{Readiness, ReadinessSession};
 use crate::session::{is_between_transactions, prepare_session};
 use crate::settings::StoreSettings;
-use crate::sought_key::ApiKey;
 use crate::transaction::{self, AttemptFuture};
 use crate::wallet_writer::NodeWriters;
 use crate::writer::Opening;
@@ -40,8 +40,6 @@ const OPERATOR_CONNECTIONS_MIN: u32 = 4;
 const OPERATOR_CONNECTIONS_SPARE: u32 = 1;
 /// How long the number of an app's shipments counts: they are counted five times a second at most.
 const SHIPMENTS_COUNTED_FOR: Duration = Duration::from_millis(200);
-/// How far apart the look-ups of an API key are that has many requests at once.
-const API_KEYS_SOUGHT_APART: Duration = Duration::from_millis(2);
 /// How long the result of [`Store::last_audits`] is cached.
 const LAST_AUDITS_CACHED_FOR: Duration = Duration::from_secs(30);
 
@@ -75,8 +73,7 @@ pub struct Store {
     pub(crate) refusals: Refusals,
     pub(crate) key_uses: KeyUses,
     pub(crate) last_audits: Arc<LookUpCache<(), Arc<[LastAudit]>>>,
-    /// API keys, by hash. Nothing is cached: requests that bring the same key at the same moment share one look-up.
-    pub(crate) api_keys_sought: Arc<LookUpCache<[u8; 32], ApiKey>>,
+    pub(crate) key_leases: Arc<KeyLeases>,
     /// How many shipments sandbox apps have.
     pub(crate) shipment_counts: Arc<LookUpCache<AppId, i64>>,
     /// Told after each transaction of this process that has made an event.
@@ -192,7 +189,7 @@ impl Store {
             refusals: Refusals::default(),
             key_uses: KeyUses::default(),
             last_audits: Arc::new(LookUpCache::lasting(LAST_AUDITS_CACHED_FOR)),
-            api_keys_sought: Arc::new(LookUpCache::sharing(API_KEYS_SOUGHT_APART)),
+            key_leases: Arc::default(),
             shipment_counts: Arc::new(LookUpCache::lasting(SHIPMENTS_COUNTED_FOR)),
             events: Arc::default(),
             statements: Permits::new(patience),

@@ -1,9 +1,11 @@
 //! `minitill api-key ...`, and what the database and the log hold of keys.
 
+use domain::ids::ApiKeyName;
+use domain::operation::key::ApiKeyCommand;
 use serde_json::{Value, json};
 
 use crate::support::program::Program;
-use crate::support::{Request, TestTill, fresh_database};
+use crate::support::{Request, TestTill, fresh_database, operator};
 
 async fn status(till: &TestTill, key: &str) -> u16 {
     let request = Request::get("/admin/v1/apps").header("authorization", &format!("Bearer {key}"));
@@ -50,6 +52,34 @@ async fn a_key_is_made_shown_once_listed_and_revoked_on_the_command_line() {
         [(&json!("api_key.create"), &json!("backend")), (&json!("api_key.revoke"), &json!("backend"))]
     );
     assert!(!log.to_string().contains(&key));
+}
+
+/// Rule (operators' contract 8.7.11): when a revocation is answered, every instance refuses the key. Both instances know the key,
+/// and requests with it come to both without a pause.
+#[tokio::test(flavor = "multi_thread")]
+async fn when_a_revocation_is_answered_every_instance_refuses_the_key() {
+    let till = TestTill::start().await;
+    let other = TestTill::start_on(till.database_url.clone(), |_| {}).await;
+    let program = Program::on(&till.database_url);
+    for name in ["k1", "k2", "k3"] {
+        let made = program.json(&["api-key", "create", name, "--role", "viewer"]);
+        let key = made["api_key"].as_str().unwrap();
+        let revoked = tokio::sync::watch::Sender::new(false);
+        let use_it = async |till: &TestTill| {
+            while !*revoked.borrow() {
+                status(till, key).await;
+            }
+        };
+        let revoke = async {
+            let name = ApiKeyName::parse(name).unwrap();
+            till.store.change_api_keys(&operator(), ApiKeyCommand::Revoke(name)).await.unwrap();
+            let statuses = tokio::join!(status(&till, key), status(&other, key));
+            revoked.send_replace(true);
+            statuses
+        };
+        let ((), (), statuses) = tokio::join!(use_it(&till), use_it(&other), revoke);
+        assert_eq!(statuses, (401, 401), "{name}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
