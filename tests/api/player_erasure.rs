@@ -4,6 +4,7 @@ use domain::ids::{CreditRef, OpenId, UnionId};
 use domain::login::Player;
 use domain::operation::app::AppCommand;
 use domain::operation::wallet::Credit;
+use domain::wallet::DeveloperTexts;
 use serde_json::json;
 
 use crate::archive::{Folder, day};
@@ -56,7 +57,7 @@ async fn money(till: &TestTill) -> Vec<String> {
 }
 
 async fn pay(till: &TestTill, app: &TestApp, player: &str, number: &str) {
-    let (user_ip, zone_id, extension) = if player == PLAYER {
+    let (user_ip, zone_id, text) = if player == PLAYER {
         ("203.0.113.77", "7_role9913", "call me Ishmael")
     } else {
         ("203.0.113.5", "7_role5", "call the other")
@@ -65,7 +66,7 @@ async fn pay(till: &TestTill, app: &TestApp, player: &str, number: &str) {
         .with("pay_priority", 1)
         .with("user_ip", user_ip)
         .with("zone_id", zone_id)
-        .with("extension", extension);
+        .with_texts(text);
     let answer = game.send(till).await;
     assert_eq!(answer.code(), 1, "{}", answer.body);
 }
@@ -267,6 +268,8 @@ async fn texts_of_products_go_and_what_is_left_is_told() {
     };
     let answers = [gift("other", "g1").send(&till).await, gift(PLAYER, "g2").send(&till).await];
     assert!(answers.iter().all(|answer| answer.code() == 1), "{}", answers[0].body);
+    let told = gift("other", "g5").with_texts(&format!("for {PLAYER}")).send(&till).await;
+    assert_eq!(told.code(), 1, "{}", told.body);
     // What a refused exchange of another player wanted to buy.
     assert_eq!(gift("other", "g9").with("amount", 999).send(&till).await.code(), 10_000_601);
     till.store.write_refusals().await.unwrap();
@@ -317,6 +320,14 @@ async fn texts_of_products_go_and_what_is_left_is_told() {
     assert_eq!(gift("other", "g1").send(&till).await.body, answers[0].body);
     assert_eq!(gift("other", "g3").send(&till).await.code(), 1);
     assert_eq!(till.number("SELECT count(*) FROM items WHERE product_desc LIKE 'erased-%: hi'").await, 1);
+    for name in DeveloperTexts::NAMES {
+        let told = format!("reference = 'g5' AND {name} ~ '^for erased-[0-9a-f]+$'");
+        assert_eq!(
+            till.number(&format!("SELECT count(*) FROM ledger_entries WHERE {told}")).await,
+            1,
+            "{name}"
+        );
+    }
     let refused = "SELECT count(*) FROM exchange_refusals WHERE product_name LIKE 'Gift of erased-%'";
     assert_eq!(till.number(refused).await, 1);
     // Other texts than those of the erasure are found.
@@ -343,7 +354,7 @@ async fn exchanges_under_way_bring_no_text_back() {
                 loop {
                     turn += 1;
                     let game = Game::new(&app, PLAYER, &format!("n{round}x{caller}x{turn}"), 1)
-                        .with("extension", "call me Ishmael");
+                        .with_texts("call me Ishmael");
                     let answer = game.send(&till).await;
                     if answer.code() != 1 {
                         break answer.code();
