@@ -108,15 +108,15 @@ fn the_signed_fields_are_those_of_the_contract() {
     let text = fs::read_to_string(path("docs/contract.md")).unwrap();
     let exchange = rows(&text, "| field | required | signed | meaning | accepted |");
     let exchange: Vec<_> = exchange.iter().map(|row| cells(row)).collect();
-    let cell = |required: bool, is_signed: bool| match (required, is_signed) {
+    let demand = |required: bool, is_signed: bool| match (required, is_signed) {
         (true, true) => ["yes", "yes"],
         (false, true) => ["no", "if not empty"],
         (_, false) => ["yes", "no"],
     };
     let known = signed(WalletCall::Exchange).into_iter();
-    let known = known.map(|(name, is_optional)| (name, cell(!is_optional, true)));
-    let token = [("access_token", cell(true, false))].into_iter();
-    let known: Vec<_> = token.chain(known).chain([("sign", cell(true, false))]).collect();
+    let known = known.map(|(name, is_optional)| (name, demand(!is_optional, true)));
+    let token = [("access_token", demand(true, false))].into_iter();
+    let known: Vec<_> = token.chain(known).chain([("sign", demand(true, false))]).collect();
     let found: Vec<_> =
         exchange.iter().map(|cells| (cells[0].as_str(), [cells[1].as_str(), cells[2].as_str()])).collect();
     assert_eq!(found, known, "docs/contract.md, 3.1");

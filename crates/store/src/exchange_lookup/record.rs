@@ -9,7 +9,7 @@ use domain::rights::Apps;
 use domain::wallet::{DeveloperTexts, REPLAY_HOURS, Repeat};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use sqlx::types::Json;
 use time::OffsetDateTime;
 
@@ -112,6 +112,12 @@ impl schemars::JsonSchema for TextsSchema {
             DeveloperTexts::NAMES.into_iter().map(|name| (name.to_owned(), text.clone())).collect();
         schemars::json_schema!({ "type": "object", "properties": properties })
     }
+}
+
+/// The texts of the developer in a row of `ledger_entries`, by their names. An archived exchange has no such row.
+fn texts_of(entry: Option<&Value>) -> IndexMap<&'static str, String> {
+    let text = |name| Some((name, entry?.get(name)?.as_str()?.to_owned()));
+    DeveloperTexts::NAMES.into_iter().filter_map(text).collect()
 }
 
 /// What is known of a number: the exchange that deducted under it, or that nothing did and how it was refused.
@@ -313,7 +319,6 @@ impl Store {
         } else {
             None
         };
-        let text = |name| Some((name, row.entry.as_ref()?.get(name)?.as_str()?.to_owned()));
         Ok(Some(ExchangeRecord {
             app_id: app_id.to_string(),
             biz_no: biz_no.to_string(),
@@ -328,7 +333,7 @@ impl Store {
             items: product_info::items(&row.product_info).unwrap_or_default(),
             product_info: row.product_info,
             product_desc: row.product_desc,
-            texts: DeveloperTexts::NAMES.into_iter().filter_map(text).collect(),
+            texts: texts_of(row.entry.as_ref()),
             seq: row.seq,
             free_change: row.free_change,
             charge_change: row.charge_change,
