@@ -268,8 +268,6 @@ async fn texts_of_products_go_and_what_is_left_is_told() {
     };
     let answers = [gift("other", "g1").send(&till).await, gift(PLAYER, "g2").send(&till).await];
     assert!(answers.iter().all(|answer| answer.code() == 1), "{}", answers[0].body);
-    let told = gift("other", "g5").with_texts(&format!("for {PLAYER}")).send(&till).await;
-    assert_eq!(told.code(), 1, "{}", told.body);
     // What a refused exchange of another player wanted to buy.
     assert_eq!(gift("other", "g9").with("amount", 999).send(&till).await.code(), 10_000_601);
     till.store.write_refusals().await.unwrap();
@@ -320,14 +318,6 @@ async fn texts_of_products_go_and_what_is_left_is_told() {
     assert_eq!(gift("other", "g1").send(&till).await.body, answers[0].body);
     assert_eq!(gift("other", "g3").send(&till).await.code(), 1);
     assert_eq!(till.number("SELECT count(*) FROM items WHERE product_desc LIKE 'erased-%: hi'").await, 1);
-    for name in DeveloperTexts::NAMES {
-        let told = format!("reference = 'g5' AND {name} ~ '^for erased-[0-9a-f]+$'");
-        assert_eq!(
-            till.number(&format!("SELECT count(*) FROM ledger_entries WHERE {told}")).await,
-            1,
-            "{name}"
-        );
-    }
     let refused = "SELECT count(*) FROM exchange_refusals WHERE product_name LIKE 'Gift of erased-%'";
     assert_eq!(till.number(refused).await, 1);
     // Other texts than those of the erasure are found.
@@ -335,6 +325,24 @@ async fn texts_of_products_go_and_what_is_left_is_told() {
     let found = till.audit(None).await;
     let found: Vec<_> = found.findings.iter().map(|found| found.detail.as_str()).collect();
     assert!(found.len() == 1 && found[0].ends_with("its texts are not those of its id"), "{found:?}");
+}
+
+/// Contract 13.7.4: texts of the developer in the entries of others name the pseudonym.
+#[tokio::test(flavor = "multi_thread")]
+async fn texts_of_others_name_the_pseudonym() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    till.player(&app, PLAYER, 0, 100).await;
+    till.player(&app, "other", 0, 100).await;
+    let told = Game::new(&app, "other", "b1", 1).with_texts(&format!("for {PLAYER}")).send(&till).await;
+    assert_eq!(told.code(), 1, "{}", told.body);
+    let open_id = OpenId::parse(PLAYER).unwrap();
+    till.store.erase_player(&operator(), &app.id, &open_id).await.unwrap();
+    for name in DeveloperTexts::NAMES {
+        let told = format!("reference = 'b1' AND {name} ~ '^for erased-[0-9a-f]+$'");
+        let entries = till.number(&format!("SELECT count(*) FROM ledger_entries WHERE {told}")).await;
+        assert_eq!(entries, 1, "{name}");
+    }
 }
 
 /// Contract 13.7.2: an exchange that is under way either is made before the erasure, or finds no such player. It brings no

@@ -75,8 +75,8 @@ fn every_call_and_field_is_in_the_table_once() {
         if env::var_os("UPDATE_DOCUMENTS").is_some() {
             let mut whole = row.clone();
             let own = [row[3].clone()].into_iter().filter(|cell| !cell.is_empty());
-            let named = fields.difference(&distinct).map(|name| format!("`{name}`"));
-            whole[3] = own.chain(named).collect::<Vec<_>>().join(", ");
+            let missing = fields.difference(&distinct).map(|name| format!("`{name}`"));
+            whole[3] = own.chain(missing).collect::<Vec<_>>().join(", ");
             page = page.replace(&line(row), &line(&whole));
         } else {
             assert_eq!(distinct, fields, "{id}");

@@ -187,8 +187,9 @@ fn checksums(is_check: bool) -> Result<Option<String>, Failure> {
     let failed = |error: std::io::Error| Failure::new(format!("{LIST}: {error}"));
     let mut list = std::fs::read_to_string(LIST).map_err(failed)?;
     let files = std::fs::read_dir("migrations").map_err(failed)?.flatten();
+    let files = files.filter(|file| file.path().extension().is_some_and(|ending| ending == "sql"));
     let mut names: Vec<String> = files.filter_map(|file| file.file_name().into_string().ok()).collect();
-    names.retain(|name| name.ends_with(".sql") && !list.contains(&format!("  {name}\n")));
+    names.retain(|name| !list.contains(&format!("  {name}\n")));
     names.sort_unstable();
     if names.is_empty() || is_check {
         return Ok((!names.is_empty()).then(|| LIST.to_owned()));
