@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use domain::operation::app::AppCommand;
 use domain::signature::{Mistake, PayKey};
+use domain::wallet::DeveloperTexts;
 use md5::{Digest as _, Md5};
 
 use crate::game::{BAD_SIGNATURE, DIAGNOSED, Game, ITEMS, PATH};
@@ -88,7 +89,7 @@ async fn a_repeat_is_answered_with_the_original_data_whatever_the_wallet_holds_n
         .with("user_ip", "::1")
         .with("os", "ios")
         .with("access_token", token)
-        .with("extension", "");
+        .with_texts("");
     for repeat in [game, changed] {
         let answer = repeat.send(&till).await;
         assert_eq!(answer.body, first.body);
@@ -105,7 +106,7 @@ async fn a_number_with_other_content_is_refused_field_by_field() {
     till.player(&app, "o2", 0, 100).await;
     let game = Game::new(&app, "o1", "b1", 10);
     game.send(&till).await;
-    for (field, value) in [
+    let fields = [
         ("open_id", "o2"),
         ("zone_id", "z1_r2"),
         ("amount", "11"),
@@ -113,8 +114,8 @@ async fn a_number_with_other_content_is_refused_field_by_field() {
         ("product_name", "other"),
         ("product_info", r#"[ {"product_id":1,"product_num":2,"product_type":0}]"#),
         ("product_desc", "other"),
-        ("extension", "other"),
-    ] {
+    ];
+    for (field, value) in fields.into_iter().chain(DeveloperTexts::NAMES.map(|name| (name, "other"))) {
         let answer = game.clone().with(field, value).send(&till).await;
         answer.assert_refused(
             10_000_602,
@@ -123,6 +124,22 @@ async fn a_number_with_other_content_is_refused_field_by_field() {
     }
     assert_eq!(till.purses(&app, "o1").await, (0, 90, 2));
     assert_eq!(till.purses(&app, "o2").await, (0, 100, 1));
+}
+
+/// A row from before the column of a text has NULL: its exchange had no such text.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_number_from_before_a_text_of_the_developer_is_replayed_without_it() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    till.player(&app, "o1", 0, 100).await;
+    let game = Game::new(&app, "o1", "b1", 10);
+    let first = game.send(&till).await;
+    for name in DeveloperTexts::NAMES {
+        till.execute(&format!("UPDATE ledger_entries SET {name} = NULL WHERE reference = 'b1'")).await;
+        let again = game.send(&till).await;
+        assert_eq!((again.header("idempotent-replayed"), &again.body), (Some("true"), &first.body));
+        assert_eq!(game.clone().with(name, "other").send(&till).await.code(), 10_000_602);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,7 +7,7 @@ use domain::ids::{AppId, BizNo, CreditRef, OpenId};
 use domain::operation::app::AppCommand;
 use domain::operation::wallet::Credit;
 use domain::product_info::Item;
-use domain::wallet::Repeat;
+use domain::wallet::{DeveloperTexts, Repeat};
 use futures_util::TryStreamExt as _;
 use serde_json::json;
 use store::{EntryKind, LedgerFilter, LedgerPage, PlayerCursor, PlayerFilter, WalletTotals};
@@ -239,13 +239,18 @@ async fn an_exchange_is_shown_as_it_came() {
     let till = TestTill::start().await;
     let app = till.app("a").await;
     till.player(&app, "o1", 100, 500).await;
-    let game = Game::new(&app, "o1", "B1", 550).with("extension", "x=1").with("pay_priority", 0);
+    let game = Game::new(&app, "o1", "B1", 550).with_texts("x=1").with("pay_priority", 0);
     assert_eq!(game.send(&till).await.code(), 1);
     let number = BizNo::parse("B1").unwrap();
     let record = till.store.exchange(&app.id, &number, true).await.unwrap().unwrap();
     let mut shown = json!(record);
     for moment in ["created_at", "replayed_until"] {
         assert!(shown.as_object_mut().unwrap().remove(moment).is_some_and(|text| text.is_string()));
+    }
+    for name in DeveloperTexts::NAMES {
+        assert_eq!(shown.as_object_mut().unwrap().remove(name), Some(json!("x=1")), "{name}");
+        let in_ledger = format!("SELECT count(*) FROM ledger WHERE reference = 'B1' AND {name} = 'x=1'");
+        assert_eq!(till.number(&in_ledger).await, 1, "{name}");
     }
     assert_eq!(
         shown,
@@ -256,7 +261,7 @@ async fn an_exchange_is_shown_as_it_came() {
             "product_name": "Sword & shield = 100%", "product_info": crate::game::ITEMS,
             "items": [{"product_id": 1, "product_num": 2, "product_type": 0, "product_start_time": null,
                        "product_period": null}],
-            "product_desc": "remark", "extension": "x=1", "seq": 2, "free_change": -50,
+            "product_desc": "remark", "seq": 2, "free_change": -50,
             "charge_change": -500, "free_balance": 50, "charge_balance": 0,
             "same_content": "replayed", "other_content": "conflict", "replays": null, "refusals": [],
         })

@@ -4,6 +4,7 @@ use domain::ids::{CreditRef, OpenId, UnionId};
 use domain::login::Player;
 use domain::operation::app::AppCommand;
 use domain::operation::wallet::Credit;
+use domain::wallet::DeveloperTexts;
 use serde_json::json;
 
 use crate::archive::{Folder, day};
@@ -56,7 +57,7 @@ async fn money(till: &TestTill) -> Vec<String> {
 }
 
 async fn pay(till: &TestTill, app: &TestApp, player: &str, number: &str) {
-    let (user_ip, zone_id, extension) = if player == PLAYER {
+    let (user_ip, zone_id, text) = if player == PLAYER {
         ("203.0.113.77", "7_role9913", "call me Ishmael")
     } else {
         ("203.0.113.5", "7_role5", "call the other")
@@ -65,7 +66,7 @@ async fn pay(till: &TestTill, app: &TestApp, player: &str, number: &str) {
         .with("pay_priority", 1)
         .with("user_ip", user_ip)
         .with("zone_id", zone_id)
-        .with("extension", extension);
+        .with_texts(text);
     let answer = game.send(till).await;
     assert_eq!(answer.code(), 1, "{}", answer.body);
 }
@@ -326,6 +327,24 @@ async fn texts_of_products_go_and_what_is_left_is_told() {
     assert!(found.len() == 1 && found[0].ends_with("its texts are not those of its id"), "{found:?}");
 }
 
+/// Contract 13.7.4: texts of the developer in the entries of others name the pseudonym.
+#[tokio::test(flavor = "multi_thread")]
+async fn texts_of_others_name_the_pseudonym() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    till.player(&app, PLAYER, 0, 100).await;
+    till.player(&app, "other", 0, 100).await;
+    let told = Game::new(&app, "other", "b1", 1).with_texts(&format!("for {PLAYER}")).send(&till).await;
+    assert_eq!(told.code(), 1, "{}", told.body);
+    let open_id = OpenId::parse(PLAYER).unwrap();
+    till.store.erase_player(&operator(), &app.id, &open_id).await.unwrap();
+    for name in DeveloperTexts::NAMES {
+        let told = format!("reference = 'b1' AND {name} ~ '^for erased-[0-9a-f]+$'");
+        let entries = till.number(&format!("SELECT count(*) FROM ledger_entries WHERE {told}")).await;
+        assert_eq!(entries, 1, "{name}");
+    }
+}
+
 /// Contract 13.7.2: an exchange that is under way either is made before the erasure, or finds no such player. It brings no
 /// text back.
 #[tokio::test(flavor = "multi_thread")]
@@ -343,7 +362,7 @@ async fn exchanges_under_way_bring_no_text_back() {
                 loop {
                     turn += 1;
                     let game = Game::new(&app, PLAYER, &format!("n{round}x{caller}x{turn}"), 1)
-                        .with("extension", "call me Ishmael");
+                        .with_texts("call me Ishmael");
                     let answer = game.send(&till).await;
                     if answer.code() != 1 {
                         break answer.code();

@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use domain::ids::{CreditRef, OpenId, PackageVersion};
 use domain::login::Player;
 use domain::operation::app::AppCommand;
+use domain::wallet::DeveloperTexts;
 use serde_json::{Value, json};
 use zip::ZipArchive;
 
@@ -92,7 +93,10 @@ async fn stage(name: &str) -> (TestTill, Program, Folder) {
     let folder = Folder::new(name);
     program.json(&["archive", "--before", &day(&till).await, "--to", folder.path()]);
     till.player(&app, "other", 3, 0).await;
-    assert_eq!(Game::new(&app, "o1", "b2", 10).with("pay_priority", 0).send(&till).await.code(), 1);
+    assert_eq!(
+        Game::new(&app, "o1", "b2", 10).with_texts("mine").with("pay_priority", 0).send(&till).await.code(),
+        1
+    );
     for player in ["o1", "other"] {
         assert_ne!(Game::new(&app, player, &format!("no{player}"), 99_999).send(&till).await.code(), 1);
         let player = Player { open_id: OpenId::parse(player).unwrap(), union_id: None };
@@ -174,6 +178,10 @@ fn assert_facts(files: &Files) {
         ]
     );
     assert_eq!(ledger[4]["biz_no"], "b2");
+    for name in DeveloperTexts::NAMES {
+        // Of an archived entry the file has them.
+        assert_eq!((&ledger[4][name], &ledger[1][name]), (&json!("mine"), &Value::Null), "{name}");
+    }
     let (credited, changed) = ("ab".repeat(16), "cd".repeat(16));
     assert_eq!(
         list(files, "events"),

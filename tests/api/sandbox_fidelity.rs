@@ -1,6 +1,8 @@
 //! The tables of docs/sandbox.md, which say what is the platform's and what is Minitill's: every call, field and code once.
+//! To write new fields into the column of Minitill: `UPDATE_DOCUMENTS=1 cargo test --test api every_call_and_field`.
 
 use std::collections::BTreeSet;
+use std::{env, fs};
 
 use domain::code::Code;
 use serde_json::Value;
@@ -13,6 +15,12 @@ fn rows(page: &str, heading: &str) -> Vec<Vec<String>> {
     let lines = section.lines().skip_while(|line| !line.starts_with("|---")).skip(1);
     let row = |line: &str| line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect();
     lines.take_while(|line| line.starts_with('|')).map(row).collect()
+}
+
+/// The line of a row.
+fn line(row: &[String]) -> String {
+    let cells = row.iter().map(|cell| if cell.is_empty() { " ".to_owned() } else { format!(" {cell} ") });
+    format!("|{}|", cells.collect::<Vec<_>>().join("|"))
 }
 
 /// What a reference leads to.
@@ -49,7 +57,7 @@ fn fields(document: &Value, call: &Value) -> BTreeSet<String> {
 
 #[test]
 fn every_call_and_field_is_in_the_table_once() {
-    let page = committed("docs/sandbox.md");
+    let mut page = committed("docs/sandbox.md");
     let document: Value = serde_json::from_str(&committed("docs/openapi.json")).unwrap();
     let rows = rows(&page, "Calls and their fields");
     let calls = members(&document["paths"]).flat_map(|(_, path)| members(path).map(|(_, call)| call));
@@ -63,7 +71,20 @@ fn every_call_and_field_is_in_the_table_once() {
         let listed: Vec<_> = names.map(|name| name.trim_matches('`').to_owned()).collect();
         let distinct: BTreeSet<_> = listed.iter().cloned().collect();
         assert_eq!(listed.len(), distinct.len(), "{id}: a field stands in the row twice");
-        assert_eq!(distinct, fields(&document, call), "{id}");
+        let fields = fields(&document, call);
+        if env::var_os("UPDATE_DOCUMENTS").is_some() {
+            let mut whole = row.clone();
+            let own = [row[3].clone()].into_iter().filter(|cell| !cell.is_empty());
+            let missing = fields.difference(&distinct).map(|name| format!("`{name}`"));
+            whole[3] = own.chain(missing).collect::<Vec<_>>().join(", ");
+            page = page.replace(&line(row), &line(&whole));
+        } else {
+            assert_eq!(distinct, fields, "{id}");
+        }
+    }
+    if env::var_os("UPDATE_DOCUMENTS").is_some() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/sandbox.md");
+        fs::write(file, page).unwrap();
     }
     let listed: BTreeSet<_> = rows.iter().map(|row| row[0].clone()).collect();
     assert_eq!(listed, known);

@@ -28,7 +28,7 @@ const TASKS: [Task; 12] = [
     (
         "generate",
         "[--check]",
-        "write the OpenAPI documents, docs/cli.md, docs/tools and .sqlx again",
+        "write the OpenAPI documents, docs/cli.md, docs/tools, .sqlx and checksums of new migrations",
         generate,
     ),
     ("tools", "", "write docs/tools again, from the committed documents", |_| api_files(false).map(drop)),
@@ -152,6 +152,7 @@ fn generate(arguments: &[&str]) -> Result<(), Failure> {
         }
     }
     stale.extend(api_files(is_check)?);
+    stale.extend(checksums(is_check)?);
     if stale.is_empty() { Ok(()) } else { Err(Failure::new(format!("stale: {}", stale.join(", ")))) }
 }
 
@@ -178,6 +179,27 @@ fn api_files(is_check: bool) -> Result<Vec<String>, Failure> {
         }
     }
     Ok(stale)
+}
+
+/// Lists the checksums of migrations that have none yet. What is listed stays: `cargo xtask ci` compares it.
+fn checksums(is_check: bool) -> Result<Option<String>, Failure> {
+    const LIST: &str = "migrations/SHA256SUMS";
+    let failed = |error: std::io::Error| Failure::new(format!("{LIST}: {error}"));
+    let mut list = std::fs::read_to_string(LIST).map_err(failed)?;
+    let files = std::fs::read_dir("migrations").map_err(failed)?.flatten();
+    let files = files.filter(|file| file.path().extension().is_some_and(|ending| ending == "sql"));
+    let mut names: Vec<String> = files.filter_map(|file| file.file_name().into_string().ok()).collect();
+    names.retain(|name| !list.contains(&format!("  {name}\n")));
+    names.sort_unstable();
+    if names.is_empty() || is_check {
+        return Ok((!names.is_empty()).then(|| LIST.to_owned()));
+    }
+    let mut sums = command::new("sha256sum", &names.iter().map(String::as_str).collect::<Vec<_>>());
+    sums.current_dir("migrations");
+    list += &String::from_utf8_lossy(&command::read(sums)?);
+    std::fs::write(LIST, list).map_err(failed)?;
+    println!("wrote {LIST}");
+    Ok(None)
 }
 
 fn bench(arguments: &[&str]) -> Result<(), Failure> {

@@ -1,4 +1,4 @@
-//! The tables of codes in the documents are those of the program. To write the table of
+//! The tables of codes and of fields in the documents are those of the program. To write the table of codes of
 //! docs/contract.md anew: `UPDATE_DOCUMENTS=1 cargo test -p domain --test documents`.
 
 use std::path::PathBuf;
@@ -6,6 +6,7 @@ use std::{env, fs};
 
 use domain::code::{BizNoState, Code};
 use domain::endpoint::Endpoint;
+use domain::wallet::{DeveloperTexts, WalletCall};
 
 fn path(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(name)
@@ -84,6 +85,72 @@ fn the_guide_tells_what_a_code_means_for_the_biz_no() {
         let row = rows.iter().map(|row| cells(row)).find(|cells| cells[0] == number);
         let beginning = row.map(|cells| cells[1].split([',', ':']).next().unwrap().to_owned());
         assert_eq!(beginning.as_deref(), words(code), "docs/api.md, code {number}");
+    }
+}
+
+/// The names in code font of a text, each with whether a question mark follows it.
+fn names(text: &str) -> Vec<(&str, bool)> {
+    let parts: Vec<&str> = text.split('`').collect();
+    let named = parts.chunks_exact(2).zip(parts.iter().skip(2).step_by(2));
+    let named = named.map(|(pair, after)| (pair[1], after.starts_with('?')));
+    named.filter(|(name, _)| name.starts_with(|letter: char| letter.is_ascii_alphabetic())).collect()
+}
+
+/// The signed fields of a call, in the order of its table, each with whether it may be absent.
+fn signed(call: WalletCall) -> Vec<(&'static str, bool)> {
+    let required: Vec<_> = call.required_fields().collect();
+    call.signed_fields().names.iter().map(|name| (*name, !required.contains(name))).collect()
+}
+
+/// docs/contract.md 3.1, 10.1.1 and 19.2.1.
+#[test]
+fn the_signed_fields_are_those_of_the_contract() {
+    let text = fs::read_to_string(path("docs/contract.md")).unwrap();
+    let exchange = rows(&text, "| field | required | signed | meaning | accepted |");
+    let exchange: Vec<_> = exchange.iter().map(|row| cells(row)).collect();
+    let demand = |required: bool, is_signed: bool| match (required, is_signed) {
+        (true, true) => ["yes", "yes"],
+        (false, true) => ["no", "if not empty"],
+        (_, false) => ["yes", "no"],
+    };
+    let known = signed(WalletCall::Exchange).into_iter();
+    let known = known.map(|(name, is_optional)| (name, demand(!is_optional, true)));
+    let token = [("access_token", demand(true, false))].into_iter();
+    let known: Vec<_> = token.chain(known).chain([("sign", demand(true, false))]).collect();
+    let found: Vec<_> =
+        exchange.iter().map(|cells| (cells[0].as_str(), [cells[1].as_str(), cells[2].as_str()])).collect();
+    assert_eq!(found, known, "docs/contract.md, 3.1");
+    let texts = exchange.iter().filter(|cells| cells[3].starts_with("text of the developer"));
+    let texts: Vec<_> = texts.map(|cells| cells[0].as_str()).collect();
+    assert_eq!(texts, DeveloperTexts::NAMES, "docs/contract.md, 3.1.7");
+
+    let others = rows(&text, "| call | fields | `data` |");
+    assert_eq!(others.len(), WalletCall::ALL.len() - 2, "docs/contract.md, 10.1.1");
+    for row in others {
+        let row: Vec<&str> = row.split('|').collect();
+        let call = WalletCall::ALL.into_iter().find(|call| names(row[1]) == [(call.segment(), false)]);
+        let call = call.unwrap_or_else(|| panic!("docs/contract.md, 10.1.1: no call {}", row[1]));
+        assert_eq!(names(row[2]), signed(call), "docs/contract.md, 10.1.1, {call:?}");
+    }
+    let (_, topup) = text.split_once("**19.2.1**").unwrap();
+    let (topup, _) = topup.split_once("**19.2.2**").unwrap();
+    assert_eq!(names(topup)[1..], signed(WalletCall::Topup), "docs/contract.md, 19.2.1");
+}
+
+/// The tables of fields in both guides have each field of an exchange, and no other.
+#[test]
+fn the_guides_have_the_fields_of_an_exchange() {
+    let mut known = [&WalletCall::Exchange.signed_fields().names[..], &["access_token", "sign"]].concat();
+    known.sort_unstable();
+    for (guide, heading) in
+        [("docs/api.md", "| field | what to send |"), ("docs/api.zh-CN.md", "| 字段 | 内容 |")]
+    {
+        let text = fs::read_to_string(path(guide)).unwrap();
+        let rows = rows(&text, heading);
+        let fields = rows.iter().flat_map(|row| names(row.split('|').nth(1).unwrap_or_default()));
+        let mut found: Vec<_> = fields.map(|(name, _)| name).collect();
+        found.sort_unstable();
+        assert_eq!(found, known, "{guide}");
     }
 }
 

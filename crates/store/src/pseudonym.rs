@@ -1,6 +1,7 @@
 //! Pseudonyms of erased players, and what the entries of one lack (contract 13.7).
 
-use sqlx::PgConnection;
+use domain::wallet::DeveloperTexts;
+use sqlx::{AssertSqlSafe, PgConnection};
 
 use crate::error::Result;
 use crate::secrets::random_bytes;
@@ -20,18 +21,19 @@ pub(crate) fn is_pseudonym(open_id: &str) -> bool {
 }
 
 /// Removes what ledger entries of these wallets tell of the person. Of `zone_id` the zone stays, for the sums by zone.
+#[expect(clippy::disallowed_methods, reason = "the columns are those of the texts of the developer")]
 pub(crate) async fn scrub_entries(
     connection: &mut PgConnection,
     app_no: i32,
     wallet_nos: &[i64],
 ) -> Result<u64> {
-    let entries = sqlx::query!(
-        "UPDATE ledger_entries SET user_ip = NULL, zone_id = split_part(zone_id, '_', 1),
-             extension = left(extension, 0), remark = left(remark, 0)
-         WHERE app_no = $1 AND wallet_no = ANY ($2)",
-        app_no,
-        wallet_nos
+    let texts = DeveloperTexts::NAMES.map(|name| format!("{name} = left({name}, 0)")).join(", ");
+    let sql = format!(
+        "UPDATE ledger_entries SET user_ip = NULL, zone_id = split_part(zone_id, '_', 1), {texts},
+             remark = left(remark, 0)
+         WHERE app_no = $1 AND wallet_no = ANY ($2)"
     );
+    let entries = sqlx::query(AssertSqlSafe(sql)).bind(app_no).bind(wallet_nos);
     Ok(entries.execute(connection).await?.rows_affected())
 }
 

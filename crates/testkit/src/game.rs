@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use domain::signature::PayKey;
-use domain::wallet::WalletCall;
-use domain::wallet::canonical_string;
+use domain::wallet::{DeveloperTexts, WalletCall, canonical_string};
 
 use super::{Answer, NOW, Request, TestApp, TestTill, form, until};
 
@@ -85,6 +84,13 @@ impl Game {
     /// Sets a field.
     pub fn with(mut self, name: &'static str, value: impl std::fmt::Display) -> Self {
         self.fields.insert(name, value.to_string());
+        self
+    }
+
+    /// Sets every text of the developer that the call has.
+    pub fn with_texts(mut self, text: &str) -> Self {
+        let names = DeveloperTexts::NAMES.into_iter().filter(|name| self.call.signs(name));
+        self.fields.extend(names.map(|name| (name, text.to_owned())));
         self
     }
 

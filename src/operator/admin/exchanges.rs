@@ -6,7 +6,7 @@ use domain::ids::{AppId, BizNo, OpenId, Os, ProductText};
 use domain::operation::wallet::{GiveBack, ReturnedExchange, WalletReport};
 use domain::signature::Mistake;
 use domain::text;
-use domain::wallet::{AMOUNT_MAX, Amount, WalletCall, WalletForm};
+use domain::wallet::{AMOUNT_MAX, Amount, DeveloperTexts, WalletCall, WalletForm};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -207,13 +207,17 @@ fn exchange_example() -> Value {
     let item = json!({
         "product_id": 1, "product_num": 2, "product_type": 0, "product_start_time": null, "product_period": null,
     });
-    json!({
+    let mut example = json!({
         "app_id": APP_ID, "biz_no": BIZ_NO, "open_id": OPEN_ID, "zone_id": "z1_r1", "os": "android", "ts": NOW_MILLIS,
         "user_ip": "203.0.113.9", "amount": 60, "pay_priority": 0, "product_name": "Double-up card",
         "product_info": r#"[{"product_id":1,"product_num":2,"product_type":0}]"#, "items": [item],
-        "product_desc": "remark", "extension": "", "seq": 2, "free_change": 0, "charge_change": -60,
+        "product_desc": "remark", "seq": 2, "free_change": 0, "charge_change": -60,
         "free_balance": 40, "charge_balance": 40, "created_at": MOMENT, "replayed_until": MOMENT,
         "same_content": "replayed", "other_content": "conflict", "remaining": 60,
         "cancels": [], "replays": null, "refusals": [],
-    })
+    });
+    for name in DeveloperTexts::NAMES {
+        example[name] = "".into();
+    }
+    example
 }

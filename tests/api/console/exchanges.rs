@@ -1,6 +1,7 @@
 //! Pages of exchanges: found by their number, what happened to the player's coins, and giving them back.
 
 use domain::console_user::Role;
+use domain::wallet::DeveloperTexts;
 
 use super::reading::{content, link_called, rows, text, value_of};
 use super::wallet_changes::spender;
@@ -19,7 +20,7 @@ async fn the_page_tells_what_happened_to_the_players_coins() {
     let game = Game::new(&app, "o1", "B1", 1550)
         .with("product_info", items)
         .with("product_desc", "<b>remark</b>")
-        .with("extension", "<i>x</i>");
+        .with_texts("<i>x</i>");
     assert_eq!(game.send(&till).await.code(), 1);
     let admin = till.browser(Role::Admin).await;
     let page = admin.get(EXCHANGE).await;
@@ -32,12 +33,15 @@ async fn the_page_tells_what_happened_to_the_players_coins() {
         "Other content refused with 10000602",
         "Replays so far none in the last 30 days",
         "{&#34;bizNo&#34;:&#34;B1&#34;,&#34;freeBalance&#34;:50,&#34;chargeBalance&#34;:0}",
-        "Description &#60;b&#62;remark&#60;/b&#62; Extension &#60;i&#62;x&#60;/i&#62;",
+        "Description &#60;b&#62;remark&#60;/b&#62;",
         "7 2_000 time-limited 2027-01-15 08:00:00 to 2027-01-16 08:00:00",
         "zone_id z1_r1 os android ts 1800000000000 : 2027-01-15 08:00:00 user_ip 203.0.113.9 amount 1550",
         "pay_priority 0, charged first",
     ] {
         assert!(shown.contains(fact), "{fact} in {shown}");
+    }
+    for name in DeveloperTexts::NAMES {
+        assert!(shown.contains(&format!("{name} &#60;i&#62;x&#60;/i&#62;")), "{name} in {shown}");
     }
     assert!(page.body.contains("href=\"/console/apps/a1/players/o1?number=B1\""));
     for raw in ["<b>", "<i>"] {

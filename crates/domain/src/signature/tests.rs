@@ -13,8 +13,8 @@ use crate::ids::AppId;
 use crate::key_uses::LiveKey;
 use crate::secret::Secret;
 use crate::wallet::{
-    PayPriority, Reading, WalletCall, WalletForm, WalletRequest, canonical_string, is_ambiguous,
-    string_to_sign,
+    DeveloperTexts, PayPriority, Reading, WalletCall, WalletForm, WalletRequest, canonical_string,
+    is_ambiguous, string_to_sign,
 };
 
 const KEY: &str = "B7Y0c6E5bCKMEQOsvCExziNhq16ObGqh";
@@ -327,17 +327,21 @@ fn a_text_that_names_another_player_is_ambiguous() {
 }
 
 proptest! {
-    /// Money fields cannot be moved from one to another under the same signature.
+    /// Money fields cannot be moved from one to another under the same signature. The name of another text of the developer
+    /// must come between those of `product_desc` and `ts`.
     #[test]
     fn equal_canonical_strings_mean_equal_money_fields(
-        extension in prop::option::of(free_text()), description in free_text(), info in free_text(),
-        name in free_text(), priority in prop::option::of("[01]"),
+        texts in prop::collection::vec(prop::option::of(free_text()), DeveloperTexts::NAMES.len()),
+        description in free_text(), info in free_text(), name in free_text(), priority in prop::option::of("[01]"),
     ) {
         let mut fields = Fields::default();
+        for (field, text) in DeveloperTexts::NAMES.into_iter().zip(texts) {
+            fields.add_text(field.to_owned(), text.unwrap_or_default()).unwrap();
+        }
         for (field, value) in [
             ("amount", "1"), ("app_id", "a"), ("biz_no", "b"), ("open_id", "o"), ("os", "s"), ("ts", "2"), ("user_ip", "u"),
-            ("zone_id", "z"), ("extension", extension.as_deref().unwrap_or_default()), ("product_desc", &description),
-            ("product_info", &info), ("product_name", &name), ("pay_priority", priority.as_deref().unwrap_or_default()),
+            ("zone_id", "z"), ("product_desc", &description), ("product_info", &info), ("product_name", &name),
+            ("pay_priority", priority.as_deref().unwrap_or_default()),
         ] {
             fields.add_text(field.to_owned(), value.to_owned()).unwrap();
         }

@@ -1,5 +1,7 @@
 //! The fields of the calls of the wallet (contract 3.1 and 10). One line reads, bounds and documents a field, and what is
 //! read here is signed: the names of [`super::SignedFields`] come from these lines.
+//!
+//! A text of the developer has its row in [`DeveloperTexts`] too. What the store does with it follows from that row.
 
 use std::time::Duration;
 
@@ -14,10 +16,8 @@ use crate::ids::{BizNo, ItemId, OpenId, Os, ProductText, UserIp, ZoneId};
 use crate::input::{Input, Read};
 use crate::moment;
 use crate::product_info::{self, ProductInfo};
+use crate::text;
 use crate::topup::{Offer, PricedProductId, TopupOrder};
-
-/// Largest `extension`, in bytes.
-pub const EXTENSION_BYTES_MAX: usize = 4096;
 
 /// How the fields of an exchange are read: what the operator has set, and when it arrived.
 #[derive(Debug, Clone, Copy)]
@@ -85,13 +85,12 @@ fn exchange(input: &mut Input<'_>, reading: &Reading) -> Read<WalletRequest> {
     let product_info = product_info(input)?;
     let product_desc = input.field("product_desc", "Remark, as long as the name.");
     let product_desc = product_desc.required("For one match", ProductText::parse)?;
-    let extension = extension(
-        input,
-        " With it, no text may read like other signed fields (`&open_id=`, `&os=`, `&product_desc=`).",
-    )?;
+    let words =
+        " With it, no text may read like other signed fields (`&open_id=`, `&os=`, `&product_desc=`).";
+    let texts = extension(input, words)?;
     let item_id = ItemId::of(product_name.as_str(), product_info.as_str(), product_desc.as_str());
     let purchase = Purchase { amount, pay_priority, product_name, product_info, product_desc, item_id };
-    Ok(sent.change(&biz_no, Change::Exchange(purchase), None, extension))
+    Ok(sent.change(&biz_no, Change::Exchange(purchase), None, texts))
 }
 
 /// Contract 10.1 and 10.3.
@@ -101,8 +100,8 @@ fn present(input: &mut Input<'_>, reading: &Reading) -> Read<WalletRequest> {
     let words = "Your number of the present. Exchanges, presents and cancels share the numbers.";
     let biz_no = biz_no(input, || words.to_owned())?;
     let remark = remark(input)?;
-    let extension = extension(input, "")?;
-    Ok(sent.change(&biz_no, Change::Present(amount), Some(remark), extension))
+    let texts = extension(input, "")?;
+    Ok(sent.change(&biz_no, Change::Present(amount), Some(remark), texts))
 }
 
 /// Contract 10.1 and 10.4.
@@ -113,15 +112,15 @@ fn cancel(input: &mut Input<'_>, reading: &Reading) -> Read<WalletRequest> {
     let of = input.field("pay_biz_no", "The number of the exchange.").required(PAY_BIZ_NO, BizNo::parse)?;
     let amount = amount(input, "What is given back.", 30)?;
     let remark = remark(input)?;
-    let extension = extension(input, "")?;
-    Ok(sent.change(&biz_no, Change::Cancel { of, amount }, Some(remark), extension))
+    let texts = extension(input, "")?;
+    Ok(sent.change(&biz_no, Change::Cancel { of, amount }, Some(remark), texts))
 }
 
 /// Contract 10.1 and 10.6.
 fn balance(input: &mut Input<'_>, reading: &Reading) -> Read<WalletRequest> {
     let sent = Sent::read(input, reading)?;
-    let extension = extension(input, "")?;
-    Ok(sent.request(String::new(), Action::Balance, None, extension))
+    let texts = extension(input, "")?;
+    Ok(sent.request(String::new(), Action::Balance, None, texts))
 }
 
 /// Contract 10.1 and 10.5. It names no zone, platform or address.
@@ -153,10 +152,10 @@ fn topup(input: &mut Input<'_>, reading: &Reading) -> Read<WalletRequest> {
     let words = "The product, as the app's list of prices has it.";
     let product_id = input.field("product_id", words).required(PRICED, PricedProductId::parse)?;
     let remark = remark(input)?;
-    let extension = extension(input, "")?;
+    let texts = extension(input, "")?;
     let order = TopupOrder::new(product_id, reading.offer);
     let remark = order.content(&remark);
-    Ok(sent.request(biz_no.to_string(), Action::Order(order), Some(remark), extension))
+    Ok(sent.request(biz_no.to_string(), Action::Order(order), Some(remark), texts))
 }
 
 /// What a game says of itself and of its player.
@@ -168,8 +167,35 @@ pub struct Sender {
     pub os: Os,
     /// Address of the player.
     pub user_ip: UserIp,
-    /// Developer-defined; empty when absent.
-    pub extension: String,
+    /// Texts of the developer.
+    pub texts: DeveloperTexts,
+}
+
+/// Declares the texts of the developer, each once.
+macro_rules! developer_texts {
+    ($($(#[$doc:meta])* $name:ident,)+) => {
+        /// Texts of the developer (contract 3.1.7), each empty when absent. A repeat must have the same ones.
+        #[derive(Debug, Clone, Default, PartialEq, Eq)]
+        pub struct DeveloperTexts {
+            $($(#[$doc])* pub $name: String,)+
+        }
+
+        impl DeveloperTexts {
+            /// Their names on the wire, which are those of their columns in the ledger.
+            pub const NAMES: [&'static str; [$(stringify!($name)),+].len()] = [$(stringify!($name)),+];
+
+            /// The texts in the order of their names.
+            #[must_use]
+            pub fn all(&self) -> [&str; Self::NAMES.len()] {
+                [$(&self.$name),+]
+            }
+        }
+    };
+}
+
+developer_texts! {
+    /// Any text.
+    extension,
 }
 
 /// When the request was made, in milliseconds.
@@ -234,9 +260,9 @@ impl Sent {
         biz_no: &BizNo,
         change: Change,
         remark: Option<String>,
-        extension: String,
+        texts: DeveloperTexts,
     ) -> WalletRequest {
-        self.request(biz_no.to_string(), Action::Change(change), remark, extension)
+        self.request(biz_no.to_string(), Action::Change(change), remark, texts)
     }
 
     fn request(
@@ -244,10 +270,10 @@ impl Sent {
         reference: String,
         action: Action,
         remark: Option<String>,
-        extension: String,
+        texts: DeveloperTexts,
     ) -> WalletRequest {
         let Self { open_id, zone_id, os, ts, is_fresh, user_ip } = self;
-        let sender = Some(Sender { zone_id, os, user_ip, extension });
+        let sender = Some(Sender { zone_id, os, user_ip, texts });
         WalletRequest { open_id, reference, action, ts: Some(ts), is_fresh, sender, remark }
     }
 }
@@ -309,20 +335,24 @@ fn remark(input: &mut Input<'_>) -> Read<String> {
     Ok(remark.map_or_else(String::new, |text| text.to_string()))
 }
 
-/// Empty when absent. `more` says what else holds for it.
-fn extension(input: &mut Input<'_>, more: &'static str) -> Read<String> {
-    let extension =
-        input.field_with("extension", || format!("Any text of at most {EXTENSION_BYTES_MAX} bytes.{more}"));
-    let extension = extension.demand("maxLength", EXTENSION_BYTES_MAX);
-    Ok(extension.optional_as::<String, _>(parse_extension)?.unwrap_or_default())
+/// The text of the developer that every call with a platform has. `more` says what else holds for it.
+fn extension(input: &mut Input<'_>, more: &'static str) -> Read<DeveloperTexts> {
+    Ok(DeveloperTexts { extension: developer_text(input, "extension", 4096, more)? })
 }
 
-fn parse_extension(text: &str) -> Result<String, Expected> {
-    if text.len() <= EXTENSION_BYTES_MAX {
-        Ok(text.to_owned())
-    } else {
-        Err(Expected::new("at most 4096 bytes"))
-    }
+/// A text of the developer: its name, its largest length in bytes, and what else there is to say of it. Empty when absent.
+fn developer_text(
+    input: &mut Input<'_>,
+    name: &'static str,
+    bytes_max: usize,
+    more: &'static str,
+) -> Read<String> {
+    let parse = |text: &str| match text.len() {
+        length if length > bytes_max => Err(Expected(text!("at most {bytes_max} bytes", bytes_max))),
+        _ => Ok(text.to_owned()),
+    };
+    let text = input.field_with(name, || format!("Any text of at most {bytes_max} bytes.{more}"));
+    Ok(text.demand("maxLength", bytes_max).optional_as::<String, _>(parse)?.unwrap_or_default())
 }
 
 fn parse_close(text: &str) -> Result<bool, Expected> {
@@ -336,6 +366,21 @@ fn parse_close(text: &str) -> Result<bool, Expected> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fields::Fields;
+    use crate::input::plain;
+
+    #[test]
+    fn an_exchange_reads_each_text_of_the_developer_under_its_name() {
+        let reading = Reading::new(PayPriority::ChargedFirst, 1_800_000_000_000);
+        let mut form = Fields::default();
+        for field in Input::describe(|input| exchange(input, &reading)) {
+            let is_text = DeveloperTexts::NAMES.contains(&field.name);
+            let value = if is_text { Some(field.name.into()) } else { field.example };
+            form.add_text(field.name.to_owned(), value.as_ref().map(plain).unwrap_or_default()).unwrap();
+        }
+        let request = exchange(&mut Input::of(&form), &reading).unwrap();
+        assert_eq!(request.sender.unwrap().texts.all(), DeveloperTexts::NAMES);
+    }
 
     #[test]
     fn ts_is_13_digits_of_milliseconds_or_10_of_seconds() {

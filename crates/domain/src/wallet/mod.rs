@@ -15,7 +15,7 @@ mod request;
 
 pub(crate) use call::join;
 pub use call::{SignedFields, WalletCall, WalletForm, canonical_string, is_ambiguous, string_to_sign};
-pub use fields::{EXTENSION_BYTES_MAX, Reading, Sender, TS_AHEAD_MAX, TS_BEHIND_MAX, Timestamp};
+pub use fields::{DeveloperTexts, Reading, Sender, TS_AHEAD_MAX, TS_BEHIND_MAX, Timestamp};
 pub use purses::{
     AMOUNT_MAX, Amount, BalanceOutOfRange, Balances, InsufficientBalance, NotGivenBack, Paid, PayPriority,
     PurseChange, check_credit,

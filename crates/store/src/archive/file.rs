@@ -9,6 +9,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use domain::ledger::{ChainHash, LedgerEntry, micros};
+use domain::wallet::DeveloperTexts;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
@@ -37,8 +38,9 @@ const READ_COLUMNS: [&str; 15] = [
     "charge_balance",
     "chain_hash",
 ];
-/// The columns of `ledger_entries` that it keeps and does not read. A file from before one of them lacks it.
-const KEPT_COLUMNS: [&str; 6] = ["ts", "zone_id", "os", "user_ip", "extension", "remark"];
+/// The columns of `ledger_entries` that it keeps and does not read, with the texts of the developer before the last. A file
+/// from before one of them lacks it.
+const KEPT_COLUMNS: ([&str; 4], [&str; 1]) = (["ts", "zone_id", "os", "user_ip"], ["remark"]);
 /// The player, whom every file has, and texts for readers of the file.
 const PLAYER_COLUMNS: [&str; 4] = ["open_id", "product_name", "product_info", "product_desc"];
 /// A batch ends with the wallet that reaches this number of rows.
@@ -197,7 +199,9 @@ impl ArchiveColumns {
 
 /// Every column that this program knows, in the order in which it writes them.
 fn known_columns() -> impl Iterator<Item = &'static str> {
-    READ_COLUMNS.into_iter().chain(KEPT_COLUMNS).chain(PLAYER_COLUMNS)
+    let (before_texts, after_texts) = KEPT_COLUMNS;
+    let kept = before_texts.into_iter().chain(DeveloperTexts::NAMES).chain(after_texts);
+    READ_COLUMNS.into_iter().chain(kept).chain(PLAYER_COLUMNS)
 }
 
 /// A number, or null.

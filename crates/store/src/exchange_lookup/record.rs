@@ -1,11 +1,15 @@
 //! Look-up of recorded exchanges, for the console and the admin API.
 
+use std::borrow::Cow;
+
 use domain::ids::{AppId, BizNo};
 use domain::ledger::ReferenceKind;
 use domain::product_info::{self, Item};
 use domain::rights::Apps;
-use domain::wallet::{REPLAY_HOURS, Repeat};
+use domain::wallet::{DeveloperTexts, REPLAY_HOURS, Repeat};
+use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use sqlx::types::Json;
 use time::OffsetDateTime;
 
@@ -48,9 +52,10 @@ pub struct ExchangeRecord {
     pub items: Vec<Item>,
     /// Remark, as sent.
     pub product_desc: String,
-    /// As sent; empty when absent. Absent for an archived exchange.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub extension: Option<String>,
+    /// The texts of the developer by their names, as sent; empty when absent. Absent for an archived exchange.
+    #[serde(flatten)]
+    #[schemars(with = "TextsSchema")]
+    pub texts: IndexMap<&'static str, String>,
     /// Its ledger entry in the player's wallet.
     pub seq: i64,
     /// Change of the gifted purse, never positive.
@@ -86,6 +91,33 @@ pub struct ExchangeRecord {
     /// The file with the ledger entry of an archived exchange. Some fields are only there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub archive: Option<String>,
+}
+
+/// The schema of the texts of the developer.
+struct TextsSchema;
+
+impl schemars::JsonSchema for TextsSchema {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "DeveloperTexts".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let description = "As sent; empty when absent. Absent for an archived exchange.";
+        let text = json!({ "description": description, "type": ["string", "null"] });
+        let properties: serde_json::Map<_, _> =
+            DeveloperTexts::NAMES.into_iter().map(|name| (name.to_owned(), text.clone())).collect();
+        schemars::json_schema!({ "type": "object", "properties": properties })
+    }
+}
+
+/// The texts of the developer in a row of `ledger_entries`, by their names. An archived exchange has no such row.
+fn texts_of(entry: Option<&Value>) -> IndexMap<&'static str, String> {
+    let text = |name| Some((name, entry?.get(name)?.as_str()?.to_owned()));
+    DeveloperTexts::NAMES.into_iter().filter_map(text).collect()
 }
 
 /// What is known of a number: the exchange that deducted under it, or that nothing did and how it was refused.
@@ -255,7 +287,7 @@ impl Store {
             r#"SELECT w.open_id AS "open_id!", x.zone_id AS "zone_id!", x.os AS "os?", e.ts AS "ts?",
                       e.user_ip AS "user_ip?", x.pay_priority AS "pay_priority!",
                       i.product_name AS "product_name!", i.product_info AS "product_info!",
-                      i.product_desc AS "product_desc!", e.extension AS "extension?", x.wallet_no AS "wallet_no!",
+                      i.product_desc AS "product_desc!", to_jsonb(e) AS "entry?", x.wallet_no AS "wallet_no!",
                       x.seq AS "seq!", x.at AS "created_at!", x.free_change AS "free_change!",
                       x.charge_change AS "charge_change!", e.free_balance AS "free_balance?",
                       e.charge_balance AS "charge_balance?", x.is_archived AS "is_archived!",
@@ -301,7 +333,7 @@ impl Store {
             items: product_info::items(&row.product_info).unwrap_or_default(),
             product_info: row.product_info,
             product_desc: row.product_desc,
-            extension: row.extension,
+            texts: texts_of(row.entry.as_ref()),
             seq: row.seq,
             free_change: row.free_change,
             charge_change: row.charge_change,

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use domain::ids::ItemId;
 use domain::operator_log::ChainedLine;
+use domain::wallet::DeveloperTexts;
 use serde_json::Value;
-use sqlx::PgConnection;
+use sqlx::{AssertSqlSafe, PgConnection};
 
 use crate::error::{Result, StoreError};
 use crate::operator_log::ListedCredit;
@@ -240,27 +241,27 @@ pub(super) async fn replace_in_gifts(connection: &mut PgConnection, names: &Name
 }
 
 /// Replaces the player in what was written into the entries of others. It reads all entries of the app.
+#[expect(clippy::disallowed_methods, reason = "the columns are those of the texts of the developer")]
 pub(super) async fn replace_in_ledger(
     connection: &mut PgConnection,
     app_no: i32,
     names: &Names<'_>,
 ) -> Result<()> {
-    let entries = sqlx::query!(
-        "SELECT reference, extension, remark FROM ledger_entries
-         WHERE app_no = $1 AND (strpos(remark, $2) > 0 OR strpos(extension, $2) > 0)",
-        app_no,
-        names.open_id
+    let columns = [&DeveloperTexts::NAMES[..], &["remark"]].concat();
+    let values = columns.iter().zip(1..).map(|(column, place)| format!("{column} = ($3::text[])[{place}]"));
+    let (columns, values) = (columns.join(", "), values.collect::<Vec<_>>().join(", "));
+    // An `open_id` has no space, so it stands in one of the texts.
+    let find = format!(
+        "SELECT reference, ARRAY[{columns}] FROM ledger_entries
+         WHERE app_no = $1 AND strpos(concat_ws(' ', {columns}), $2) > 0"
     );
-    for entry in entries.fetch_all(&mut *connection).await? {
-        sqlx::query!(
-            "UPDATE ledger_entries SET extension = $3, remark = $4 WHERE app_no = $1 AND reference = $2",
-            app_no,
-            entry.reference,
-            entry.extension.map(|text| names.replaced(&text)),
-            entry.remark.map(|text| names.replaced(&text))
-        )
-        .execute(&mut *connection)
-        .await?;
+    let replace = format!("UPDATE ledger_entries SET {values} WHERE app_no = $1 AND reference = $2");
+    let entries = sqlx::query_as::<_, (String, Vec<Option<String>>)>(AssertSqlSafe(find));
+    let entries = entries.bind(app_no).bind(names.open_id).fetch_all(&mut *connection).await?;
+    for (reference, texts) in entries {
+        let texts: Vec<_> = texts.into_iter().map(|text| text.map(|text| names.replaced(&text))).collect();
+        let replace = sqlx::query(AssertSqlSafe(replace.as_str())).bind(app_no).bind(reference).bind(texts);
+        replace.execute(&mut *connection).await?;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@
 mod events;
 mod rows;
 
+use std::borrow::Cow;
 use std::io::{self, Seek, Write};
 
 use csv::WriterBuilder;
@@ -250,7 +251,7 @@ impl<W: Write> JsonFile<'_, W> {
 
 /// CSV with these columns, named with commas between them.
 struct CsvTable<W: Write> {
-    columns: &'static str,
+    columns: Cow<'static, str>,
     writer: csv::Writer<W>,
 }
 
@@ -283,7 +284,7 @@ fn readme(subject: &ExportedPlayer, at: OffsetDateTime) -> String {
         at = rfc3339(at)
     );
     for part in ExportedRows::ALL {
-        text.extend([part.as_str(), "\n    ", part.about(), "\n"]);
+        text.extend([part.as_str(), "\n    ", &part.about(), "\n"]);
     }
     text
 }

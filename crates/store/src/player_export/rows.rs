@@ -1,20 +1,28 @@
 //! The queries of an export, with the columns of their files. Each row is an object of JSON, as text.
 
+use std::borrow::Cow;
+
+use domain::wallet::DeveloperTexts;
 use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
-use sqlx::PgConnection;
+use sqlx::{AssertSqlSafe, PgConnection};
 
 use super::{ExportedPlayer, ExportedRows};
 
 impl ExportedRows {
     /// What its files say, for people.
-    pub(super) const fn about(self) -> &'static str {
-        match self {
+    pub(super) fn about(self) -> Cow<'static, str> {
+        let about = match self {
             Self::Wallet => "The balances now, and when the app first knew the player.",
             Self::LedgerEntries => {
-                "Each change of a balance, oldest first. Of an archived entry, ts, user_ip and extension are in the\n    \
-                 file of its archive alone. A row of the kind closed is no change: a query has closed its number. Nor is one of the\n    \
-                 kind topup_order: it is an order of a top-up."
+                let names = [&["ts", "user_ip"], &DeveloperTexts::NAMES[..]].concat();
+                let (last, others) = names.split_last().unwrap_or((&"", &[]));
+                return Cow::Owned(format!(
+                    "Each change of a balance, oldest first. Of an archived entry, {} and {last} are in the\n    \
+                     file of its archive alone. A row of the kind closed is no change: a query has closed its number. Nor is one of the\n    \
+                     kind topup_order: it is an order of a top-up.",
+                    others.join(", ")
+                ));
             }
             Self::Refusals => "How often a code has refused a number, in the last 30 days.",
             Self::Replays => "How often the answer to an exchange was sent again, in the last 30 days.",
@@ -38,17 +46,21 @@ impl ExportedRows {
             Self::OperatorLog => {
                 "What operators did about the player. Other players of the same line are left out."
             }
-        }
+        };
+        Cow::Borrowed(about)
     }
 
     /// The columns of its file of CSV, with commas between them.
-    pub(super) const fn columns(self) -> &'static str {
-        match self {
+    pub(super) fn columns(self) -> Cow<'static, str> {
+        let columns = match self {
             Self::Wallet => "app_id,open_id,free_balance,charge_balance,entries,known_since",
             Self::LedgerEntries => {
-                "seq,at,kind,biz_no,ref,of_biz_no,free_change,charge_change,free_balance,charge_balance,\
-                 remaining,pay_priority,zone_id,ts,os,user_ip,extension,remark,product_name,product_desc,\
-                 product_info,is_archived"
+                return Cow::Owned(format!(
+                    "seq,at,kind,biz_no,ref,of_biz_no,free_change,charge_change,free_balance,charge_balance,\
+                     remaining,pay_priority,zone_id,ts,os,user_ip,{},remark,product_name,product_desc,\
+                     product_info,is_archived",
+                    DeveloperTexts::NAMES.join(",")
+                ));
             }
             Self::Refusals => {
                 "biz_no,kind,code,first_at,last_at,count,request_id,amount,product_name,free_balance,charge_balance"
@@ -78,7 +90,8 @@ impl ExportedRows {
             }
             Self::GiftLines => "gift,line,free,charge,ref,outcome,reason,made_at",
             Self::OperatorLog => "seq,at,operator_kind,operator,action,subject,before,after,note,credits",
-        }
+        };
+        Cow::Borrowed(columns)
     }
 }
 
@@ -109,30 +122,7 @@ pub(super) fn of<'c>(
             subject.wallet_no,
             app_id
         ),
-        // The balances of an archived entry are sums: archives take entries from the first on.
-        ExportedRows::LedgerEntries => texts!(
-            connection,
-            "SELECT e.seq, e.at, e.kind, CASE WHEN e.reference !~ '^[!$%&]' THEN e.reference END AS biz_no,
-                 CASE WHEN e.reference ~ '^[!$%&]' THEN substr(e.reference, 2) END AS ref, e.of_biz_no, e.free_change,
-                 e.charge_change, e.free_balance, e.charge_balance, e.remaining, e.pay_priority, e.zone_id, e.ts, e.os,
-                 e.user_ip, e.extension, e.remark, i.product_name, i.product_desc, i.product_info, e.is_archived
-             FROM (
-                 SELECT seq, at, kind, reference, of_biz_no, free_change, charge_change, free_balance, charge_balance,
-                     remaining, pay_priority, item_id, zone_id, ts, os, user_ip, extension, remark, false AS is_archived
-                 FROM ledger_entries WHERE app_no = $1 AND wallet_no = $2
-                 UNION ALL
-                 SELECT seq, at, kind, reference, of_biz_no, free_change, charge_change,
-                     CASE WHEN seq IS NULL THEN 0 ELSE sum(free_change) OVER earlier END::bigint,
-                     CASE WHEN seq IS NULL THEN 0 ELSE sum(charge_change) OVER earlier END::bigint,
-                     remaining, pay_priority, item_id, zone_id, NULL, os, NULL, NULL, remark, true
-                 FROM archived_entries WHERE app_no = $1 AND wallet_no = $2
-                 WINDOW earlier AS (ORDER BY seq NULLS LAST)
-             ) e
-             LEFT JOIN items i ON i.app_no = $1 AND i.item_id = e.item_id
-             ORDER BY e.seq NULLS LAST, e.at, e.reference",
-            subject.app_no,
-            subject.wallet_no
-        ),
+        ExportedRows::LedgerEntries => ledger_entries(connection, subject),
         ExportedRows::Refusals => texts!(
             connection,
             "SELECT biz_no, kind, code, first_at, last_at, count, request_id, amount, product_name, free_balance,
@@ -250,4 +240,42 @@ pub(super) fn of<'c>(
             open_id
         ),
     }
+}
+
+/// Streams the ledger entries. The balances of an archived entry are sums: archives take entries from the first on.
+#[expect(clippy::disallowed_methods, reason = "the columns are those of the texts of the developer")]
+fn ledger_entries<'c>(
+    connection: &'c mut PgConnection,
+    subject: &ExportedPlayer,
+) -> BoxStream<'c, Result<String, sqlx::Error>> {
+    let kept = DeveloperTexts::NAMES.join(", ");
+    let shown = DeveloperTexts::NAMES.map(|name| format!("e.{name}")).join(", ");
+    let absent = DeveloperTexts::NAMES.map(|_| "NULL").join(", ");
+    let sql = format!(
+        "SELECT row_to_json(t)::text FROM (
+             SELECT e.seq, e.at, e.kind, CASE WHEN e.reference !~ '^[!$%&]' THEN e.reference END AS biz_no,
+                 CASE WHEN e.reference ~ '^[!$%&]' THEN substr(e.reference, 2) END AS ref, e.of_biz_no, e.free_change,
+                 e.charge_change, e.free_balance, e.charge_balance, e.remaining, e.pay_priority, e.zone_id, e.ts, e.os,
+                 e.user_ip, {shown}, e.remark, i.product_name, i.product_desc, i.product_info, e.is_archived
+             FROM (
+                 SELECT seq, at, kind, reference, of_biz_no, free_change, charge_change, free_balance, charge_balance,
+                     remaining, pay_priority, item_id, zone_id, ts, os, user_ip, {kept}, remark, false AS is_archived
+                 FROM ledger_entries WHERE app_no = $1 AND wallet_no = $2
+                 UNION ALL
+                 SELECT seq, at, kind, reference, of_biz_no, free_change, charge_change,
+                     CASE WHEN seq IS NULL THEN 0 ELSE sum(free_change) OVER earlier END::bigint,
+                     CASE WHEN seq IS NULL THEN 0 ELSE sum(charge_change) OVER earlier END::bigint,
+                     remaining, pay_priority, item_id, zone_id, NULL, os, NULL, {absent}, remark, true
+                 FROM archived_entries WHERE app_no = $1 AND wallet_no = $2
+                 WINDOW earlier AS (ORDER BY seq NULLS LAST)
+             ) e
+             LEFT JOIN items i ON i.app_no = $1 AND i.item_id = e.item_id
+             ORDER BY e.seq NULLS LAST, e.at, e.reference
+         ) t"
+    );
+    sqlx::query_scalar(AssertSqlSafe(sql))
+        .bind(subject.app_no)
+        .bind(subject.wallet_no)
+        .fetch(connection)
+        .boxed()
 }

@@ -9,8 +9,8 @@ use std::borrow::Cow;
 use domain::ids::{ItemId, WalletNo};
 use domain::ledger::{ChainHash, ReferenceKind, micros, unix_millis};
 use domain::wallet::{
-    Action, Balances, Change, GivenBack, OrderReceipt, PayPriority, PurseChange, Receipt, Refused, Repeat,
-    WalletOutcome, WalletRequest,
+    Action, Balances, Change, DeveloperTexts, GivenBack, OrderReceipt, PayPriority, PurseChange, Receipt,
+    Refused, Repeat, Sender, WalletOutcome, WalletRequest,
 };
 use sqlx::postgres::PgRow;
 use time::OffsetDateTime;
@@ -191,6 +191,9 @@ fn wallet(row: &impl ColumnReader) -> Option<WalletState> {
     Some(WalletState::Open(OpenWallet { wallet_no, balances, entry_count, chain_hash, is_frozen }))
 }
 
+/// The texts of the developer of a record, in the order of their names.
+pub(super) type RecordTexts<'a> = [Option<Cow<'a, str>>; DeveloperTexts::NAMES.len()];
+
 /// What a reference was used for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Record<'a> {
@@ -207,7 +210,7 @@ pub(super) struct Record<'a> {
     pub(super) pay_priority: Option<PayPriority>,
     pub(super) item_id: Option<ItemId>,
     pub(super) zone_id: Option<Cow<'a, str>>,
-    pub(super) extension: Option<Cow<'a, str>>,
+    pub(super) texts: RecordTexts<'a>,
     pub(super) remark: Option<Cow<'a, str>>,
     /// As [`domain::ledger::LedgerEntry::at`] counts it.
     pub(super) at: i64,
@@ -215,9 +218,10 @@ pub(super) struct Record<'a> {
     pub(super) is_expired: bool,
 }
 
-/// The columns of a record, by name. The first parameter is [`domain::wallet::REPLAY_HOURS`]. The last cancel of an
-/// exchange has what is left of it. Only a known exchange is looked up for it.
-const RECORD_COLUMNS: [(&str, &str); 15] = [
+/// The columns of a record, by name, but for the texts of the developer. The first parameter is
+/// [`domain::wallet::REPLAY_HOURS`]. The last cancel of an exchange has what is left of it. Only a known exchange is looked
+/// up for it.
+const RECORD_COLUMNS: [(&str, &str); 14] = [
     ("record_wallet_no", "x.wallet_no"),
     ("kind", "x.kind"),
     ("free_change", "x.free_change"),
@@ -234,7 +238,6 @@ const RECORD_COLUMNS: [(&str, &str); 15] = [
     ("pay_priority", "x.pay_priority"),
     ("item_id", "x.item_id"),
     ("zone_id", "x.zone_id"),
-    ("extension", "x.extension"),
     ("remark", "x.remark"),
     ("at", "x.at"),
     ("is_expired", "clock_timestamp() >= x.at + make_interval(hours => $1)"),
@@ -242,7 +245,9 @@ const RECORD_COLUMNS: [(&str, &str); 15] = [
 
 /// The columns as a SELECT lists them.
 fn record_columns() -> String {
-    RECORD_COLUMNS.map(|(name, sql)| format!("{sql} AS {name}")).join(", ")
+    let texts = DeveloperTexts::NAMES.map(|name| format!("x.{name}"));
+    let others = RECORD_COLUMNS.map(|(name, sql)| format!("{sql} AS {name}"));
+    [&texts[..], &others].concat().join(", ")
 }
 
 impl<'b> Record<'b> {
@@ -269,11 +274,17 @@ impl<'b> Record<'b> {
             pay_priority: purchase.map(|purchase| purchase.pay_priority),
             item_id: request.item().map(|item| *item.id),
             zone_id: sender.map(|sender| Cow::Borrowed(sender.zone_id.as_str())),
-            extension: sender.map(|sender| Cow::Borrowed(sender.extension.as_str())),
+            texts: Self::texts_of(sender),
             remark: request.remark.as_deref().map(Cow::Borrowed),
             at,
             is_expired: false,
         }
+    }
+
+    /// The texts of the developer of a request. An operator sends none.
+    pub(super) fn texts_of(sender: Option<&'b Sender>) -> RecordTexts<'b> {
+        let texts = sender.map(|sender| sender.texts.all().map(|text| Some(Cow::Borrowed(text))));
+        texts.unwrap_or_default()
     }
 }
 
@@ -294,6 +305,10 @@ impl Record<'static> {
             Some(bytes) => Some(ItemId(<[u8; 16]>::try_from(bytes).ok()?)),
             None => None,
         };
+        let mut texts = RecordTexts::default();
+        for (name, kept) in DeveloperTexts::NAMES.into_iter().zip(&mut texts) {
+            *kept = text(name)?;
+        }
         let (free, charge) = (row.column("record_free_balance")?, row.column("record_charge_balance")?);
         Some(Self {
             wallet_no: WalletNo(row.column("record_wallet_no")?),
@@ -306,7 +321,7 @@ impl Record<'static> {
             pay_priority,
             item_id,
             zone_id: text("zone_id")?,
-            extension: text("extension")?,
+            texts,
             remark: text("remark")?,
             at: micros(row.column::<OffsetDateTime>("at")?),
             is_expired: row.column("is_expired")?,
@@ -319,7 +334,7 @@ impl Record<'_> {
         Record {
             of: self.of.as_deref().map(Cow::Borrowed),
             zone_id: self.zone_id.as_deref().map(Cow::Borrowed),
-            extension: self.extension.as_deref().map(Cow::Borrowed),
+            texts: self.texts.each_ref().map(|text| text.as_deref().map(Cow::Borrowed)),
             remark: self.remark.as_deref().map(Cow::Borrowed),
             ..*self
         }
@@ -356,8 +371,15 @@ impl Record<'_> {
         }
         let Some(sender) = &request.sender else { return true };
         self.zone_id.as_deref() == Some(sender.zone_id.as_str())
-            && self.extension.as_deref() == Some(sender.extension.as_str())
+            && self.has_texts(sender)
             && self.remark.as_deref() == request.remark.as_deref()
+    }
+
+    /// Whether the texts of the developer are those of a request. A row from before the column of a text has NULL, as if the
+    /// text had been absent. An archived row has NULL too, but its number is always expired.
+    fn has_texts(&self, sender: &Sender) -> bool {
+        let mut pairs = self.texts.iter().zip(sender.texts.all());
+        pairs.all(|(kept, sent)| kept.as_deref().unwrap_or_default() == sent)
     }
 
     fn is_same_change(&self, change: &Change) -> bool {

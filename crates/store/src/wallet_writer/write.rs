@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use domain::event::{EventKeys, EventType, row_id};
 use domain::ids::{AppNo, ItemId, WalletNo};
-use domain::wallet::{LedgerItem, Sender, WalletRequest};
+use domain::wallet::{DeveloperTexts, LedgerItem, Sender, WalletRequest};
 use sqlx::Postgres;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
@@ -22,9 +22,15 @@ use crate::secrets::random_bytes;
 const ITEMS_REMEMBERED_MAX: usize = 32_768;
 
 /// A column that a batch writes: the name of its parameter in the SQL, `@name`, and its type.
+#[derive(Clone, Copy)]
 struct Parameter {
     name: &'static str,
     sql_type: &'static str,
+}
+
+/// The columns of the texts of the developer, which stand before [`ENTRIES`].
+fn texts() -> [Parameter; DeveloperTexts::NAMES.len()] {
+    DeveloperTexts::NAMES.map(|name| Parameter { name, sql_type: "text[]" })
 }
 
 /// Declares the columns of each statement that writes, in the order of its parameters.
@@ -38,6 +44,8 @@ macro_rules! columns {
 
         /// The parameters of the statement that writes ([`write_statement`]).
         pub(crate) struct Columns<'a> {
+            /// In the order of [`texts`].
+            texts: [Vec<Option<&'a str>>; DeveloperTexts::NAMES.len()],
             $($(pub(super) $name: $type,)+)+
             /// Items that the database may not have.
             pub(super) items: Items<'a>,
@@ -46,6 +54,7 @@ macro_rules! columns {
         impl<'a> Columns<'a> {
             /// Binds the columns to the statement without items.
             pub(super) fn bind(self, query: Query<'a, Postgres, PgArguments>) -> Query<'a, Postgres, PgArguments> {
+                let query = self.texts.into_iter().fold(query, Query::bind);
                 query$($(.bind(self.$name))+)+
             }
         }
@@ -53,7 +62,9 @@ macro_rules! columns {
         impl Columns<'_> {
             /// The columns in the order of the statement's parameters.
             pub(crate) fn parameters(&self) -> Vec<&(dyn ToSql + Sync)> {
-                let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![$($(&self.$name),+),+];
+                let mut parameters: Vec<&(dyn ToSql + Sync)> = Vec::new();
+                parameters.extend(self.texts.iter().map(|texts| texts as &(dyn ToSql + Sync)));
+                parameters.extend([$($(&self.$name as &(dyn ToSql + Sync)),+),+]);
                 if !self.items.item_id.is_empty() {
                     let Items { app_no, item_id, product_name, product_info, product_desc } = &self.items;
                     parameters.extend([
@@ -67,7 +78,7 @@ macro_rules! columns {
 }
 
 columns! {
-    /// Ledger entries and closed numbers. The names are those of the table.
+    /// Ledger entries and closed numbers, but for [`texts`]. The names are those of the table.
     ENTRIES {
         app_no: Vec<i32> = "integer[]",
         wallet_no: Vec<i64> = "bigint[]",
@@ -85,7 +96,6 @@ columns! {
         zone_id: Vec<Option<&'a str>> = "text[]",
         os: Vec<Option<&'a str>> = "text[]",
         user_ip: Vec<Option<&'a str>> = "text[]",
-        extension: Vec<Option<&'a str>> = "text[]",
         remark: Vec<Option<&'a str>> = "text[]",
         of_biz_no: Vec<Option<&'a str>> = "text[]",
         remaining: Vec<Option<i64>> = "bigint[]",
@@ -187,10 +197,14 @@ impl<'a> Columns<'a> {
         let senders = |of: fn(&'a Sender) -> &'a str| -> Vec<_> {
             rows.iter().map(|row| request(row).sender.as_ref().map(of)).collect()
         };
+        let developer_texts = |place: usize| -> Vec<_> {
+            rows.iter().map(|row| Some(request(row).sender.as_ref()?.texts.all()[place])).collect()
+        };
         let wallets = &decisions.wallets;
         let outbox = outbox(batch, rows);
         let wallet_numbers = |of: fn(&WalletUpdate) -> i64| wallets.iter().map(of).collect::<Vec<_>>();
         Self {
+            texts: std::array::from_fn(developer_texts),
             app_no: rows.iter().map(|row| batch.requests[row.request].0.0).collect(),
             wallet_no: numbers(|row| row.wallet_no.0),
             seq: rows.iter().map(|row| row.entry.map(|(seq, _)| seq)).collect(),
@@ -207,7 +221,6 @@ impl<'a> Columns<'a> {
             zone_id: senders(|sender| sender.zone_id.as_str()),
             os: senders(|sender| sender.os.as_str()),
             user_ip: senders(|sender| sender.user_ip.as_str()),
-            extension: senders(|sender| sender.extension.as_str()),
             remark: texts(|request| request.remark.as_deref()),
             of_biz_no: texts(WalletRequest::target),
             remaining: rows.iter().map(|row| row.remaining).collect(),
@@ -276,13 +289,14 @@ ON CONFLICT DO NOTHING";
 /// Entries whose time is a minute old cause a division by zero, as a wallet that has changed does: then the batch reads
 /// again, and has a new time. So a period gets no more entries soon after its end ([`crate::books`]).
 fn enter() -> String {
-    let names = ENTRIES.iter().map(|column| column.name).collect::<Vec<_>>().join(", ");
+    let columns = [&texts(), ENTRIES].concat();
+    let names = columns.iter().map(|column| column.name).collect::<Vec<_>>().join(", ");
     let value = |column: &Parameter| match column.name {
         "app_no" => "{entry_app}".to_owned(),
         "at" => "@at".to_owned(),
         name => format!("unnest(@{name})"),
     };
-    let values = ENTRIES.iter().map(value).collect::<Vec<_>>().join(", ");
+    let values = columns.iter().map(value).collect::<Vec<_>>().join(", ");
     format!(
         "INSERT INTO ledger_entries ({names}) SELECT {values}
          WHERE 1 / (@at > statement_timestamp() - interval '1 minute')::integer = 1"
@@ -324,7 +338,7 @@ pub(crate) fn write_statement(engine: Engine, with_items: bool) -> String {
         "WITH {items}entered AS ({enter}), told AS ({TELL}), changed AS ({change} AND {UNCHANGED} RETURNING 1)
          SELECT 1 / (count(*) = cardinality(@wallet_app_no))::integer FROM changed"
     );
-    number(engine, &sql, &[ENTRIES, WALLETS, OUTBOX, ITEMS])
+    number(engine, &sql, &[&texts(), ENTRIES, WALLETS, OUTBOX, ITEMS])
 }
 
 /// The same as statements of one transaction: the items, the entries, the balances of wallets that exist, and the events.
@@ -332,16 +346,20 @@ pub(crate) fn write_statement(engine: Engine, with_items: bool) -> String {
 pub(super) fn write_statements_apart() -> [String; 4] {
     let unchanged = format!("c.entry_count / ({UNCHANGED})::integer");
     let change = CHANGE.replace("{entry_count}", &unchanged);
-    let each =
-        [(STORE_ITEMS.to_owned(), ITEMS), (enter(), ENTRIES), (change, WALLETS), (TELL.to_owned(), OUTBOX)];
-    each.map(|(sql, parameters)| number(Engine::Citus, &sql, &[parameters]))
+    let number = |sql: &str, parameters: &[&[Parameter]]| number(Engine::Citus, sql, parameters);
+    [
+        number(STORE_ITEMS, &[ITEMS]),
+        number(&enter(), &[&texts(), ENTRIES]),
+        number(&change, &[WALLETS]),
+        number(TELL, &[OUTBOX]),
+    ]
 }
 
 /// Fills in the apps of a statement, and numbers its parameters `@name` in the order of the columns.
 fn number(engine: Engine, sql: &str, statements: &[&[Parameter]]) -> String {
     let parameters: Vec<&Parameter> = statements.iter().copied().flatten().collect();
     let place = |name: &str| parameters.iter().position(|parameter| parameter.name == name);
-    // Only on Citus is an app a parameter itself, the first of its statement.
+    // Only on Citus is an app a parameter itself.
     let app = |column: &str, name: &str| {
         let number = place(name).and_then(|place| u8::try_from(place + 1).ok());
         number.map_or_else(String::new, |number| engine.key(column, number, "integer"))

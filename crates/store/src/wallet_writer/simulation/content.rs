@@ -11,7 +11,7 @@ use domain::ids::{AppId, AppNo};
 use domain::ledger::{ReferenceKind, micros};
 use domain::signature::PayKey;
 use domain::wallet::string_to_sign;
-use domain::wallet::{Balances, PayPriority, Reading, WalletCall, WalletForm, WalletRequest};
+use domain::wallet::{Balances, DeveloperTexts, PayPriority, Reading, WalletCall, WalletForm, WalletRequest};
 
 use super::link::moment;
 use super::protocol::Recorded;
@@ -114,7 +114,7 @@ pub(super) fn record(recorded: Recorded) -> Record<'static> {
         pay_priority: bought.then(|| PayPriority::from_code(content.gifted_first.into()).unwrap()),
         item_id,
         zone_id: text(ZONE, has_sender),
-        extension: text("", has_sender),
+        texts: DeveloperTexts::NAMES.map(|_| text("", has_sender)),
         remark: text(&remark, has_sender && !bought),
         at: micros(moment(row.created_at)),
         is_expired,
