@@ -264,9 +264,10 @@ impl AppState {
         moment::of_millis(self.clock.unix_millis()).unwrap_or(OffsetDateTime::UNIX_EPOCH)
     }
 
-    /// How the fields of an exchange that arrives now are read.
+    /// How the fields of a call of the wallet that arrives now are read. An empty `pay_priority` is the default of the
+    /// settings, and `ts` is compared with the clock of the server (contract 3.1 and 3.3.12).
     #[must_use]
-    pub fn reading(&self) -> Reading {
+    pub fn reading_now(&self) -> Reading {
         self.config.reading(self.clock.unix_millis())
     }
 }

@@ -5,7 +5,7 @@ use std::any::Any;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 pub use domain::code::Code;
 use domain::fields::{FieldError, UnreadableFields};
@@ -17,6 +17,7 @@ use domain::wallet::Balances;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::http::json::json_response;
 use crate::http::language;
 
 /// The names that an endpoint's JSON answers have (contract 2.1).
@@ -281,16 +282,4 @@ impl IntoResponse for Refusal {
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or_default()
-}
-
-/// One JSON object with the headers that every answer has (contract 2.1).
-pub(crate) fn json_response(status: StatusCode, body: &impl Serialize) -> Response {
-    let bytes = serde_json::to_vec(body).unwrap_or_default();
-    let mut response = Response::new(Body::from(bytes));
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json; charset=utf-8"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    response
 }

@@ -8,7 +8,7 @@ use axum::routing::get;
 
 use super::admin;
 use super::admin::problem::ProblemKind;
-use crate::http::refusal::json_response;
+use crate::http::json::json_response;
 use crate::openapi::viewer::{self, ViewerPage};
 use crate::public;
 use crate::state::AppState;

@@ -32,7 +32,8 @@ use subtle::ConstantTimeEq as _;
 
 pub use self::authorization::Reach;
 use crate::config::DEMO_PICTURE_PATH;
-use crate::http::refusal::{Refusal, json_response};
+use crate::http::json::json_response;
+use crate::http::refusal::Refusal;
 use crate::metrics::Gauges;
 use crate::state::AppState;
 

@@ -24,8 +24,9 @@ use super::called_app::note_called;
 use super::extract::succeeded;
 use crate::config::Config;
 use crate::http::body::read_body_of;
+use crate::http::json::json_response;
 use crate::http::rate_limit::{LimitExceeded, Limited};
-use crate::http::refusal::{Code, Refusal, json_response};
+use crate::http::refusal::{Code, Refusal};
 use crate::openapi::{APP_ID, Field, Input, Operation, Place, Success, refusals};
 use crate::state::AppState;
 

@@ -6,7 +6,8 @@ use axum::http::StatusCode;
 use axum::response::{Redirect, Response};
 use axum::routing::get;
 
-use crate::http::refusal::{Refusal, json_response};
+use crate::http::json::json_response;
+use crate::http::refusal::Refusal;
 use crate::openapi::viewer::{self, ViewerPage};
 use crate::state::AppState;
 

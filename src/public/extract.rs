@@ -5,15 +5,16 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::Response;
 use domain::body::{BodyKind, without_mark};
-use domain::fields::{Fields, Misplacement, UnreadableFields, shown_name};
+use domain::fields::{Fields, Misplacement, UnreadableFields, no_form, shown_name};
 use domain::text;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::config::Http;
 use crate::http::body::{read_body, read_start};
+use crate::http::json::json_response;
 use crate::http::multipart::{self, PartHead};
-use crate::http::refusal::{Code, Refusal, json_response};
+use crate::http::refusal::{Code, Refusal};
 
 /// The fields of a query.
 ///
@@ -50,7 +51,7 @@ pub(super) async fn query_with(
 }
 
 /// The credentials that other services read from a header, and this one does not (contract 2.6.4). Only their names.
-pub(super) fn header_credentials(headers: &HeaderMap) -> Fields {
+fn header_credentials(headers: &HeaderMap) -> Fields {
     let mut found = Fields::default();
     let authorization = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let names: &[&str] = match authorization.and_then(|value| value.split(' ').next()) {
@@ -65,6 +66,29 @@ pub(super) fn header_credentials(headers: &HeaderMap) -> Fields {
         let _ = found.add_text((*name).to_owned(), "in the header".to_owned());
     }
     found
+}
+
+/// The fields of a call that takes a form alone, decoded once. A field of the query gives no value, and neither does a
+/// credential in a header. The refusal of an absent field only tells that it came there (contract 2.6.4).
+///
+/// # Errors
+/// In this order:
+///
+/// 1. A query that cannot be read, though it gives no field: 10000200.
+/// 2. A body that is too large, too slow or not whole: 413, 408 or 10000200.
+/// 3. A body that is no form, or a form that cannot be read (contract 2.5 and 2.10): 10000200.
+/// 4. No field in any of these places: 10000200.
+pub(super) async fn read_form(limits: &Http, parts: &Parts, body: Body) -> Result<Fields, Refusal> {
+    let query = query_fields(&parts.uri)?;
+    let body = read_body(limits, body).await?;
+    let place = Misplacement { expected: "form", got: "query" };
+    let fields = Fields::from_form_body(&body)?.beside(&query, place);
+    let place = Misplacement { expected: "form", got: "header" };
+    let fields = fields.beside(&header_credentials(&parts.headers), place);
+    if fields == Fields::default() {
+        return Err(no_form(BodyKind::Nothing).into());
+    }
+    Ok(fields)
 }
 
 /// Each of these names from the query, else from a small body of any kind. The body is read only for a

@@ -30,7 +30,7 @@ async fn authenticated(till: &TestTill, game: &Game) -> Signed<WalletRequest> {
     let fields = Fields::from_urlencoded(game.body().as_bytes()).unwrap();
     let form = WalletForm { call: WalletCall::Exchange, fields };
     let signed = authenticate_call(&till.till, form).await.unwrap();
-    signed.request(&till.till.reading()).unwrap()
+    signed.request(&till.till.reading_now()).unwrap()
 }
 
 /// The rules for one exchange alone, on maps.

@@ -13,7 +13,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use store::{OperationError, StoreError};
 
-use crate::http::refusal::{Refusal, json_response};
+use crate::http::json::json_response;
+use crate::http::refusal::Refusal;
 
 /// What a URI leaves as it is.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');

@@ -15,7 +15,7 @@ use axum::response::Response;
 use domain::body::BodyKind;
 use domain::caller::Signed;
 use domain::examples::BIZ_NO;
-use domain::fields::{FieldError, Fields, Misplacement, no_form};
+use domain::fields::{FieldError, no_form};
 use domain::ids::{AppId, BizNo, OpenId, ProductText};
 use domain::moment;
 use domain::sandbox::SandboxApp;
@@ -32,10 +32,10 @@ use tokio::time::Instant;
 
 use super::auth::{self, CallRefused};
 use super::describe::wrong_value;
-use super::extract::{header_credentials, query_fields};
+use super::extract::read_form;
 use super::fault;
-use crate::http::body::read_body;
-use crate::http::refusal::{Advice, Code, Refusal, json_response};
+use crate::http::json::json_response;
+use crate::http::refusal::{Advice, Code, Refusal};
 use crate::http::request_id::RequestId;
 use crate::openapi::refusals;
 use crate::state::AppState;
@@ -54,18 +54,9 @@ pub(super) async fn carry_out(
     request: Request,
 ) -> Result<Response, Refusal> {
     let (parts, body) = request.into_parts();
-    // The query gives no field, but is held to the same rules.
-    let query = query_fields(&parts.uri)?;
-    let body = read_body(&state.config.http, body).await?;
-    let place = Misplacement { expected: "form", got: "query" };
-    let fields = Fields::from_form_body(&body)?.beside(&query, place);
-    let place = Misplacement { expected: "form", got: "header" };
-    let fields = fields.beside(&header_credentials(&parts.headers), place);
-    if fields == Fields::default() {
-        return Err(no_form(BodyKind::Nothing).into());
-    }
+    let fields = read_form(&state.config.http, &parts, body).await?;
     let form = WalletForm { call, fields };
-    let reading = state.reading();
+    let reading = state.reading_now();
     let deadline = Instant::now() + state.config.exchange.deadline;
     let signed = tokio::time::timeout_at(deadline, auth::authenticate_call(state, form));
     let signed = match signed.await.map_err(|_| StoreError::past_deadline())? {
@@ -251,6 +242,7 @@ impl<'a, T> WalletSuccess<'a, T> {
     }
 }
 
+/// The answer of a call that succeeded, with status 200.
 fn answer(data: &impl Serialize) -> Response {
     json_response(StatusCode::OK, &WalletSuccess::new(data))
 }

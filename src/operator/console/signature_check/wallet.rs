@@ -29,7 +29,7 @@ pub(super) async fn wallet_steps(
             Step::refused("Scope", text!("The app lacks the scope {scope}", scope), Code::Forbidden)
         });
     }
-    let request = match WalletRequest::parse(form, &state.reading()) {
+    let request = match WalletRequest::parse(form, &state.reading_now()) {
         Ok(request) => request,
         Err(error) => {
             let refusal = refused_field(error);
