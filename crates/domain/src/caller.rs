@@ -79,12 +79,9 @@ impl Caller {
     /// # Errors
     /// `sign` is absent, or no live pay key of the app made it.
     pub fn verify(self, form: WalletForm) -> Result<Signed<WalletForm>, NotSigned> {
-        let fields = &form.fields;
-        let sign =
-            fields.text("sign").map(Sign::new).ok_or_else(|| NotSigned::Missing(fields.absent("sign")))?;
-        let string_to_sign = string_to_sign(&form);
-        let made_by = self.app.live_pay_keys.iter().find(|key| key.verifies(&string_to_sign, &sign));
-        if let Some(key) = made_by {
+        let signature =
+            FormSignature::of(&form).ok_or_else(|| NotSigned::Missing(form.fields.absent("sign")))?;
+        if let Some(key) = self.app.live_pay_keys.iter().find(|key| signature.is_made_by(key)) {
             key.uses.add(1);
             return Ok(Signed { caller: self, value: form });
         }
@@ -111,16 +108,35 @@ pub fn proves_secret(app: Option<&App>, text: &str) -> bool {
 /// It proves nothing for the call, and does not count as a use of the key. It takes what [`Caller::verify`] takes.
 #[must_use]
 pub fn is_signed_by(app: &App, form: &WalletForm) -> bool {
-    let Some(sign) = form.fields.text("sign").map(Sign::new) else { return false };
-    let string_to_sign = string_to_sign(form);
-    app.live_pay_keys.iter().any(|key| key.verifies(&string_to_sign, &sign))
+    FormSignature::of(form)
+        .is_some_and(|signature| app.live_pay_keys.iter().any(|key| signature.is_made_by(key)))
 }
 
 /// Does the work of [`Caller::verify`] for a request whose app or token was refused, so that an
 /// unknown app takes as long as a wrong key (contract 3.2.5).
 pub fn verify_for_nobody(form: &WalletForm) {
-    if let Some(sign) = form.fields.text("sign").map(Sign::new) {
-        std::hint::black_box(NOBODYS_KEY.verifies(string_to_sign(form), &sign));
+    if let Some(signature) = FormSignature::of(form) {
+        std::hint::black_box(signature.is_made_by(&NOBODYS_KEY));
+    }
+}
+
+/// The `sign` of a form beside the string that it must sign (contract 3.2.2). The string is joined once for all keys.
+struct FormSignature {
+    string_to_sign: String,
+    sign: Sign,
+}
+
+impl FormSignature {
+    /// `None` for a form without `sign`.
+    fn of(form: &WalletForm) -> Option<Self> {
+        let sign = Sign::new(form.fields.text("sign")?);
+        Some(Self { string_to_sign: string_to_sign(form), sign })
+    }
+
+    /// Whether `sign` is the HMAC-SHA256 of the string with this key, in either case of hexadecimal. It takes the same
+    /// time for every key and every `sign`.
+    fn is_made_by(&self, key: &PayKey) -> bool {
+        key.verifies(&self.string_to_sign, &self.sign)
     }
 }
 

@@ -186,7 +186,8 @@ impl EventKeys {
         bytes
     }
 
-    /// The keys of one transaction, app and type in rows: how many a row has, and their bytes.
+    /// Spreads the keys of one transaction, app and type over rows of the outbox, [`EVENTS_PER_ROW_MAX`] a row, in their
+    /// order (contract 12.1.1). Each row is the number of its keys, and their bytes ([`Self::encoded`]).
     #[expect(clippy::missing_panics_doc, reason = "a row has 512 events at most")]
     pub fn in_rows<K: Clone>(
         keys: &[K],

@@ -110,10 +110,11 @@ pub struct LedgerEntry<'a> {
 }
 
 impl LedgerEntry<'_> {
-    /// The hash of the entry: SHA-256 of the hash of the entry before it ([`CHAIN_START`] for the
-    /// first) and of the columns `app_no`, `wallet_no`, `seq`, `kind`, `reference`, `of_biz_no`,
-    /// `remaining`, `item_id`, `pay_priority`, `free_change`, `charge_change`, `free_balance`,
-    /// `charge_balance` and `at`.
+    /// The hash that chains this entry to the one before it in its wallet, from the hash of that one.
+    ///
+    /// It is the SHA-256 of `previous` ([`CHAIN_START`] for the first entry) and of the columns `app_no`,
+    /// `wallet_no`, `seq`, `kind`, `reference`, `of_biz_no`, `remaining`, `item_id`, `pay_priority`,
+    /// `free_change`, `charge_change`, `free_balance`, `charge_balance` and `at`.
     ///
     /// Four bytes with the length precede each column. Texts are UTF-8. `app_no` has four bytes,
     /// `pay_priority` two, the other numbers and the time eight, the highest first. A null has the length −1 and no bytes.

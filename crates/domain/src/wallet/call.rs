@@ -174,7 +174,8 @@ pub fn canonical_string<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) ->
     join(present.into_iter())
 }
 
-/// The string that the fields of a call must be signed with.
+/// The string that the pay key signs (contract 3.2): `name=value` of each signed field that is not empty, in ASCII order
+/// of the names, joined with `&`. Values stand as they were decoded from the form.
 #[must_use]
 pub fn string_to_sign(form: &WalletForm) -> String {
     let names = &form.call.signed_fields().sorted;

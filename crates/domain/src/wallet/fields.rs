@@ -1,6 +1,9 @@
 //! The fields of the calls of the wallet (contract 3.1 and 10). One line reads, bounds and documents a field, and what is
 //! read here is signed: the names of [`super::SignedFields`] come from these lines.
 //!
+//! [`Input`] is the vocabulary of these lines: `field` names a field, and `required` and `optional` parse it. An empty
+//! value counts as absent. Words, examples and `demand` are for the documents alone.
+//!
 //! A text of the developer has its row in [`DeveloperTexts`] too. What the store does with it follows from that row.
 
 use std::time::Duration;

@@ -157,7 +157,8 @@ impl Balances {
         self.charge
     }
 
-    /// Deducts `amount` from the purse that `priority` names, and the rest from the other purse.
+    /// Deducts `amount`: the purse that `priority` names pays as much as it holds, and the other purse pays the rest
+    /// (contract 3.3.11). It gives what each purse loses, and both purses afterwards.
     ///
     /// # Errors
     /// Both together do not cover the amount. Then nothing is deducted.
