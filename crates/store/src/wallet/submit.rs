@@ -38,9 +38,7 @@ impl Store {
     /// The queue is full, the deadline has passed, or the database does not answer. In the last two cases
     /// the change may have been made. A repeat with the same `biz_no` gets the result.
     pub async fn submit(&self, request: Signed<WalletRequest>, deadline: Instant) -> Result<WalletOutcome> {
-        let (app_id, open_id) = (request.app_id().clone(), request.value().open_id.clone());
-        let writers = self.writers.of(request.app_no(), &self.pool, self.clock.monotonic(), deadline).await;
-        let outcome = writers.submit(&app_id, (&app_id, &open_id), request, deadline).await?;
+        let outcome = self.writers.submit(request, (&self.pool, self.clock.monotonic()), deadline).await?;
         if matches!(outcome, WalletOutcome::Done(_)) {
             self.events.notify_one();
         }

@@ -74,7 +74,7 @@ impl NodeWriters {
     }
 
     /// The writers that speak to the node of an app, or through the coordinator when the node is not known.
-    pub(crate) async fn of(
+    pub(super) async fn of(
         &self,
         app_no: AppNo,
         pool: &PgPool,

@@ -1,8 +1,8 @@
 //! Requests to wallets (contract 3 and 10).
 //!
-//! The writers of a process ([`crate::writer`]) carry the requests out. Each has a session of its own
-//! ([`work`]) and carries out all requests that wait in one transaction. A pure function decides
-//! each of them ([`batch`]). Requests to one wallet always go to the same writer.
+//! [`NodeWriters::submit`] is the door. The writers of a process ([`crate::writer`]) carry the requests out. Each has a
+//! session of its own ([`work`]) and carries out all requests that wait in one transaction. A pure function decides each of
+//! them ([`batch`]) by the rows that were read ([`rows`]), and one statement writes what was decided ([`mod@write`]).
 
 mod batch;
 mod citus;
@@ -18,9 +18,14 @@ mod simulation;
 #[cfg(test)]
 mod tests;
 
+use std::time::Duration;
+
 use domain::caller::Signed;
 use domain::wallet::{WalletOutcome, WalletRequest};
+use sqlx::PgPool;
+use tokio::time::Instant;
 
+use crate::error::Result;
 use crate::writer;
 
 pub(super) use batch::WalletState;
@@ -33,3 +38,21 @@ pub(super) use write::write_statement;
 
 /// The writers of wallets.
 pub(super) type WalletWriters = writer::Writers<Signed<WalletRequest>, WalletOutcome>;
+
+impl NodeWriters {
+    /// Hands a request to the one writer of its wallet, and waits for its outcome until `deadline`. On Citus that writer
+    /// speaks to the node of the app, which is looked up through `pool` and remembered for a while from `now`.
+    ///
+    /// # Errors
+    /// Those of [`Writers::submit`](writer::Writers::submit).
+    pub(super) async fn submit(
+        &self,
+        request: Signed<WalletRequest>,
+        (pool, now): (&PgPool, Duration),
+        deadline: Instant,
+    ) -> Result<WalletOutcome> {
+        let (app_id, open_id) = (request.app_id().clone(), request.value().open_id.clone());
+        let writers = self.of(request.app_no(), pool, now, deadline).await;
+        writers.submit(&app_id, (&app_id, &open_id), request, deadline).await
+    }
+}

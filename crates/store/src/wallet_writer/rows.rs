@@ -1,8 +1,13 @@
 //! Rows that a batch reads: its wallets, and the idempotency records of its references, with their SQL. A record also
 //! answers a change that comes again under its reference (contract 3.3, 8.3.3 and 10.2).
 //!
-//! The compiler does not check these statements. Each session prepares all of them when it opens. `{app}` stands for the
-//! app of a key ([`Engine::key`]), `{numbers}` for what has all numbers that were ever used.
+//! The compiler does not check these statements. Each session prepares all of them when it opens. Two names in them depend
+//! on the [`Engine`]:
+//!
+//! - `{app}` is the app of a key: its own column, `k.app_no`. On Citus it is the first element of the array of apps, as a
+//!   batch has one app there.
+//! - `{numbers}` has all numbers that were ever used: the view `numbers`, with those in archives. On Citus it is the table
+//!   `ledger_entries`: nothing is archived there, and a view would be planned for every batch.
 
 use std::borrow::Cow;
 
@@ -80,8 +85,7 @@ pub(super) fn records_statement(engine: Engine) -> String {
     fill(engine, 2, &format!("SELECT k.position, {} {RECORDS_FROM}", record_columns()))
 }
 
-/// Fills in the app of a key, and what has all numbers. The apps of a batch are the parameter. On Citus nothing is
-/// archived, and it plans every statement anew.
+/// Fills in `{app}` and `{numbers}`. `parameter` is the number of the array with the apps of a batch.
 pub(super) fn fill(engine: Engine, parameter: u8, sql: &str) -> String {
     let numbers = match engine {
         Engine::Postgres => "numbers",

@@ -1,7 +1,9 @@
 //! The write of a batch: its columns, and the SQL that is made of them. One row of the table below is the name of a
 //! column, its type and its parameter.
 //!
-//! The compiler does not check these statements. Each session prepares all of them when it opens.
+//! The compiler does not check these statements. Each session prepares all of them when it opens. In them `@name` is a
+//! parameter of the table. `{entry_app}` and its like are the app of a row: its own column, such as `unnest(@app_no)`. On
+//! Citus it is the first element of that array, as a batch has one app there.
 
 use std::collections::{BTreeMap, HashSet};
 

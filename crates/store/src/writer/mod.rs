@@ -208,8 +208,12 @@ impl<Q: Send + 'static, O: Send + 'static> Writers<Q, O> {
         writers
     }
 
-    /// Puts a request into the queue of the writer that has all requests with this key, and waits until `deadline`.
-    /// The work belongs to the writer, so it goes on when the caller stops waiting.
+    /// Hands a request to a writer, and waits for its outcome until `deadline`. The work belongs to the writer, so it goes
+    /// on when the caller stops waiting.
+    ///
+    /// - One writer has all requests with this key, and takes them in the order of arrival.
+    /// - The app needs a place in the queue. While other apps wait, it has at most half of all places, else at most seven
+    ///   eighths (contract 9.5.1).
     ///
     /// # Errors
     /// Too many wait, of all apps or of this one; the deadline has passed; or the database does not answer.
