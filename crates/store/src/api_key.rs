@@ -92,7 +92,7 @@ impl Store {
     }
 
     /// The key with this hash. `None` when there is none. It counts the use of a valid one. Requests that need the same key
-    /// share one look-up, so a crowd with one key waits for no crowd of sessions.
+    /// share one look-up, so a crowd with one key waits for no crowd of sessions. Its answer counts for 200 ms.
     pub async fn api_key(&self, hash: &[u8; 32]) -> Result<Option<ApiKey>> {
         let look_up = || {
             let (store, hash) = (self.clone(), *hash);

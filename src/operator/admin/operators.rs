@@ -63,7 +63,7 @@ routes! { "Operators":
         }], "next": null }));
     /// Revoke an API key
     ///
-    /// Every server refuses it at once, for ever. A key may revoke itself.
+    /// When this is answered, every server refuses it, for ever. A key may revoke itself.
     DELETE "/api-keys/{key}", "revokeApiKey", Replace(Administer): revoke -> RevokedKey =>
         answers("revoked", "Which key.", json!({ "name": KEY, "revoked": true }));
     /// List requests of a second person

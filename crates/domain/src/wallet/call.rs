@@ -185,7 +185,7 @@ pub fn string_to_sign(form: &WalletForm) -> String {
 /// Whether the [`string_to_sign`] of an exchange could have been made of other money fields.
 ///
 /// Nothing is escaped in it. Fields that decide money hold no `&` and `=`, so those before
-/// `extension` and after `product_name` are clear. But a free text can hold what looks like
+/// `extension` and after the other free texts are clear. But a free text can hold what looks like
 /// `open_id`, `os` and `pay_priority`. With an `extension` before them, nobody can decide which of
 /// the two is meant: one signature would fit two players.
 #[must_use]

@@ -2,7 +2,7 @@
 //!
 //! [`NodeWriters::submit`] is the door. The writers of a process ([`crate::writer`]) carry the requests out. Each has a
 //! session of its own ([`work`]) and carries out all requests that wait in one transaction. A pure function decides each of
-//! them ([`batch`]) by the rows that were read ([`rows`]), and one statement writes what was decided ([`mod@write`]).
+//! them ([`batch`]) by the rows that were read ([`rows`]). [`mod@write`] has the statements that write what was decided.
 
 mod batch;
 mod citus;
