@@ -77,10 +77,9 @@ fn migrations() -> Result<(), Failure> {
     command::run(
         command::new("sha256sum", &["--check", "--strict", "SHA256SUMS"]).current_dir("migrations"),
     )?;
-    let files = std::fs::read_dir("migrations").map_err(failed)?;
-    let files = files.flatten().filter(|file| file.path().extension().is_some_and(|ending| ending == "sql"));
+    let files = super::migrations().map_err(failed)?;
     let listed = std::fs::read_to_string("migrations/SHA256SUMS").map_err(failed)?;
-    if files.count() == listed.lines().count() {
+    if files.len() == listed.lines().count() {
         Ok(())
     } else {
         Err(Failure::new("migrations/SHA256SUMS does not list every migration"))

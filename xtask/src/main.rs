@@ -181,14 +181,19 @@ fn api_files(is_check: bool) -> Result<Vec<String>, Failure> {
     Ok(stale)
 }
 
+/// The names of all migrations.
+fn migrations() -> std::io::Result<Vec<String>> {
+    let files = std::fs::read_dir("migrations")?.flatten();
+    let files = files.filter(|file| file.path().extension().is_some_and(|ending| ending == "sql"));
+    Ok(files.map(|file| file.file_name().to_string_lossy().into_owned()).collect())
+}
+
 /// Lists the checksums of migrations that have none yet. What is listed stays: `cargo xtask ci` compares it.
 fn checksums(is_check: bool) -> Result<Option<String>, Failure> {
     const LIST: &str = "migrations/SHA256SUMS";
     let failed = |error: std::io::Error| Failure::new(format!("{LIST}: {error}"));
     let mut list = std::fs::read_to_string(LIST).map_err(failed)?;
-    let files = std::fs::read_dir("migrations").map_err(failed)?.flatten();
-    let files = files.filter(|file| file.path().extension().is_some_and(|ending| ending == "sql"));
-    let mut names: Vec<String> = files.filter_map(|file| file.file_name().into_string().ok()).collect();
+    let mut names = migrations().map_err(failed)?;
     names.retain(|name| !list.contains(&format!("  {name}\n")));
     names.sort_unstable();
     if names.is_empty() || is_check {

@@ -11,7 +11,7 @@ use super::batch::{AppScopedId, ReportContext, ReportDecisions, ReportRequest, d
 use super::statements::OrderStatements;
 use crate::engine::Engine;
 use crate::writer::{
-    Connection, Locking, Opening, PlansMade, SessionFault, Spans, Work, connect, drive, execute, fault,
+    Connection, Locking, Opening, PlansMade, SessionFault, Spans, Work, connect, drive_within, execute, fault,
 };
 
 /// A writer's session.
@@ -94,7 +94,7 @@ impl OrderSession {
             OrderStatements::prepare(&client, engine).await.map_err(|error| fault(&error))
         };
         let answer_timeout = opening.answer_timeout();
-        let statements = drive(&mut connection, tokio::time::sleep(answer_timeout), preparing).await?;
+        let statements = drive_within(&mut connection, answer_timeout, preparing).await?;
         Ok(Self { client, connection, statements, plans: PlansMade::at(Instant::now()), answer_timeout })
     }
 
@@ -109,7 +109,7 @@ impl OrderSession {
             discarded?;
             found
         };
-        drive(connection, tokio::time::sleep(self.answer_timeout), reading).await
+        drive_within(connection, self.answer_timeout, reading).await
     }
 
     /// Writes the decisions in one statement, durably, or writes nothing.
@@ -118,7 +118,7 @@ impl OrderSession {
             return Ok(());
         }
         let writing = self.statements.write(&self.client, decisions);
-        drive(&mut self.connection, tokio::time::sleep(self.answer_timeout), writing).await
+        drive_within(&mut self.connection, self.answer_timeout, writing).await
     }
 
     /// Begins a transaction, locks the orders of the reports and reads what the reports depend on. With `skips_held` it
@@ -153,7 +153,7 @@ impl OrderSession {
             }
             Ok((found, held))
         };
-        let begun = drive(connection, tokio::time::sleep(self.answer_timeout), beginning).await;
+        let begun = drive_within(connection, self.answer_timeout, beginning).await;
         match begun {
             Ok(_) | Err(SessionFault::Lost(_)) => begun,
             Err(fault) => {
@@ -177,11 +177,11 @@ impl OrderSession {
             written?;
             committed
         };
-        drive(connection, tokio::time::sleep(self.answer_timeout), work).await
+        drive_within(connection, self.answer_timeout, work).await
     }
 
     async fn execute(&mut self, sql: &str) -> Result<(), SessionFault> {
         let executing = execute(&self.client, sql);
-        drive(&mut self.connection, tokio::time::sleep(self.answer_timeout), executing).await
+        drive_within(&mut self.connection, self.answer_timeout, executing).await
     }
 }

@@ -1,8 +1,9 @@
 //! Payments: each is credited once, or kept because it fits nothing (contract 19.3).
 //!
 //! A writer ([`crate::writer`]) carries out all payments that wait for one app in one transaction, or in two: first those that
-//! nothing stands in the way of ([`unhindered`]). The row of a payment, its ledger entry, the purses and the event are in one. The key of the row and the key of the entry are both the pair of the
-//! provider, so of two transactions about one payment one is repeated, and finds the row.
+//! nothing stands in the way of ([`unhindered`]). The row of a payment, its ledger entry, the purses and the event are in one.
+//! The key of the row and the key of the entry are both the pair of the provider, so of two transactions about one payment
+//! one is repeated, and finds the row.
 
 mod unhindered;
 mod work;

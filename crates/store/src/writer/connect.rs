@@ -173,6 +173,15 @@ pub(crate) async fn drive<T>(
     }
 }
 
+/// The same, for at most `timeout`. It is no `async fn`, so the work is not moved once more.
+pub(crate) fn drive_within<T>(
+    connection: &mut Connection,
+    timeout: Duration,
+    work: impl Future<Output = Result<T, SessionFault>>,
+) -> impl Future<Output = Result<T, SessionFault>> {
+    drive(connection, tokio::time::sleep(timeout), work)
+}
+
 /// Sends a statement without parameters.
 pub(crate) async fn execute(client: &Client, sql: &str) -> Result<(), SessionFault> {
     client.batch_execute(sql).await.map_err(|error| fault(&error))

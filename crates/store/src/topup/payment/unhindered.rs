@@ -18,7 +18,9 @@ use super::super::payment_rows::{PaymentRowColumns, first_report, insert_stateme
 use crate::engine::Engine;
 use crate::payment_queue::{PaymentReport, ToldPayment};
 use crate::wallet_writer::{DecidedChanges, WALLET_COLUMNS, WalletState, wallets, write_statement};
-use crate::writer::{Connection, Opening, PlansMade, SessionFault, answered, connect, drive, execute, fault};
+use crate::writer::{
+    Connection, Opening, PlansMade, SessionFault, answered, connect, drive_within, execute, fault,
+};
 
 /// The orders of payments that were not credited, with the wallets of their players. It locks nothing. An order that is in an
 /// archive is not found.
@@ -92,8 +94,8 @@ impl UnhinderedSession {
             );
             prepared.await.map_err(|error| fault(&error))
         };
-        let patience = tokio::time::sleep(opening.answer_timeout());
-        let (app_no, read, write, insert, check) = drive(&mut connection, patience, preparing).await?;
+        let (app_no, read, write, insert, check) =
+            drive_within(&mut connection, opening.answer_timeout(), preparing).await?;
         let statements = PaymentStatements { app_no, read, write, insert, check };
         let opened = Instant::now();
         Ok(Self {
@@ -169,8 +171,7 @@ impl UnhinderedSession {
 
     async fn roll_back(&mut self) -> Result<(), SessionFault> {
         let Self { client, connection, opening, .. } = self;
-        let patience = tokio::time::sleep(opening.answer_timeout());
-        drive(connection, patience, execute(client, "ROLLBACK")).await
+        drive_within(connection, opening.answer_timeout(), execute(client, "ROLLBACK")).await
     }
 
     /// The number of an app. `None` when there is no such app.
@@ -180,8 +181,7 @@ impl UnhinderedSession {
         }
         let Self { client, statements, connection, opening, .. } = self;
         let reading = async { answered(client.query(&statements.app_no, &[&app_id.as_str()]).await) };
-        let patience = tokio::time::sleep(opening.answer_timeout());
-        let rows = drive(connection, patience, reading).await?;
+        let rows = drive_within(connection, opening.answer_timeout(), reading).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let app_no = row.try_get("app_no").map_err(|error| fault(&error))?;
         self.app_nos.insert(app_id.clone(), app_no);
@@ -208,8 +208,7 @@ impl UnhinderedSession {
             begun?;
             answered(rows)
         };
-        let patience = tokio::time::sleep(opening.answer_timeout());
-        let rows = drive(connection, patience, reading).await?;
+        let rows = drive_within(connection, opening.answer_timeout(), reading).await?;
         let (mut players, mut matched) = (HashSet::new(), Vec::new());
         for ((position, wallet), row) in wallets(&rows)?.into_iter().zip(&rows) {
             let Some((place, one, _)) = of_orders.get(position) else { continue };
@@ -249,8 +248,7 @@ impl UnhinderedSession {
             answered(checked)?;
             committed
         };
-        let patience = tokio::time::sleep(opening.answer_timeout());
-        drive(connection, patience, writing).await
+        drive_within(connection, opening.answer_timeout(), writing).await
     }
 }
 
