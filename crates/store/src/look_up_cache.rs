@@ -45,6 +45,8 @@ struct CacheState<K, V> {
     runtime: Option<Handle>,
     /// Look-ups that are running.
     sought: HashMap<K, watch::Receiver<Option<Lookup<V>>>>,
+    /// How often all entries were forgotten. A look-up that began before is not kept.
+    times_forgotten: u64,
 }
 
 #[derive(Debug)]
@@ -69,7 +71,8 @@ impl<K, V> LookUpCache<K, V> {
     fn new(lasts: Duration, stale_for: Duration) -> Self {
         let runtime = Handle::try_current().ok();
         let (known, sought) = (HashMap::new(), HashMap::new());
-        Self(Arc::new(Mutex::new(CacheState { lasts, stale_for, known, runtime, sought })))
+        let state = CacheState { lasts, stale_for, known, runtime, sought, times_forgotten: 0 };
+        Self(Arc::new(Mutex::new(state)))
     }
 }
 
@@ -78,10 +81,10 @@ where
     K: Eq + Hash + Clone + Send + 'static,
     V: Clone + Send + Sync + 'static,
 {
-    /// The entry that is valid at `now` (monotonic), or the result of `look_up`. The look-up runs
-    /// in a task of its own, which goes on when a caller stops waiting. It is made on a miss alone: a hit clones nothing. So a slow database gets one
-    /// query, and not one from every request. A caller waits at most `within`. A caller with a stale
-    /// entry waits an eighth of that and then takes the entry; it also takes it when a look-up fails.
+    /// The entry that is valid at `now` (monotonic), or the result of `look_up`. The look-up is made on a miss alone: a
+    /// hit clones nothing. It runs in a task of its own, which goes on when a caller stops waiting. So a slow database
+    /// gets one query, and not one from every request. A caller waits at most `within`. A caller with a stale entry
+    /// waits an eighth of that and then takes the entry; it also takes it when a look-up fails.
     pub(super) async fn get_or<L>(
         &self,
         key: &K,
@@ -108,9 +111,10 @@ where
                     let (tell, sought) = watch::channel(None);
                     state.sought.insert(key.clone(), sought.clone());
                     let (cache, key, look_up) = (Self(Arc::clone(&self.0)), key.clone(), look_up(key_is));
+                    let times_forgotten = state.times_forgotten;
                     let looking_up = async move {
                         let found = look_up.await;
-                        cache.insert(key, now, &found);
+                        cache.insert(key, (now, times_forgotten), &found);
                         tell.send_replace(Some(found));
                     };
                     match &state.runtime {
@@ -131,9 +135,12 @@ where
         found.or_else(|error| aged.map(Some).ok_or(error))
     }
 
-    /// Keeps what was asked for at `now`.
-    fn insert(&self, key: K, now: Duration, found: &Lookup<V>) {
+    /// Keeps what was asked for at `now`, unless all entries were forgotten since.
+    fn insert(&self, key: K, (now, times_forgotten): (Duration, u64), found: &Lookup<V>) {
         let mut state = self.lock();
+        if state.times_forgotten != times_forgotten {
+            return;
+        }
         state.sought.remove(&key);
         if matches!(found, Ok(None)) {
             state.known.remove(&key);
@@ -147,9 +154,12 @@ where
         }
     }
 
-    /// Forgets all entries.
+    /// Forgets all entries. A look-up under way answers those who wait for it, and nobody after them.
     pub(super) fn forget(&self) {
-        self.lock().known.clear();
+        let mut state = self.lock();
+        state.known.clear();
+        state.sought.clear();
+        state.times_forgotten += 1;
     }
 
     fn lock(&self) -> MutexGuard<'_, CacheState<K, V>> {
@@ -203,6 +213,20 @@ mod tests {
         permits.add_permits(2);
         assert_eq!(ask(WITHIN).await, Ok(Some(0)));
         assert_eq!(count.load(Ordering::SeqCst), 1);
+    }
+
+    /// Rule: what a look-up found before all was forgotten answers nobody who asks afterwards.
+    #[tokio::test]
+    async fn a_look_up_that_began_before_all_was_forgotten_answers_nobody_after() {
+        let (cache, count, permits) = (LookUpCache::default(), Arc::default(), Arc::new(Semaphore::new(0)));
+        let ask = || cache.get_or(&"a", NOW, WITHIN, |_| look_up(&count, &permits));
+        let forget = async {
+            cache.forget();
+            permits.add_permits(1);
+        };
+        assert_eq!(tokio::join!(ask(), forget).0, Ok(Some(0)));
+        permits.add_permits(1);
+        assert_eq!(ask().await, Ok(Some(1)));
     }
 
     #[tokio::test]

@@ -1,12 +1,15 @@
 //! One throw-away PostgreSQL for a whole test run, without any set-up: whoever needs it first starts it, every test
 //! and every process of the run uses it, and a keeper ends it when the runner is gone, however that ended.
 //!
-//! Each test has a database of its own, copied in some milliseconds from one that was migrated once.
+//! Each test has a database of its own, copied in some milliseconds from one that was migrated once, and dropped when
+//! the test has ended.
 
+use std::cell::RefCell;
 use std::env;
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, chown};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -33,7 +36,12 @@ const ENGINE: &str = "MINITILL_TEST_ENGINE";
 const TEMPLATE: &str = "template_minitill";
 
 const IN_MEMORY: &str = "/dev/shm";
-/// A database is some 8 MB; memory is used only where there is plenty.
+/// The socket in a run's folder.
+const SOCKET: &str = ".s.PGSQL.5432";
+/// How the name of a run's folder begins.
+const FOLDER: &str = "minitill-test-";
+/// A database is some 14 MB when its test ends. All tests of the API take 2 GB at most on two cores. Memory is used only
+/// where there is plenty.
 const SHARED_MEMORY_BYTES_MIN: u64 = 3 * 1024 * 1024 * 1024;
 
 /// Waits while the runner lives: its process id may be given to another program, its start time may not.
@@ -83,27 +91,50 @@ pub async fn socket_dir() -> PathBuf {
 pub async fn create(migrate: impl AsyncFnOnce(&str)) -> Database {
     static TEMPLATE_MADE: OnceCell<()> = OnceCell::const_new();
     static MADE: AtomicU32 = AtomicU32::new(0);
-    static COPIER: OnceLock<mpsc::Sender<Copy>> = OnceLock::new();
+    static COPIER: OnceLock<mpsc::Sender<Order>> = OnceLock::new();
     let folder = socket_dir().await;
     TEMPLATE_MADE.get_or_init(|| make_template(&folder, migrate)).await;
     let name = format!("test_{}_{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
     let (made, is_made) = oneshot::channel();
     let copier = COPIER.get_or_init(|| start_copier(folder.clone()));
-    copier.send(Copy { name: name.clone(), made }).expect("the copier runs as long as the process does");
+    copier
+        .send(Order::Copy { name: name.clone(), made })
+        .expect("the copier runs as long as the process does");
     is_made.await.expect("a database is copied");
-    Database { url: url(&folder, &name) }
+    let database = Database { url: url(&folder, &name) };
+    OF_THIS_TEST.with_borrow_mut(|of_test| of_test.0.push((name, copier.clone())));
+    database
 }
 
-/// A copy of the template that a test waits for.
-struct Copy {
-    name: String,
-    made: oneshot::Sender<()>,
+thread_local! {
+    /// The databases that this thread made. A test has a thread of its own, which ends with the test.
+    static OF_THIS_TEST: RefCell<DropAtEnd> = const { RefCell::new(DropAtEnd(Vec::new())) };
 }
 
-/// Copies databases in one session for all tests of this process: each has a runtime of its own, and a
+/// Has databases dropped, by their names, when it is dropped itself.
+struct DropAtEnd(Vec<(String, mpsc::Sender<Order>)>);
+
+impl Drop for DropAtEnd {
+    fn drop(&mut self) {
+        for (name, copier) in self.0.drain(..) {
+            // The last databases of a process go with the cluster.
+            let _ = copier.send(Order::Drop { name });
+        }
+    }
+}
+
+/// What is done to databases.
+enum Order {
+    /// A copy of the template, for which a test waits.
+    Copy { name: String, made: oneshot::Sender<()> },
+    /// A database whose test has ended.
+    Drop { name: String },
+}
+
+/// Copies and drops databases in one session for all tests of this process: each has a runtime of its own, and a
 /// session ends with its runtime.
-fn start_copier(folder: PathBuf) -> mpsc::Sender<Copy> {
-    let (copier, ordered) = mpsc::channel::<Copy>();
+fn start_copier(folder: PathBuf) -> mpsc::Sender<Order> {
+    let (copier, orders) = mpsc::channel::<Order>();
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a thread starts");
     thread::spawn(move || {
@@ -116,10 +147,19 @@ fn start_copier(folder: PathBuf) -> mpsc::Sender<Copy> {
         } else {
             ""
         };
-        for Copy { name, made } in ordered {
-            let copy = format!("CREATE DATABASE {name} TEMPLATE {TEMPLATE}{strategy}");
-            runtime.block_on(run(&mut connection, copy));
-            let _ = made.send(());
+        for order in orders {
+            match order {
+                Order::Copy { name, made } => {
+                    let copy = format!("CREATE DATABASE {name} TEMPLATE {TEMPLATE}{strategy}");
+                    runtime.block_on(run(&mut connection, copy));
+                    let _ = made.send(());
+                }
+                Order::Drop { name } => {
+                    let drop = AssertSqlSafe(format!("DROP DATABASE {name} WITH (FORCE)"));
+                    // What a prepared transaction or a subscription holds back goes with the cluster.
+                    let _ = runtime.block_on(sqlx::raw_sql(drop).execute(&mut connection));
+                }
+            }
         }
     });
     copier
@@ -136,6 +176,7 @@ async fn start() -> PathBuf {
     if ready.exists() {
         return folder;
     }
+    remove_remains();
     let mut keeper = start_keeper(&folder);
     let started = Instant::now();
     let connection = loop {
@@ -180,10 +221,32 @@ fn start_time(pid: u32) -> u64 {
 /// The same for all processes of a run, in memory where there is room.
 fn folder_of_run() -> PathBuf {
     let runner = runner();
-    let name = format!("minitill-test-{runner}-{}", start_time(runner));
+    let name = format!("{FOLDER}{runner}-{}", start_time(runner));
     let in_memory = Path::new(IN_MEMORY).join(&name);
     let on_disk = env::temp_dir().join(&name);
     if in_memory.exists() || (has_room_in_memory() && !on_disk.exists()) { in_memory } else { on_disk }
+}
+
+/// Removes the folders of runs whose keeper was killed with them, as when the machine went down.
+fn remove_remains() {
+    for folder in [PathBuf::from(IN_MEMORY), env::temp_dir()] {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        for remains in entries.map(|entry| entry.path()).filter(|path| is_of_dead_run(path)) {
+            // Another user's folder stays.
+            let _ = fs::remove_dir_all(remains);
+        }
+    }
+}
+
+/// Whether this is the folder of a run that has ended, with its PostgreSQL.
+fn is_of_dead_run(folder: &Path) -> bool {
+    let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let Some((pid, started)) = name.strip_prefix(FOLDER).and_then(|run| run.split_once('-')) else {
+        return false;
+    };
+    let (Ok(pid), Ok(started)) = (pid.parse(), started.parse::<u64>()) else { return false };
+    // Nobody listens at its socket, which a process of another container may do.
+    started != 0 && start_time(pid) != started && UnixStream::connect(folder.join(SOCKET)).is_err()
 }
 
 /// Where a test keeps a cluster of its own: in memory where there is room, so that no test waits for
