@@ -204,7 +204,7 @@ pub async fn authenticate_call(
     let caller = match admit_call(state, &form).await {
         Ok(caller) => caller,
         Err(refusal) => {
-            let signed_by = signed_by(state, &form, &refusal).await;
+            let signed_by = Box::pin(signed_by(state, &form, &refusal)).await;
             return Err(CallRefused { refusal, signed: signed_by.map(|app_id| (app_id, form)) });
         }
     };
@@ -214,7 +214,7 @@ pub async fn authenticate_call(
         Err(NotSigned::Missing(error)) => no_signature(&error),
         Err(NotSigned::Mismatch(app, form)) => {
             let mistaken = form.fields.mistaken(form.call.required_fields());
-            let refusal = wrongly_signed(state, app, form).await;
+            let refusal = Box::pin(wrongly_signed(state, app, form)).await;
             match mistaken.filter(|_| refusal.code == Code::BadSignature) {
                 Some(fault) => {
                     let message =

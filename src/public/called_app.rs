@@ -8,6 +8,7 @@ use domain::endpoint::Endpoint;
 use domain::fields::Fields;
 use domain::ids::AppId;
 use domain::language::Language;
+use futures_util::FutureExt as _;
 
 use crate::http::request_log::masked_fields;
 
@@ -52,12 +53,13 @@ pub struct SandboxCall {
 }
 
 /// Answers a request, and gives its app.
-pub async fn with_called_app<F: Future>(endpoint: Option<Endpoint>, answering: F) -> (F::Output, Called) {
-    let both = async {
-        let answer = answering.await;
-        (answer, KNOWN.with(KnownApp::called))
-    };
-    KNOWN.scope(KnownApp { endpoint, ..KnownApp::default() }, both).await
+pub fn with_called_app<F: Future>(
+    endpoint: Option<Endpoint>,
+    answering: F,
+) -> impl Future<Output = (F::Output, Called)> {
+    // An async block would hold the future twice, and every request moves it.
+    let both = answering.map(|answer| (answer, KNOWN.with(KnownApp::called)));
+    KNOWN.scope(KnownApp { endpoint, ..KnownApp::default() }, both)
 }
 
 impl KnownApp {

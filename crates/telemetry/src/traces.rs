@@ -87,8 +87,8 @@ impl Trace {
     }
 
     /// Runs `work` so that [`current`] is this trace in it.
-    pub async fn scope<F: Future>(&self, work: F) -> F::Output {
-        CURRENT.scope(self.clone(), work).await
+    pub fn scope<F: Future>(&self, work: F) -> impl Future<Output = F::Output> + use<F> {
+        CURRENT.scope(self.clone(), work)
     }
 
     /// Adds a span inside the request. After the request's answer it adds nothing.

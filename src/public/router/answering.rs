@@ -12,7 +12,6 @@ use axum::extract::{ConnectInfo, Request};
 use axum::http::header::ALLOW;
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
-use domain::app::App;
 use domain::endpoint::Endpoint;
 use domain::sandbox::SandboxApp;
 use futures_util::FutureExt as _;
@@ -98,7 +97,7 @@ where
             let endpoint = answering.route.map(|route| route.endpoint);
             let handled = called_app::with_called_app(endpoint, handled).instrument(begun.span.clone());
             let (response, called) = match &begun.trace {
-                Some(trace) => trace.scope(handled).await,
+                Some(trace) => Box::pin(trace.scope(handled)).await,
                 None => handled.await,
             };
             let mut response = answering.told(&begun, response, called).await;
@@ -209,8 +208,9 @@ impl Answering {
             }
             None => (response, None),
         };
-        let (response, is_spoilt) = match app {
-            Some((app, route)) => spoilt(state, app, route, (response, begun.peer.as_ref())).await,
+        let sandbox = app.and_then(|(app, route)| SandboxApp::of(app).zip(Some(route)));
+        let (response, is_spoilt) = match sandbox.filter(|(_, route)| route.endpoint.has_faults()) {
+            Some((app, route)) => Box::pin(spoilt(state, &app, route, (response, begun.peer.as_ref()))).await,
             None => (response, false),
         };
         if let Some((app_id, logged)) = logged {
@@ -284,14 +284,11 @@ fn caught(panic: &(dyn std::any::Any + Send)) -> Response {
 /// before it.
 async fn spoilt(
     state: &AppState,
-    app: &App,
+    app: &SandboxApp,
     route: &Route,
     (response, peer): (Response, Option<&Peer>),
 ) -> (Response, bool) {
-    let Some(app) = SandboxApp::of(app).filter(|_| route.endpoint.has_faults()) else {
-        return (response, false);
-    };
-    match fault::spoil(state, &app, route.endpoint, peer).await {
+    match fault::spoil(state, app, route.endpoint, peer).await {
         Spoilt::Not => (response, false),
         Spoilt::Late => (response, true),
         Spoilt::Lost => (fault::lost(), true),

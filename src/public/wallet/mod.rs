@@ -94,7 +94,8 @@ async fn answer_signed(
     deadline: Instant,
 ) -> Result<Response, RefusedCall> {
     let offer = match signed.value().call {
-        WalletCall::Topup => topup::offer(state, signed, deadline).await?,
+        // What an exchange does not need lies in a box, so that the future of an exchange stays small.
+        WalletCall::Topup => Box::pin(topup::offer(state, signed, deadline)).await?,
         WalletCall::Exchange
         | WalletCall::Present
         | WalletCall::Cancel
@@ -110,7 +111,7 @@ async fn answer_signed(
             Ok(receipt_answered(state, signed.app_id(), receipt, sold).await?)
         }
         WalletOutcome::Replayed(receipt) => {
-            if fault::makes_numbers_old(state, sandbox.as_ref()).await {
+            if Box::pin(fault::makes_numbers_old(state, sandbox.as_ref())).await {
                 return Err(biz_no_expired(receipt.reference).into());
             }
             let mut response = receipt_answered(state, signed.app_id(), receipt, None).await?;
@@ -119,12 +120,12 @@ async fn answer_signed(
         }
         WalletOutcome::Balance { balances, is_frozen, end } => {
             let income = state.store.income(signed.app_no(), end);
-            let income = tokio::time::timeout_at(deadline, income);
+            let income = Box::pin(tokio::time::timeout_at(deadline, income));
             let income = income.await.map_err(|_| StoreError::past_deadline())??;
             Ok(balance::answered(balances, income, is_frozen))
         }
         WalletOutcome::Number(number) => {
-            Ok(query::answered(state, signed.app_id(), *number, reading.now_millis).await?)
+            Ok(Box::pin(query::answered(state, signed.app_id(), *number, reading.now_millis)).await?)
         }
         WalletOutcome::Refused(why, balances) => {
             Err(RefusedCall { refusal: told.refusal(why, reading.now_millis), balances })
@@ -221,7 +222,9 @@ async fn receipt_answered(
     match (receipt.given_back.take(), receipt.ordered) {
         (Some(given_back), _) => Ok(cancel::answered(receipt, given_back)),
         (None, None) => Ok(exchange::answered(receipt)),
-        (None, Some(ordered)) => topup::answered(state, app_id, receipt.reference, ordered, sold).await,
+        (None, Some(ordered)) => {
+            Box::pin(topup::answered(state, app_id, receipt.reference, ordered, sold)).await
+        }
     }
 }
 

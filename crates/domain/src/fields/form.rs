@@ -61,28 +61,25 @@ fn without_line_end(body: &[u8]) -> &[u8] {
 /// is not UTF-8.
 fn decode(encoded: &[u8]) -> Option<String> {
     let mut bytes = Vec::with_capacity(encoded.len());
-    for (index, word) in encoded.split(|byte| *byte == b'+').enumerate() {
-        if index > 0 {
-            bytes.push(b' ');
-        }
-        // Every request is decoded, so what stands between two escapes is copied at once.
-        let mut pieces = word.split(|byte| *byte == b'%');
-        bytes.extend_from_slice(pieces.next().unwrap_or_default());
-        for piece in pieces {
-            let (byte, rest) = escaped(piece).unwrap_or((b'%', piece));
-            bytes.push(byte);
-            bytes.extend_from_slice(rest);
-        }
+    let mut rest = encoded;
+    // Every request is decoded, so what stands between two escapes is copied at once.
+    while let Some(at) = rest.iter().position(|byte| matches!(byte, b'%' | b'+')) {
+        bytes.extend_from_slice(&rest[..at]);
+        let behind = &rest[at + 1..];
+        let (byte, behind) =
+            if rest[at] == b'+' { (b' ', behind) } else { escaped(behind).unwrap_or((b'%', behind)) };
+        bytes.push(byte);
+        rest = behind;
     }
+    bytes.extend_from_slice(rest);
     String::from_utf8(bytes).ok()
 }
 
 /// The byte of an escape, and what follows it. `None`: what stands behind the percent sign is no escape.
-fn escaped(piece: &[u8]) -> Option<(u8, &[u8])> {
-    let (digits, rest) = piece.split_first_chunk::<2>()?;
-    let mut byte = [0];
-    hex::decode_to_slice(digits, &mut byte).ok()?;
-    Some((byte[0], rest))
+fn escaped(behind: &[u8]) -> Option<(u8, &[u8])> {
+    let (digits, rest) = behind.split_first_chunk::<2>()?;
+    let [high, low] = digits.map(|digit| char::from(digit).to_digit(16));
+    Some((u8::try_from(high? << 4 | low?).ok()?, rest))
 }
 
 #[cfg(test)]
