@@ -51,6 +51,12 @@ impl PictureWork {
         waiting.map_err(|_| StoreError::Overloaded)
     }
 
+    /// How many wait for a turn.
+    #[must_use]
+    pub fn waiting(&self) -> u64 {
+        self.turns.waiting()
+    }
+
     /// The small copy of a picture, made now if nobody has asked for it before.
     ///
     /// # Errors

@@ -150,6 +150,7 @@ async fn read_off(state: &AppState) -> Gauges {
         waiting: [
             ("receiver", state.receiver_places.waiting()),
             ("late_answer", state.late_answers.waiting()),
+            ("picture", state.picture_work.waiting()),
         ]
         .into_iter()
         .chain(state.store.waiting_for_books())

@@ -204,6 +204,7 @@ pub async fn authenticate_call(
     let caller = match admit_call(state, &form).await {
         Ok(caller) => caller,
         Err(refusal) => {
+            // It is in a box because few requests need it.
             let signed_by = Box::pin(signed_by(state, &form, &refusal)).await;
             return Err(CallRefused { refusal, signed: signed_by.map(|app_id| (app_id, form)) });
         }
@@ -214,6 +215,7 @@ pub async fn authenticate_call(
         Err(NotSigned::Missing(error)) => no_signature(&error),
         Err(NotSigned::Mismatch(app, form)) => {
             let mistaken = form.fields.mistaken(form.call.required_fields());
+            // It is in a box because few requests need it.
             let refusal = Box::pin(wrongly_signed(state, app, form)).await;
             match mistaken.filter(|_| refusal.code == Code::BadSignature) {
                 Some(fault) => {

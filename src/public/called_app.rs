@@ -57,7 +57,7 @@ pub fn with_called_app<F: Future>(
     endpoint: Option<Endpoint>,
     answering: F,
 ) -> impl Future<Output = (F::Output, Called)> {
-    // An async block would hold the future twice, and every request moves it.
+    // An async block would hold `answering` twice, and every request moves that future.
     let both = answering.map(|answer| (answer, KNOWN.with(KnownApp::called)));
     KNOWN.scope(KnownApp { endpoint, ..KnownApp::default() }, both)
 }

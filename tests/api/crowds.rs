@@ -138,21 +138,16 @@ async fn an_app_that_uploads_many_pictures_keeps_no_other_waiting() {
     let till = TestTill::start_with(|config| config.image.decodes_max = 1).await;
     let (many, other) = (till.app("a1").await, till.app("a2").await);
     let turn = till.till.picture_work.turn("nobody").await.unwrap();
-    let held = || till.till.upload_memory.in_use();
+    let waiting = || till.till.picture_work.waiting();
     let mut uploads = JoinSet::new();
     let mut begin = |app: &TestApp, shade| {
         let (request, address) = (upload(app, &png(16, |_, _| [shade; 3])), till.address);
         uploads.spawn(async move { request.send(address).await.code() });
     };
-    begin(&many, 0);
-    until("the first one is in memory", async || held() > 0).await;
-    let each = held();
-    (1..12).for_each(|shade| begin(&many, shade));
-    until("twelve are in memory", async || held() == 12 * each).await;
+    (0..12).for_each(|shade| begin(&many, shade));
+    until("twelve wait for a turn", async || waiting() == 12).await;
     begin(&other, 99);
-    until("the last one is in memory", async || held() > 12 * each).await;
-    // It is a short way from there to the wait for a turn.
-    sleep(Duration::from_millis(300)).await;
+    until("the other app waits too", async || waiting() == 13).await;
     drop(turn);
     assert!(uploads.join_all().await.into_iter().all(|code| code == 1));
     // In the order of their arrival all of them would come first.

@@ -232,6 +232,7 @@ async fn gauges_tell_how_things_stand() {
         ("minitill_uploads_have_room", 1.0),
         ("minitill_waiting_for_place{kind=\"receiver\"}", 0.0),
         ("minitill_waiting_for_place{kind=\"late_answer\"}", 0.0),
+        ("minitill_waiting_for_place{kind=\"picture\"}", 0.0),
         ("minitill_waiting_for_place{kind=\"bill\"}", 0.0),
         ("minitill_instances", 1.0),
         ("process_start_time_seconds", 1_800_000_000.0),

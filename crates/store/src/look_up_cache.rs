@@ -45,7 +45,7 @@ struct CacheState<K, V> {
     runtime: Option<Handle>,
     /// Look-ups that are running.
     sought: HashMap<K, watch::Receiver<Option<Lookup<V>>>>,
-    /// How often all entries were forgotten. A look-up that began before is not kept.
+    /// How often all entries were forgotten. The result of a look-up that began before the last time is not kept.
     times_forgotten: u64,
 }
 

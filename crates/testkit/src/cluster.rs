@@ -38,6 +38,8 @@ const TEMPLATE: &str = "template_minitill";
 const IN_MEMORY: &str = "/dev/shm";
 /// The socket in a run's folder.
 const SOCKET: &str = ".s.PGSQL.5432";
+/// The file in it that the processes of the run lock.
+const LOCK: &str = "lock";
 /// How the name of a run's folder begins.
 const FOLDER: &str = "minitill-test-";
 /// A database is some 14 MB when its test ends. All tests of the API take 2 GB at most on two cores. Memory is used only
@@ -91,17 +93,27 @@ pub async fn socket_dir() -> PathBuf {
 pub async fn create(migrate: impl AsyncFnOnce(&str)) -> Database {
     static TEMPLATE_MADE: OnceCell<()> = OnceCell::const_new();
     static MADE: AtomicU32 = AtomicU32::new(0);
-    static COPIER: OnceLock<mpsc::Sender<Order>> = OnceLock::new();
     let folder = socket_dir().await;
     TEMPLATE_MADE.get_or_init(|| make_template(&folder, migrate)).await;
     let name = format!("test_{}_{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+    copy(&folder, TEMPLATE, name).await
+}
+
+/// Makes a database without a schema. Its name begins with `name`, which is one test's own.
+pub async fn create_empty(name: &str) -> Database {
+    copy(&socket_dir().await, "template0", format!("{name}_{}", std::process::id())).await
+}
+
+/// Copies a database, and has the copy dropped when this test has ended.
+async fn copy(folder: &Path, template: &'static str, name: String) -> Database {
+    static COPIER: OnceLock<mpsc::Sender<Order>> = OnceLock::new();
     let (made, is_made) = oneshot::channel();
-    let copier = COPIER.get_or_init(|| start_copier(folder.clone()));
+    let copier = COPIER.get_or_init(|| start_copier(folder.to_owned()));
     copier
-        .send(Order::Copy { name: name.clone(), made })
+        .send(Order::Copy { template, name: name.clone(), made })
         .expect("the copier runs as long as the process does");
     is_made.await.expect("a database is copied");
-    let database = Database { url: url(&folder, &name) };
+    let database = Database { url: url(folder, &name) };
     OF_THIS_TEST.with_borrow_mut(|of_test| of_test.0.push((name, copier.clone())));
     database
 }
@@ -125,8 +137,8 @@ impl Drop for DropAtEnd {
 
 /// What is done to databases.
 enum Order {
-    /// A copy of the template, for which a test waits.
-    Copy { name: String, made: oneshot::Sender<()> },
+    /// A copy, for which a test waits.
+    Copy { template: &'static str, name: String, made: oneshot::Sender<()> },
     /// A database whose test has ended.
     Drop { name: String },
 }
@@ -149,8 +161,8 @@ fn start_copier(folder: PathBuf) -> mpsc::Sender<Order> {
         };
         for order in orders {
             match order {
-                Order::Copy { name, made } => {
-                    let copy = format!("CREATE DATABASE {name} TEMPLATE {TEMPLATE}{strategy}");
+                Order::Copy { template, name, made } => {
+                    let copy = format!("CREATE DATABASE {name} TEMPLATE {template}{strategy}");
                     runtime.block_on(run(&mut connection, copy));
                     let _ = made.send(());
                 }
@@ -166,6 +178,7 @@ fn start_copier(folder: PathBuf) -> mpsc::Sender<Order> {
 }
 
 async fn start() -> PathBuf {
+    remove_remains();
     let folder = folder_of_run();
     match DirBuilder::new().mode(0o700).create(&folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => panic!("{}: {error}", folder.display()),
@@ -176,7 +189,6 @@ async fn start() -> PathBuf {
     if ready.exists() {
         return folder;
     }
-    remove_remains();
     let mut keeper = start_keeper(&folder);
     let started = Instant::now();
     let connection = loop {
@@ -227,7 +239,7 @@ fn folder_of_run() -> PathBuf {
     if in_memory.exists() || (has_room_in_memory() && !on_disk.exists()) { in_memory } else { on_disk }
 }
 
-/// Removes the folders of runs whose keeper was killed with them, as when the machine went down.
+/// Removes the folders of runs whose keeper was killed too, for example when the container stopped.
 fn remove_remains() {
     for folder in [PathBuf::from(IN_MEMORY), env::temp_dir()] {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -245,8 +257,13 @@ fn is_of_dead_run(folder: &Path) -> bool {
         return false;
     };
     let (Ok(pid), Ok(started)) = (pid.parse(), started.parse::<u64>()) else { return false };
-    // Nobody listens at its socket, which a process of another container may do.
-    started != 0 && start_time(pid) != started && UnixStream::connect(folder.join(SOCKET)).is_err()
+    // The runner of another container is not in our /proc. But it holds the lock, or its PostgreSQL listens at the socket.
+    let is_free = || File::open(folder.join(LOCK)).is_ok_and(|lock| lock.try_lock().is_ok());
+    let is_deaf = || match UnixStream::connect(folder.join(SOCKET)) {
+        Ok(_) => false,
+        Err(error) => matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused),
+    };
+    started != 0 && start_time(pid) != started && is_free() && is_deaf()
 }
 
 /// Where a test keeps a cluster of its own: in memory where there is room, so that no test waits for
@@ -262,7 +279,7 @@ fn has_room_in_memory() -> bool {
 
 /// All processes of a run meet here; released when it is dropped.
 async fn lock(folder: &Path) -> File {
-    let lock = File::options().create(true).truncate(false).write(true).open(folder.join("lock"));
+    let lock = File::options().create(true).truncate(false).write(true).open(folder.join(LOCK));
     let lock = lock.expect("the folder is ours");
     loop {
         match lock.try_lock() {

@@ -174,13 +174,7 @@ pub async fn fresh_database() -> cluster::Database {
 
 /// The URL of a database without a schema. `name` is one test's own.
 pub async fn empty_database(name: &str) -> String {
-    let url = fresh_database().await.url;
-    let admin = PgPool::connect(&url).await.unwrap();
-    let empty = format!("{name}_{}", std::process::id());
-    let statement = sqlx::AssertSqlSafe(format!("CREATE DATABASE {empty} TEMPLATE template0"));
-    sqlx::raw_sql(statement).execute(&admin).await.unwrap();
-    let known = url.rsplit('/').next().unwrap().split('?').next().unwrap();
-    url.replace(known, &empty)
+    cluster::create_empty(name).await.url
 }
 
 impl TestTill {

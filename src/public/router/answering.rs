@@ -97,6 +97,7 @@ where
             let endpoint = answering.route.map(|route| route.endpoint);
             let handled = called_app::with_called_app(endpoint, handled).instrument(begun.span.clone());
             let (response, called) = match &begun.trace {
+                // The futures that few requests need are in boxes.
                 Some(trace) => Box::pin(trace.scope(handled)).await,
                 None => handled.await,
             };

@@ -87,7 +87,7 @@ impl NodeWriters {
         let within = deadline.saturating_duration_since(Instant::now());
         let (all, pool) = (self.clone(), pool.clone());
         let found = self.nodes.get_or(&app_no, now, within, |_| async move { all.find(app_no, &pool).await });
-        // In a box, so that the future of an exchange stays small where there is one node.
+        // The look-up is in a box. So the future of an exchange stays small where there is one node.
         let Ok(Some(Some(address))) = Box::pin(found).await else { return self.first.clone() };
         let of_nodes = self.of_nodes.lock().unwrap_or_else(PoisonError::into_inner);
         of_nodes.get(&address).unwrap_or(&self.first).clone()
