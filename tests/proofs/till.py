@@ -136,6 +136,16 @@ class Till:
             sys.exit(f"minitill {' '.join(words)}: {done.stderr}{done.stdout}")
         return json.loads(done.stdout)
 
+    def measured(self, *words):
+        """A command, to its end: the last line that it prints, its seconds and the peak of its memory in MB."""
+        started = time.monotonic()
+        running = subprocess.Popen([self.program, *words], env=self.environment, stdout=subprocess.PIPE)
+        last = subprocess.run(["tail", "-n", "1"], stdin=running.stdout, capture_output=True, text=True, check=True).stdout
+        _, status, used = os.wait4(running.pid, 0)
+        if status != 0:
+            sys.exit(f"minitill {' '.join(map(str, words))} ended with {status} and {last!r}")
+        return last, time.monotonic() - started, used.ru_maxrss / 1024
+
     def psql(self):
         """The command that speaks to the private PostgreSQL."""
         named = self.data / "socket"
