@@ -3,18 +3,18 @@
 use std::fmt::Display;
 
 use axum::body::Body;
-use axum::http::header;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use domain::ids::AppId;
 use domain::period::{Period, TimeZone};
 use futures_util::stream;
 use store::{Bill, BillFormat, BillPiece, OperationError, SheetStyle, SheetWords, Store};
 
+use super::download::report_file;
 use super::workbook::FileFormat;
 
-/// What says that a bill is a file, and which.
-pub(super) fn disposition(app_id: impl Display, period: impl Display, format: FileFormat) -> String {
-    format!("attachment; filename=\"bill-{app_id}-{period}.{format}\"")
+/// The name of its file, without its ending.
+pub(super) fn bill_name(app_id: impl Display, period: impl Display) -> String {
+    format!("bill-{app_id}-{period}")
 }
 
 /// The bill of a period, with headings in these words where it has some.
@@ -32,10 +32,10 @@ pub(super) async fn bill_file(
         FileFormat::Xlsx => BillFormat::Workbook(SheetStyle { words, zone: zone.clone() }),
     };
     let bill = store.bill(app_id, period.span(zone), made).await?;
-    file_of(bill, format, &disposition(app_id, period, format)).await
+    file_of(bill, format, &bill_name(app_id, period)).await
 }
 
-/// A file, made as fast as the caller reads it. The listener drops a caller who reads too slowly, and the bill ends with its
+/// A file of this name, made as fast as the caller reads it. The listener drops a caller who reads too slowly, and the bill ends with its
 /// body. A workbook has its first piece when all entries are there.
 ///
 /// # Errors
@@ -44,22 +44,21 @@ pub(super) async fn bill_file(
 pub(super) async fn file_of(
     mut bill: Bill,
     format: FileFormat,
-    disposition: &str,
+    name: &str,
 ) -> Result<Response, OperationError> {
     let first = bill.next().await?;
-    let name = disposition.to_owned();
-    let pieces = stream::try_unfold((Some(first), bill, name), |(first, mut bill, name)| async move {
-        let piece = match first {
-            Some(first) => first,
-            None => bill.next().await.inspect_err(|error| {
-                tracing::warn!(name, %error, "a bill was cut off");
-            })?,
-        };
-        match piece {
-            BillPiece::Lines(lines) => Ok(Some((lines, (None, bill, name)))),
-            BillPiece::End(_) => Ok::<_, store::StoreError>(None),
-        }
-    });
-    let headers = [(header::CONTENT_TYPE, format.media_type()), (header::CONTENT_DISPOSITION, disposition)];
-    Ok((headers, Body::from_stream(pieces)).into_response())
+    let pieces =
+        stream::try_unfold((Some(first), bill, name.to_owned()), |(first, mut bill, name)| async move {
+            let piece = match first {
+                Some(first) => first,
+                None => bill.next().await.inspect_err(|error| {
+                    tracing::warn!(name, %error, "a bill was cut off");
+                })?,
+            };
+            match piece {
+                BillPiece::Lines(lines) => Ok(Some((lines, (None, bill, name)))),
+                BillPiece::End(_) => Ok::<_, store::StoreError>(None),
+            }
+        });
+    Ok(report_file(name, format, Body::from_stream(pieces)))
 }

@@ -8,6 +8,7 @@ mod authorization;
 mod bill;
 pub mod console;
 mod docs;
+mod download;
 mod host;
 pub mod oidc;
 pub mod operations;

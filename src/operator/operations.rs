@@ -149,6 +149,7 @@ operations! {
     "a ledger as a workbook": [SCREEN], [SCREEN], "/console/apps/{app_id}/players/{open_id}/ledger.xlsx";
     "a gift": [AT_ONCE], [AT_ONCE], "/console/apps/{app_id}/gifts/{gift}";
     "what became of a gift": [AT_ONCE], [AT_ONCE], "/console/apps/{app_id}/gifts/{gift}/result.csv";
+    "what became of a gift, as a workbook": [AT_ONCE], [AT_ONCE], "/console/apps/{app_id}/gifts/{gift}/result.xlsx";
     "exchanges": "exchange list", "listExchanges", "/console/exchanges";
     "exchanges as a file": [SCREEN], [SCREEN], "/console/exchanges.csv";
     "exchanges as a workbook": [SCREEN], [SCREEN], "/console/exchanges.xlsx";

@@ -5,7 +5,7 @@ use std::io::{self, Read as _, Seek as _};
 
 use axum::body::{Body, Bytes};
 use axum::http::header;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use domain::ids::{AppId, OpenId};
 use domain::operator::Operator;
 use futures_util::stream;
@@ -14,6 +14,7 @@ use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 use zip::ZipWriter;
 
+use super::download::download;
 use super::reconcile_upload::nameless;
 use crate::openapi::ZIP;
 
@@ -32,7 +33,7 @@ pub(super) async fn export_file(
     open_id: OpenId,
 ) -> Result<Response, OperationError> {
     let (store, runtime) = (store.clone(), Handle::current());
-    let disposition = disposition(app_id.as_str(), open_id.as_str());
+    let name = export_name(app_id.as_str(), open_id.as_str());
     let writing = spawn_blocking(move || {
         let mut file = nameless(&std::env::temp_dir())?;
         runtime.block_on(store.export_player(&operator, &app_id, &open_id, ZipWriter::new(&mut file)))?;
@@ -47,17 +48,14 @@ pub(super) async fn export_file(
             StoreError::Unavailable(format!("no room for an export: {error}")).into()
         }
     })?;
-    let headers = [
-        (header::CONTENT_TYPE, ZIP.to_owned()),
-        (header::CONTENT_DISPOSITION, disposition),
-        (header::CONTENT_LENGTH, bytes.to_string()),
-    ];
-    Ok((headers, Body::from_stream(pieces(file))).into_response())
+    let mut response = download(&name, ZIP, Body::from_stream(pieces(file)));
+    response.headers_mut().insert(header::CONTENT_LENGTH, bytes.into());
+    Ok(response)
 }
 
-/// The header that names the file.
-pub(super) fn disposition(app_id: &str, open_id: &str) -> String {
-    format!("attachment; filename=\"player-{app_id}-{open_id}.zip\"")
+/// The name of the file.
+pub(super) fn export_name(app_id: &str, open_id: &str) -> String {
+    format!("player-{app_id}-{open_id}.zip")
 }
 
 fn pieces(file: File) -> impl stream::Stream<Item = io::Result<Bytes>> {

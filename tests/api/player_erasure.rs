@@ -4,6 +4,7 @@ use domain::ids::{CreditRef, OpenId, UnionId};
 use domain::login::Player;
 use domain::operation::app::AppCommand;
 use domain::operation::wallet::Credit;
+use domain::operator::{Operator, OperatorKind};
 use domain::wallet::DeveloperTexts;
 use serde_json::json;
 
@@ -343,6 +344,28 @@ async fn texts_of_others_name_the_pseudonym() {
         let entries = till.number(&format!("SELECT count(*) FROM ledger_entries WHERE {told}")).await;
         assert_eq!(entries, 1, "{name}");
     }
+}
+
+/// Contract 13.7.4: what an operator set stays where a player has its name. So the audit knows the requests of an operator by
+/// whose name a player is erased.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_player_named_like_an_operator_takes_no_request_along() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    for name in ["alice", "credit", "other"] {
+        till.player(&app, name, 0, 100).await;
+    }
+    let alice = Operator::new(OperatorKind::Console, "alice").unwrap();
+    let open_id = OpenId::parse("other").unwrap();
+    let (reference, note) = (CreditRef::parse("large").unwrap(), "alice asked".to_owned());
+    let large = Credit { open_id: open_id.clone(), free: 5, charge: 0, reference, note, create: false };
+    till.store.ask_for_change(&alice, &app.id, &open_id, large.into()).await.unwrap();
+    for name in ["alice", "credit"] {
+        till.store.erase_player(&operator(), &app.id, &OpenId::parse(name).unwrap()).await.unwrap();
+    }
+    till.assert_audit_clean().await;
+    let kept = "state ->> 'asked_by' = 'alice' AND state ->> 'kind' = 'credit' AND state ->> 'reason' ~ '^erased-.* asked$'";
+    assert_eq!(till.number(&format!("SELECT count(*) FROM operator_log WHERE {kept}")).await, 1);
 }
 
 /// Contract 13.7.2: an exchange that is under way either is made before the erasure, or finds no such player. It brings no

@@ -410,6 +410,7 @@ async fn a_refund_counts_for_the_limit_of_one_person() {
     let (app, admin, teller) = paid(&till).await;
     let refused = refund(&admin, "pi_1", &asked("re_1", 600, "record")).await;
     assert_eq!(refused.status, 403, "{}", refused.body);
+    assert!(refused.body.contains("at the command line: minitill topup"), "{}", refused.body);
     assert_eq!(till.purses(&app, "o1").await, (46, 160, 2));
     assert_eq!(refund(&admin, "pi_1", &asked("re_1", 300, "record")).await.status, 200);
     assert_eq!(refund(&admin, "pi_1", &asked("re_2", 300, "record")).await.status, 403);

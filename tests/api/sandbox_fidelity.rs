@@ -35,6 +35,15 @@ fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value.as_object().into_iter().flatten()
 }
 
+/// The properties of a schema, and of those that it is made of.
+fn properties<'a>(document: &'a Value, schema: &'a Value) -> Vec<(&'a String, &'a Value)> {
+    let schema = at(document, schema);
+    let parts =
+        ["oneOf", "anyOf", "allOf"].into_iter().flat_map(|of| schema[of].as_array().into_iter().flatten());
+    let inherited = parts.flat_map(|part| properties(document, part));
+    members(&schema["properties"]).chain(inherited).collect()
+}
+
 /// The fields that a call takes, and those of its successes.
 fn fields(document: &Value, call: &Value) -> BTreeSet<String> {
     let mut fields = BTreeSet::new();
@@ -45,12 +54,19 @@ fn fields(document: &Value, call: &Value) -> BTreeSet<String> {
         let names = members(&at(document, &kind["schema"])["properties"]).map(|(name, _)| name.clone());
         fields.extend(names);
     }
-    for (_, example) in members(&call["responses"]["200"]["content"]["application/json"]["examples"]) {
+    let answer = &call["responses"]["200"]["content"]["application/json"];
+    for (_, example) in members(&answer["examples"]) {
         for (name, value) in members(&at(document, example)["value"]) {
             fields.insert(name.clone());
             let inner = members(value).filter(|_| name == "data");
             fields.extend(inner.map(|(inner, _)| format!("data.{inner}")));
         }
+    }
+    // Fields that no example has.
+    for (name, value) in properties(document, &answer["schema"]) {
+        fields.insert(name.clone());
+        let inner = properties(document, value).into_iter().filter(|_| name == "data");
+        fields.extend(inner.map(|(inner, _)| format!("data.{inner}")));
     }
     fields
 }

@@ -390,7 +390,8 @@ async fn an_unmatched_payment_is_settled_once() {
     // More than one person moves in a day: 66 of 100 are used.
     let to_player = json!({"action": "credit", "reason": "r", "open_id": "o2", "product_id": "gems60"});
     let refused = settle("2", "k4", to_player.clone()).await;
-    assert_eq!(refused.status, 403, "{}", refused.body);
+    let detail = "more than 100 coins in 24 hours need a second person; settle and refund such a payment at the command line: minitill topup";
+    assert_problem(&refused, 403, "forbidden", detail);
     assert_eq!(till.purses(&app, "o2").await, (0, 0, 0));
     let to_player = json!({"action": "credit", "reason": "r", "open_id": "o2", "product_id": "old"});
     let settled = settle("2", "k5", to_player).await;
@@ -679,4 +680,51 @@ async fn archives_exports_and_erasures_have_top_ups_in_them() {
     unmatched["amount"] = 6.into();
     assert_eq!(tell(&teller, &unmatched).await.status, 409);
     till.assert_audit_clean().await;
+}
+
+/// Rules 13.7.4 and 19.2.3: an erased player may be named as a product, a figure of an order or the id of an item. All of them
+/// stay, and orders can be repeated, queried and paid.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_player_named_like_a_figure_is_erased_and_orders_keep_theirs() {
+    let till = TestTill::start().await;
+    let app = app(&till).await;
+    let names = ["600", "gems60", "charge", "1001"];
+    for name in names {
+        till.player(&app, name, 0, 100).await;
+    }
+    let teller = Caller::new(&till, "payments", Role::Payments).await;
+    let ordered =
+        Game::topup(&app, "o1", "t1", "gems60").with("product_desc", "gems60 for 1001").send(&till).await;
+    assert_eq!(ordered.code(), 1, "{}", ordered.body);
+    assert_eq!(tell(&teller, &payment("pi_1", "t1")).await.status, 200);
+    order(&till, &app, "t2").await;
+    let info = r#"[{"product_id":1001,"product_num":600,"product_type":0,"charge":"for 1001"}]"#;
+    let bought = Game::new(&app, "o1", "e1", 1).with("product_info", info).send(&till).await;
+    assert_eq!(bought.code(), 1, "{}", bought.body);
+    let program = Program::on(&till.database_url);
+    let mut left = Vec::new();
+    for name in names {
+        let erased = program.json(&["player", "erase", "a1", name, "--yes"]);
+        left.push(
+            erased["left"].as_array().unwrap().iter().any(|left| left["column"] == "items.product_info"),
+        );
+    }
+    assert_eq!(left, [true, false, true, true], "what stays is told");
+    till.assert_audit_clean().await;
+    let members = "product_info LIKE '[{\"product_id\":1001,\"product_num\":600,\"product_type\":0,\"erased-%\":\"for erased-%\"}]'";
+    assert_eq!(till.number(&format!("SELECT count(*) FROM items WHERE {members}")).await, 1);
+    let remark = "kind = 'topup_order' AND remark ~ '^gems60 erased-[0-9a-f]+ for erased-[0-9a-f]+$'";
+    assert_eq!(till.number(&format!("SELECT count(*) FROM ledger_entries WHERE {remark}")).await, 1);
+    let again = Game::topup(&app, "o1", "t2", "gems60").send(&till).await;
+    assert_eq!(again.code(), 1, "{}", again.body);
+    assert_eq!(tell(&teller, &payment("pi_2", "t2")).await.status, 200);
+    order(&till, &app, "t3").await;
+    till.assert_audit_clean().await;
+    // Figures that somebody else has changed are named, readable or not.
+    till.execute("UPDATE items SET product_info = 'x' WHERE product_desc = ''").await;
+    let found = till.audit(None).await;
+    let found: Vec<_> = found.findings.iter().map(|found| found.detail.as_str()).collect();
+    let no_order = "60 charged and 6 gifted coins: no order and no price of the app has them";
+    assert_eq!(found.iter().filter(|detail| **detail == no_order).count(), 2, "{found:?}");
+    assert!(found.iter().any(|detail| detail.ends_with("its texts are not those of its id")), "{found:?}");
 }

@@ -3,7 +3,6 @@
 import collections
 import contextlib
 import hashlib
-import hmac
 import http.client
 import json
 import os
@@ -15,7 +14,7 @@ import time
 import urllib.parse
 import urllib.request
 
-from till import free_port, wait_until
+from till import exchange_form, free_port, signed, wait_until
 
 MASTER_KEY = "11111111111111111111111111111111111111111111111111111111111111ff"
 CALLERS, PLAYERS, COINS = 16, 50, 1_000_000_000
@@ -97,24 +96,20 @@ class Games:
         self.answers, self.latest, self.lock = collections.Counter(), collections.Counter(), threading.Lock()
 
     def form(self, app, kind, number, player):
-        """The fields of a request, and the text that its signature covers."""
-        fields = {
-            "access_token": self.tokens[app], "open_id": player, "app_id": app, "zone_id": "z_r", "os": "ios",
-            "ts": str(int(time.time() * 1000)), "user_ip": "203.0.113.7", "amount": "1", "biz_no": number, "product_desc": "b",
-        }
-        if kind == "pay":
-            fields |= {"product_name": "a", "product_info": '[{"product_id":1,"product_num":1,"product_type":0}]'}
-        elif kind == "cancel":
+        """The fields of a request, without a signature."""
+        fields = exchange_form(app, self.tokens[app], player, number)
+        if kind != "pay":
+            del fields["product_name"], fields["product_info"]
+        if kind == "cancel":
             fields["pay_biz_no"] = self.before(number)
-        return fields, "&".join(f"{name}={fields[name]}" for name in sorted(fields) if name != "access_token")
+        return fields
 
     def ask(self, address, app, kind, number):
         """Asks once; gives the answer's body, or why there is none."""
         # The players of a caller are its own, so a cancel names the player of the exchange before it.
         caller = number.split("n")[0]
         player = f"p{int(hashlib.sha256(caller.encode()).hexdigest(), 16) % PLAYERS}"
-        fields, signed = self.form(app, kind, number, player)
-        fields["sign"] = hmac.new(self.keys[app].encode(), signed.encode(), hashlib.sha256).hexdigest()
+        fields = signed(self.form(app, kind, number, player), self.keys[app])
         connection = http.client.HTTPConnection(address, timeout=10)
         try:
             connection.request("POST", f"/api/kpay/minigame/{kind}", urllib.parse.urlencode(fields),

@@ -1,6 +1,8 @@
 """What the proofs written in Python share: the real program with its private PostgreSQL on free loopback
 ports, and packages of Python in environments of their own."""
 
+import hashlib
+import hmac
 import json
 import os
 import pathlib
@@ -74,6 +76,25 @@ def go_on_with(name, *packages):
     if pathlib.Path(sys.prefix).resolve() != (TARGET / name).resolve():
         python = programs_of(name, *packages) / "python"
         os.execv(python, [python, *sys.argv])
+
+
+def exchange_form(app, token, player, number):
+    """The fields of an exchange of one coin, without a signature."""
+    return {
+        "access_token": token, "open_id": player, "app_id": app, "zone_id": "z_r", "os": "ios",
+        "ts": str(int(time.time() * 1000)), "user_ip": "203.0.113.7", "amount": "1", "biz_no": number, "product_name": "a",
+        "product_info": '[{"product_id":1,"product_num":1,"product_type":0}]', "product_desc": "b",
+    }
+
+
+def string_to_sign(fields):
+    """The text that the signature of a wallet call covers (contract 3.2)."""
+    return "&".join(f"{name}={fields[name]}" for name in sorted(fields) if name != "access_token")
+
+
+def signed(fields, pay_key):
+    """The fields of a wallet call with their signature."""
+    return fields | {"sign": hmac.new(pay_key.encode(), string_to_sign(fields).encode(), hashlib.sha256).hexdigest()}
 
 
 class Till:

@@ -14,6 +14,7 @@ use crate::text::Text;
 use absent::{RenamedField, bare, holds_pair};
 pub use error::{Expected, FieldError, FieldErrorKind, Misplacement, UnreadableFields};
 pub use form::no_form;
+pub(crate) use json::Members;
 
 /// The most fields of a request. No call needs so many.
 const FIELDS_MAX: usize = 256;

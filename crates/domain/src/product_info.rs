@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::fields::{Expected, FieldError, Fields, UnreadableFields, parse_integer};
+use super::fields::{Expected, FieldError, Fields, Members, UnreadableFields, parse_integer};
 use crate::text;
 use crate::text::Text;
 
@@ -14,6 +14,9 @@ pub const BYTES_MAX: usize = 16 * 1024;
 pub const ITEMS_MAX: usize = 100;
 /// Items of the example.
 pub const EXAMPLE: &str = r#"[{"product_id":1001,"product_num":1,"product_type":0}]"#;
+/// The members of an item.
+const MEMBERS: [&str; 5] =
+    ["product_id", "product_num", "product_type", "product_start_time", "product_period"];
 /// `product_type` of a time-limited item, which must say when it is valid.
 const TIME_LIMITED: i64 = 1;
 
@@ -95,6 +98,58 @@ pub fn items(text: &str) -> Result<Vec<Item>, Expected> {
     items.iter().enumerate().map(read).collect()
 }
 
+/// A text of items with `replaced` carried out on what a game has added to them: names, texts and numbers. The members of
+/// contract 3.5 stay: they are numbers, whatever they are equal to. A text that is not of items is replaced as a whole.
+#[must_use]
+pub fn with_additions_replaced(text: &str, replaced: &impl Fn(&str) -> String) -> String {
+    let Ok(items) = serde_json::from_str::<Vec<Members<&RawValue>>>(text) else { return replaced(text) };
+    let mut is_changed = false;
+    let mut member = |(name, value): &(String, &RawValue)| {
+        if MEMBERS.contains(&name.as_str()) {
+            return format!("{}:{value}", json!(name));
+        }
+        let (name_after, value_after) = (replaced(name), addition_replaced(value.get(), replaced));
+        is_changed |= name_after != *name || value_after != value.get();
+        format!("{}:{value_after}", json!(name_after))
+    };
+    let items: Vec<String> = items
+        .iter()
+        .map(|Members(members)| {
+            let members: Vec<String> = members.iter().map(&mut member).collect();
+            format!("{{{}}}", members.join(","))
+        })
+        .collect();
+    // Blanks go with a change alone.
+    if is_changed { format!("[{}]", items.join(",")) } else { text.to_owned() }
+}
+
+fn addition_replaced(json: &str, replaced: &impl Fn(&str) -> String) -> String {
+    let Ok(before) = serde_json::from_str::<Value>(json) else { return replaced(json) };
+    let after = value_replaced(before.clone(), replaced);
+    if after == before { json.to_owned() } else { after.to_string() }
+}
+
+fn value_replaced(value: Value, replaced: &impl Fn(&str) -> String) -> Value {
+    match value {
+        Value::String(text) => Value::String(replaced(&text)),
+        Value::Number(number) => {
+            let before = number.to_string();
+            let after = replaced(&before);
+            if after == before { Value::Number(number) } else { Value::String(after) }
+        }
+        Value::Array(values) => {
+            Value::Array(values.into_iter().map(|value| value_replaced(value, replaced)).collect())
+        }
+        Value::Object(members) => {
+            let members = members.into_iter();
+            Value::Object(
+                members.map(|(name, value)| (replaced(&name), value_replaced(value, replaced))).collect(),
+            )
+        }
+        other @ (Value::Null | Value::Bool(_)) => other,
+    }
+}
+
 fn read_item(json: &str) -> Result<Item, Text> {
     let item = Fields::from_json(json.as_bytes()).map_err(|error| match error {
         UnreadableFields::NotAnObject(got) => text!("expected a JSON object, got {got}", got),
@@ -160,6 +215,21 @@ mod tests {
             product_period: None,
         };
         assert_eq!(items(text).unwrap(), [limited, permanent]);
+    }
+
+    /// Contract 13.7.4: what a game adds may name a player; what contract 3.5 names are numbers.
+    #[test]
+    fn additions_are_replaced_and_members_stay() {
+        let replaced = |text: &str| with_additions_replaced(text, &|text| text.replace("600", "x"));
+        let items = r#" [{"product_id":600,"product_num":"600","product_type":0,"product_start_time":600}, {"to":1} ] "#;
+        assert_eq!(replaced(items), items);
+        assert_eq!(
+            replaced(
+                r#"[{"product_id":600, "600":[600, "to 600"], "who":{"id":600,"is":true}},{"by":1.50}]"#
+            ),
+            r#"[{"product_id":600,"x":["x","to x"],"who":{"id":"x","is":true}},{"by":1.50}]"#
+        );
+        assert_eq!(replaced("600 [damaged"), "x [damaged");
     }
 
     #[test]

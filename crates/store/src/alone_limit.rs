@@ -2,8 +2,8 @@
 //! head of the log is locked, so of two changes at the same time the later one sees the other.
 
 use domain::console_user::Role;
+use domain::operation::OperationRefusal;
 use domain::operation::key::NewApiKey;
-use domain::operation::wallet::needs_second_person;
 use domain::operator::{Operator, OperatorKind};
 use sqlx::{PgConnection, PgExecutor};
 
@@ -18,13 +18,15 @@ impl Store {
     }
 }
 
-/// Refuses what brings an operator above what one person moves in 24 hours. The line of the change must be written.
+/// Refuses with `refusal` what brings an operator above what one person moves in 24 hours. The line of the change must be
+/// written.
 pub(crate) async fn require_within(
     connection: &mut PgConnection,
     operator: &Operator,
+    refusal: fn(i64) -> OperationRefusal,
 ) -> Result<(), OperationError> {
     let Some(max) = operator.alone_max() else { return Ok(()) };
-    if moved(connection, operator).await? > max { Err(needs_second_person(max).into()) } else { Ok(()) }
+    if moved(connection, operator).await? > max { Err(refusal(max).into()) } else { Ok(()) }
 }
 
 /// How many coins a person has moved in the last 24 hours without a second one: a user of the console together with all API

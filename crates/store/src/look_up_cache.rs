@@ -23,6 +23,8 @@ const CACHED_MAX: usize = 100_000;
 
 /// The result of a look-up. `None` is not cached.
 type Lookup<V> = Result<Option<V>>;
+/// A look-up that is running: its callers wait here for the result.
+type RunningLookUp<V> = watch::Receiver<Option<Lookup<V>>>;
 
 /// Whether a key has been found before. A stranger can make up only keys that never were.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,10 +45,8 @@ struct CacheState<K, V> {
     known: HashMap<K, KnownValue<V>>,
     /// Where look-ups run: on the threads of payments, which may wait for what an operator has begun.
     runtime: Option<Handle>,
-    /// Look-ups that are running.
-    sought: HashMap<K, watch::Receiver<Option<Lookup<V>>>>,
-    /// How often all entries were forgotten. The result of a look-up that began before the last time is not kept.
-    times_forgotten: u64,
+    /// Look-ups that are running. The result of one that is no longer here is not kept.
+    sought: HashMap<K, RunningLookUp<V>>,
 }
 
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl<K, V> LookUpCache<K, V> {
     fn new(lasts: Duration, stale_for: Duration) -> Self {
         let runtime = Handle::try_current().ok();
         let (known, sought) = (HashMap::new(), HashMap::new());
-        let state = CacheState { lasts, stale_for, known, runtime, sought, times_forgotten: 0 };
+        let state = CacheState { lasts, stale_for, known, runtime, sought };
         Self(Arc::new(Mutex::new(state)))
     }
 }
@@ -111,10 +111,10 @@ where
                     let (tell, sought) = watch::channel(None);
                     state.sought.insert(key.clone(), sought.clone());
                     let (cache, key, look_up) = (Self(Arc::clone(&self.0)), key.clone(), look_up(key_is));
-                    let times_forgotten = state.times_forgotten;
+                    let own = sought.clone();
                     let looking_up = async move {
                         let found = look_up.await;
-                        cache.insert(key, (now, times_forgotten), &found);
+                        cache.insert(key, now, &own, &found);
                         tell.send_replace(Some(found));
                     };
                     match &state.runtime {
@@ -135,10 +135,10 @@ where
         found.or_else(|error| aged.map(Some).ok_or(error))
     }
 
-    /// Keeps what was asked for at `now`, unless all entries were forgotten since.
-    fn insert(&self, key: K, (now, times_forgotten): (Duration, u64), found: &Lookup<V>) {
+    /// Keeps the result of the look-up `own`, which began at `now`, unless all entries were forgotten since.
+    fn insert(&self, key: K, now: Duration, own: &RunningLookUp<V>, found: &Lookup<V>) {
         let mut state = self.lock();
-        if state.times_forgotten != times_forgotten {
+        if !state.sought.get(&key).is_some_and(|sought| sought.same_channel(own)) {
             return;
         }
         state.sought.remove(&key);
@@ -159,7 +159,6 @@ where
         let mut state = self.lock();
         state.known.clear();
         state.sought.clear();
-        state.times_forgotten += 1;
     }
 
     fn lock(&self) -> MutexGuard<'_, CacheState<K, V>> {

@@ -7,7 +7,7 @@ use domain::text::Text;
 use serde_json::json;
 use store::Statement;
 
-use super::super::bill::{bill_file, disposition};
+use super::super::bill::{bill_file, bill_name};
 use super::super::workbook::FileFormat;
 use super::call::Call;
 use super::describe::{answers, file};
@@ -72,7 +72,7 @@ routes! { "Reports":
     /// `month` and `day` must be there. With `format=xlsx` it is a workbook of at most 5,000,000 entries, with their sums
     /// by day on a sheet of their own; it comes when it is complete.
     GET "/reports/bill", "getBill", Read(Reports, OwnApps): bill -> AnsweredFile =>
-        file("made", "The bill.", Content::Csv { example: BILL.into() }, disposition(APP_ID, "2026-10", FileFormat::Csv))
+        file("made", "The bill.", Content::Csv { example: BILL.into() }, &format!("{}.csv", bill_name(APP_ID, "2026-10")))
         .query(asked_for_bill)
         .wrong("month", "expected a month such as 2026-10, got \"October\"")
         .refuses([example::no_app()]);

@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 
+use super::super::download::disposition;
 use super::exchanges::BIZ_NO;
 use super::messages::example;
 use super::operators::{KEY, USER};
@@ -41,11 +42,11 @@ pub(super) fn file(
     name: &'static str,
     meaning: &'static str,
     content: Content,
-    disposition: String,
+    file_name: &str,
 ) -> Operation<Problem> {
     let success = Success::new(name, meaning, 200, content);
     let about = "Says that it is a file, and its name.";
-    Operation::new("", "").answers(success.header("Content-Disposition", about, disposition))
+    Operation::new("", "").answers(success.header("Content-Disposition", about, disposition(file_name)))
 }
 
 /// The same of a call that answers a page of items like this one.

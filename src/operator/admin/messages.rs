@@ -106,6 +106,8 @@ refusals! { Problem:
     above_limit(max = 10) => wallet::above_limit(max).into();
     /// It needs a second person (`console.second_person_above`). Ask for it in the console.
     needs_second(max = 10) => wallet::needs_second_person(max).into();
+    /// It needs a second person (`console.second_person_above`). The command line carries it out.
+    needs_command_line(max = 10) => wallet::needs_command_line(max).into();
     /// The body is of another type.
     not_json() => Problem::new(ProblemKind::UnsupportedMediaType, "content-type: expected application/json");
     /// The body is of another type.

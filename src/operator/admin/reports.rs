@@ -1,7 +1,6 @@
 //! Reports of what apps have sold.
 
-use axum::http::header;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use domain::fields::{FieldError, shown};
 use domain::ids::{AppId, Os, ProductText};
 use domain::moment::{self, GivenMoment};
@@ -16,6 +15,7 @@ use store::{
 };
 use time::OffsetDateTime;
 
+use super::super::download::report_file;
 use super::super::workbook::{self, FileFormat};
 use super::books::{month_or_day, one_period};
 use super::call::Call;
@@ -57,10 +57,7 @@ pub(super) enum ReportAnswer<R> {
 impl<R> ReportAnswer<R> {
     /// A file with this name, without its ending.
     pub(super) fn file(name: &str, format: FileFormat, bytes: Vec<u8>) -> Self {
-        let disposition = format!("attachment; filename=\"{name}.{format}\"");
-        let headers =
-            [(header::CONTENT_TYPE, format.media_type()), (header::CONTENT_DISPOSITION, &disposition)];
-        Self::File((headers, bytes).into_response())
+        Self::File(report_file(name, format, bytes))
     }
 }
 

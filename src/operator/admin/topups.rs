@@ -88,7 +88,7 @@ routes! { "Top-ups":
         .read(refund_fields)
         .wrong("amount", "expected an integer from 1 to 1000000000000, got 0")
         .refuses([
-            example::refund_differs(), example::refund_exceeds(), example::coins_are_spent(), example::needs_second(),
+            example::refund_differs(), example::refund_exceeds(), example::coins_are_spent(), example::needs_command_line(),
         ]);
     /// Settle an unmatched payment
     ///
@@ -102,7 +102,7 @@ routes! { "Top-ups":
         .read(settlement_fields)
         .wrong("action", "expected credit or paid_back, got \"refund\"")
         .refuses([
-            example::payment_not_open(), example::order_is_paid(), example::balance_too_large(), example::needs_second(),
+            example::payment_not_open(), example::order_is_paid(), example::balance_too_large(), example::needs_command_line(),
         ]);
 }
 

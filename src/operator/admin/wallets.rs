@@ -10,7 +10,7 @@ use domain::wallet::check_credit;
 use serde_json::{Value, json};
 use store::{EntryKind, LedgerFilter, LedgerRow, PlayerCursor, PlayerFilter, Wallet, WalletDetail};
 
-use super::super::player_export::{disposition, export_file};
+use super::super::player_export::{export_file, export_name};
 use super::apps::command;
 use super::call::Call;
 use super::describe::{ListBody, MOMENT, after, answers, file, ids, lists, moment};
@@ -50,7 +50,7 @@ routes! { "Players":
     /// For a request about personal data (13.6): a zip of all that is recorded of a player, each kind of rows as JSON and
     /// as CSV. The operator's log has the export.
     GET "/apps/{app_id}/players/{player}/export", "exportPlayer", Read(Administer): export -> AnsweredFile =>
-        file("made", "The zip.", Content::Zip, disposition(APP_ID, "player-1"));
+        file("made", "The zip.", Content::Zip, &export_name(APP_ID, "player-1"));
     /// List players
     ///
     /// The players of an app with both purses, by their open ids.

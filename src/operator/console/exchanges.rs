@@ -17,11 +17,12 @@ use store::{
     SalesPage, Zone,
 };
 
+use super::super::download::report_file;
 use super::super::workbook::{self, FileFormat};
 use super::error::ConsoleError;
 use super::exchange::{exchange_path, parse_number, path_of};
 use super::i18n::{Moment as _, sheet_style, zone};
-use super::page::{Page, Section, Shown as _, render_search, report_file};
+use super::page::{Page, Section, Shown as _, render_search};
 use super::player::{player_path, signed};
 use super::refused::{RefusedList, RefusedQuery, asked_in_words, code_in_words, purses_in_words};
 use super::reports::read_item;

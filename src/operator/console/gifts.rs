@@ -1,10 +1,11 @@
 //! Gifts: credits of a list (contract 8.6.52). A form takes the list; its page shows what it would do, and then what it does. A
 //! large one waits for a second person.
 
+use std::collections::BTreeMap;
+
 use askama::Template;
 use axum::body::{Body, Bytes};
 use axum::extract::Path;
-use axum::http::header;
 use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{get, post};
 use csv::WriterBuilder;
@@ -19,11 +20,14 @@ use domain::rights::Need;
 use domain::text;
 use domain::text::Text;
 use futures_util::{StreamExt as _, stream};
+use spreadsheet::SheetCell;
 use store::secrets::random_bytes;
 use store::{ChangeRequest, Gift, GiftFault, GiftLine, ListFault, RequestState, Store, StoreError};
 
+use super::super::download::report_file;
+use super::super::workbook::{self, FileFormat};
 use super::error::ConsoleError;
-use super::i18n::{Moment as _, said};
+use super::i18n::{Moment as _, said, sheet_style};
 use super::page::{LoadsAgain, Page, Section, Shown as _, render, render_search};
 use super::request::{Answer, ConsoleRequest};
 use super::route::ConsoleRoute;
@@ -36,6 +40,9 @@ pub(super) const ROUTES: &[ConsoleRoute] = &[
     ConsoleRoute::page_for(Need::Money, "/console/apps/{app_id}/gifts/{gift}", || get(page)),
     ConsoleRoute::proven(Need::Money, "/console/apps/{app_id}/gifts/{gift}/start", || post(start)),
     ConsoleRoute::page_for(Need::Money, "/console/apps/{app_id}/gifts/{gift}/result.csv", || get(result)),
+    ConsoleRoute::page_for(Need::Money, "/console/apps/{app_id}/gifts/{gift}/result.xlsx", || {
+        get(result_workbook)
+    }),
 ];
 
 const PATH: &str = "/console/gifts";
@@ -232,7 +239,7 @@ async fn start(Path(names): Path<(String, String)>, request: ConsoleRequest) -> 
 /// The result as a file: each line with what became of it.
 async fn result(Path(names): Path<(String, String)>, request: ConsoleRequest) -> Answer {
     let (app_id, gift) = find(&request, &names).await?;
-    let disposition = format!("attachment; filename=\"{app_id}-{}.csv\"", gift.name);
+    let name = result_name(&app_id, &gift);
     let heading = stream::iter([Ok(Bytes::from_static(HEADING.as_bytes()))]);
     let start = (request.state.store.clone(), app_id, gift, 0);
     let pieces = stream::try_unfold(start, |(store, app_id, gift, after)| async move {
@@ -241,23 +248,76 @@ async fn result(Path(names): Path<(String, String)>, request: ConsoleRequest) ->
         let piece = csv_of(&lines, gift.done).map_err(|error| StoreError::Internal(error.to_string()))?;
         Ok::<_, StoreError>(Some((Bytes::from(piece), (store, app_id, gift, last))))
     });
-    let headers = [
-        (header::CONTENT_TYPE, "text/csv; charset=utf-8"),
-        (header::CONTENT_DISPOSITION, disposition.as_str()),
-    ];
-    Ok((headers, Body::from_stream(heading.chain(pieces))).into_response())
+    Ok(report_file(&name, FileFormat::Csv, Body::from_stream(heading.chain(pieces))))
 }
 
-const HEADING: &str = "\u{feff}line,open_id,free,charge,ref,outcome\n";
+/// The same as a workbook.
+async fn result_workbook(Path(names): Path<(String, String)>, request: ConsoleRequest) -> Answer {
+    let (app_id, gift) = find(&request, &names).await?;
+    let name = result_name(&app_id, &gift);
+    let mut lines = Vec::new();
+    loop {
+        let after = lines.last().map_or(0, |line: &GiftLine| line.line);
+        let more = request.state.store.gift_lines(&app_id, &gift.name, after).await?;
+        if more.is_empty() {
+            break;
+        }
+        lines.extend(more);
+    }
+    let style = sheet_style();
+    let content = workbook::made(move |book| {
+        let outcome = style.column(&text!("Outcome"), 18);
+        let coins = || [style.column(&text!("Gifted"), 14), style.column(&text!("Charged"), 14)];
+        let columns = [style.column(&text!("Line"), 10), style.column(&text!("Player"), 24)];
+        let columns = columns.into_iter().chain(coins());
+        let columns = columns.chain([style.column(&text!("Reference"), 24), outcome.clone()]);
+        book.sheet(&(style.words)(&text!("Lines")), columns.collect())?;
+        let mut sums: BTreeMap<&str, [i128; 3]> = BTreeMap::new();
+        for line in &lines {
+            let outcome = outcome_of(line, gift.done);
+            let coins = [line.free, line.charge].map(i128::from);
+            book.row([
+                SheetCell::Integer(line.line.into()),
+                SheetCell::Text(&line.open_id),
+                SheetCell::Integer(coins[0]),
+                SheetCell::Integer(coins[1]),
+                SheetCell::Text(&line.reference),
+                SheetCell::Text(outcome),
+            ])?;
+            let sum = sums.entry(outcome).or_default();
+            *sum = [sum[0] + 1, sum[1] + coins[0], sum[2] + coins[1]];
+        }
+        let columns = [outcome, style.column(&text!("Lines"), 10)].into_iter().chain(coins());
+        book.sheet(&(style.words)(&text!("Sums")), columns.collect())?;
+        for (outcome, sum) in sums {
+            let cells = [SheetCell::Text(outcome)].into_iter().chain(sum.map(SheetCell::Integer));
+            book.row(cells.collect::<Vec<_>>())?;
+        }
+        Ok(())
+    });
+    Ok(report_file(&name, FileFormat::Xlsx, content.await?))
+}
+
+/// The name of both files, without its ending.
+fn result_name(app_id: &AppId, gift: &Gift) -> String {
+    format!("{app_id}-{}", gift.name)
+}
+
+const HEADING: &str = "line,open_id,free,charge,ref,outcome\n";
+
+/// What became of a line of a gift that is done to this line.
+fn outcome_of(line: &GiftLine, done: i32) -> &str {
+    match &line.outcome {
+        Some(outcome) => outcome,
+        None if line.line <= done => CreditStatus::Credited.as_str(),
+        None => "waiting",
+    }
+}
 
 fn csv_of(lines: &[GiftLine], done: i32) -> Result<Vec<u8>, csv::Error> {
     let mut writer = WriterBuilder::new().has_headers(false).from_writer(Vec::new());
     for line in lines {
-        let outcome = match &line.outcome {
-            Some(outcome) => outcome,
-            None if line.line <= done => CreditStatus::Credited.as_str(),
-            None => "waiting",
-        };
+        let outcome = outcome_of(line, done);
         let texts = (csv_text(&line.open_id), line.free, line.charge, csv_text(&line.reference));
         writer.serialize((line.line, texts, outcome))?;
     }

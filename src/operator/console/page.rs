@@ -1,8 +1,8 @@
 //! The layout of every page: the sections of the console, the navigation, and the format of values.
 
 use askama::Template;
-use axum::http::{StatusCode, header};
-use axum::response::{Html, IntoResponse as _, Response};
+use axum::http::StatusCode;
+use axum::response::{Html, IntoResponse as _};
 use domain::app::AppSummary;
 use domain::fields::{FieldError, Fields};
 use domain::language::Language;
@@ -12,7 +12,6 @@ use domain::text::Text;
 use time::OffsetDateTime;
 
 use super::super::authorization::admit;
-use super::super::workbook::FileFormat;
 use super::i18n::{language, local, refresh, said, sentence};
 use super::request::{Answer, text as typed_text};
 use super::session::SignedIn;
@@ -215,18 +214,6 @@ pub(super) fn render(template: &impl Template) -> Answer {
 pub(super) fn render_search(template: &impl Template, wrong: &[FieldError]) -> Answer {
     let status = if wrong.is_empty() { StatusCode::OK } else { StatusCode::BAD_REQUEST };
     Ok((status, render(template)?).into_response())
-}
-
-/// A file for people, which the browser keeps instead of showing it.
-pub(super) fn download(name: &str, media_type: &'static str, content: Vec<u8>) -> Response {
-    let disposition = format!("attachment; filename=\"{name}\"");
-    let headers = [(header::CONTENT_TYPE, media_type), (header::CONTENT_DISPOSITION, disposition.as_str())];
-    (headers, content).into_response()
-}
-
-/// A file of this format. The format is the end of its name.
-pub(super) fn report_file(name: &str, format: FileFormat, content: Vec<u8>) -> Response {
-    download(&format!("{name}.{format}"), format.media_type(), content)
 }
 
 /// The format of a value on a page: `{{ wallet.free_balance.shown() }}`.

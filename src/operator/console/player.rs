@@ -4,8 +4,6 @@
 use askama::Template;
 use axum::body::{Body, Bytes};
 use axum::extract::Path;
-use axum::http::header;
-use axum::response::IntoResponse as _;
 use axum::routing::get;
 use domain::ids::{AppId, CreditRef, OpenId};
 use domain::rights::Apps;
@@ -19,6 +17,7 @@ use store::{
 };
 
 use super::super::bill::file_of;
+use super::super::download::report_file;
 use super::super::workbook::FileFormat;
 use super::change_notice::change_notice;
 use super::error::ConsoleError;
@@ -188,18 +187,14 @@ async fn ledger_csv(Path(names): Path<(String, String)>, request: ConsoleRequest
     let (app_id, open_id, filter) = asked_ledger(&names, &request).await?;
     let heading = stream::once(future::ready(Ok(Bytes::from_static(STATEMENT_HEADING.as_bytes()))));
     let csv = heading.chain(csv_pieces(request.state.store.statement(&app_id, &open_id, filter)));
-    let name = format!("attachment; filename=\"ledger-{app_id}-{open_id}.csv\"");
-    let headers =
-        [(header::CONTENT_TYPE, FileFormat::Csv.media_type()), (header::CONTENT_DISPOSITION, name.as_str())];
-    Ok((headers, Body::from_stream(csv)).into_response())
+    Ok(report_file(&format!("ledger-{app_id}-{open_id}"), FileFormat::Csv, Body::from_stream(csv)))
 }
 
 /// The same entries as a workbook.
 async fn ledger_workbook(Path(names): Path<(String, String)>, request: ConsoleRequest) -> Answer {
     let (app_id, open_id, filter) = asked_ledger(&names, &request).await?;
     let book = request.state.store.wallet_workbook(&app_id, &open_id, filter, sheet_style()).await?;
-    let name = format!("attachment; filename=\"ledger-{app_id}-{open_id}.xlsx\"");
-    Ok(file_of(book, FileFormat::Xlsx, &name).await?)
+    Ok(file_of(book, FileFormat::Xlsx, &format!("ledger-{app_id}-{open_id}")).await?)
 }
 
 /// The player of a file, and which entries it has.

@@ -12,12 +12,13 @@ use domain::text;
 use spreadsheet::SheetCell;
 use store::{BizNoUse, RefusalCursor, RefusalFilter, RefusalRow, RefusedNumber};
 
+use super::super::download::report_file;
 use super::super::workbook::{self, FileFormat};
 use super::error::ConsoleError;
 use super::exchange::times_in_words;
 use super::exchanges::{AskedKind, SIZES, parse_size, text_cell};
 use super::i18n::{Moment as _, said, sheet_style, word};
-use super::page::{Page, Section, Shown as _, render, report_file};
+use super::page::{Page, Section, Shown as _, render};
 use super::player::player_path;
 use super::request::{Answer, ConsoleRequest, Filters, address};
 use super::times::Times;

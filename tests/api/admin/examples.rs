@@ -135,7 +135,7 @@ impl Scenario {
         let till = TestTill::start_with(|config| {
             config.http.body_timeout = SHORT_BODY_TIMEOUT;
             config.console.support_give_back_max = 10;
-            if ["needs_second", "needs_two_people"].contains(&example) {
+            if ["needs_second", "needs_command_line", "needs_two_people"].contains(&example) {
                 config.console.second_person_above = 10;
             }
         })
@@ -373,9 +373,10 @@ impl Scenario {
             | "registered" | "issued" | "revoked" | "known" | "credited" | "frozen" | "thawed"
             | "blocked" | "unblocked" | "checked" | "compared" | "no_app" | "no_player" | "no_image"
             | "no_exchange" | "no_order" | "no_block" | "not_for_role" | "all_apps_only" | "above_limit"
-            | "balance_too_large" | "needs_second" | "needs_two_people" | "nothing_recorded" | "no_user"
-            | "no_key" | "removed" | "erased" | "prices" | "replaced" | "paid" | "settled" | "no_payment"
-            | "body_too_slow" | "no_longer_sandbox" | "refunded" | "no_provider" => {}
+            | "balance_too_large" | "needs_second" | "needs_command_line" | "needs_two_people"
+            | "nothing_recorded" | "no_user" | "no_key" | "removed" | "erased" | "prices" | "replaced"
+            | "paid" | "settled" | "no_payment" | "body_too_slow" | "no_longer_sandbox" | "refunded"
+            | "no_provider" => {}
             "payment_differs"
             | "payment_not_open"
             | "payment_not_credited"

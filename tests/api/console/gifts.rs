@@ -11,6 +11,7 @@ use super::accessible::faults;
 use super::reading::{content, rows};
 use crate::support::console::{Browser, ESCAPED, HOSTILE, ORIGIN};
 use crate::support::{Answer, Request, TestApp, TestTill, until};
+use crate::workbook::sheet_lines;
 
 const FORM: &str = "/console/gifts";
 
@@ -93,9 +94,21 @@ async fn a_gift_is_shown_made_once_and_told_line_by_line() {
     assert!(content(&done).contains("Every line was carried out"), "{}", done.body);
     assert_eq!(rows(&done.body)[..2], [["Credited", "3"], ["Credited before", "1"]]);
     let file = admin.get(&format!("{path}/result.csv")).await;
-    let expected = "\u{feff}line,open_id,free,charge,ref,outcome\n1,o1,50,0,fair-o1,credited\n2,o2,50,0,fair-o2,credited\n\
+    let expected = "line,open_id,free,charge,ref,outcome\n1,o1,50,0,fair-o1,credited\n2,o2,50,0,fair-o2,credited\n\
                     3,o9,50,0,fair-o9,credited\n4,o1,50,0,fair-o1,replayed\n";
     assert_eq!(file.whole(), expected);
+    let book = admin.get(&format!("{path}/result.xlsx")).await;
+    assert_eq!(
+        sheet_lines(&book.bytes, "Lines"),
+        [
+            "#1\to1\t#50\t#0\tfair-o1\tcredited",
+            "#2\to2\t#50\t#0\tfair-o2\tcredited",
+            "#3\to9\t#50\t#0\tfair-o9\tcredited",
+            "#4\to1\t#50\t#0\tfair-o1\treplayed",
+        ]
+    );
+    let sums = ["credited\t#3\t#150\t#0", "replayed\t#1\t#50\t#0"];
+    assert_eq!(sheet_lines(&book.bytes, "Sums"), sums);
     // A new list with the same beginning of the refs credits nobody again, and tells so.
     let again = drafted(&admin, &[("list", "o1\no3"), ("gifted", "50"), ("prefix", "fair")]).await;
     assert!(content(&admin.get(&again).await).contains("Lines 2 , of which 1 were credited before"));

@@ -46,6 +46,7 @@ POST /console/apps/{app_id}/limits Administer OneApp
 POST /console/apps/{app_id}/login-codes Develop OneApp
 GET /console/apps/{app_id}/gifts/{gift} Money OneApp
 GET /console/apps/{app_id}/gifts/{gift}/result.csv Money OneApp
+GET /console/apps/{app_id}/gifts/{gift}/result.xlsx Money OneApp
 POST /console/apps/{app_id}/gifts/{gift}/start Money OneApp
 GET /console/apps/{app_id}/orders/{out_biz_order_no} Read OneApp
 POST /console/apps/{app_id}/packages Develop OneApp

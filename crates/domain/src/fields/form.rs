@@ -1,6 +1,6 @@
 //! Forms: fields as a query or the body of a form has them, decoded once (contract 2.5).
 
-use super::{Fields, Typing, UnreadableFields, check_name, shown_name};
+use super::{FIELDS_MAX, Fields, Typing, UnreadableFields, check_name, shown_name};
 use crate::body::{BodyKind, without_mark};
 use crate::text;
 
@@ -11,6 +11,9 @@ impl Fields {
     /// Bytes that are not UTF-8, NUL, a name given twice, too many fields.
     pub fn from_urlencoded(encoded: &[u8]) -> Result<Self, UnreadableFields> {
         let mut fields = Self::default();
+        // Most pairs have one.
+        let equal_signs = encoded.iter().filter(|byte| **byte == b'=').count();
+        fields.values.reserve(equal_signs.min(FIELDS_MAX));
         for pair in without_mark(encoded).split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()) {
             let mut halves = pair.splitn(2, |byte| *byte == b'=');
             let (name, value) = (halves.next().unwrap_or_default(), halves.next().unwrap_or_default());

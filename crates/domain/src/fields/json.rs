@@ -103,7 +103,7 @@ fn json_fault(text: &str, error: &serde_json::Error) -> UnreadableFields {
 }
 
 /// The members of one JSON object in order, duplicates included.
-struct Members<V>(Vec<(String, V)>);
+pub(crate) struct Members<V>(pub(crate) Vec<(String, V)>);
 
 impl<'de, V: Deserialize<'de>> Deserialize<'de> for Members<V> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -68,11 +68,10 @@ pub(super) async fn read(
                        SELECT 1 FROM numbers n JOIN items i ON i.app_no = n.app_no AND i.item_id = n.item_id
                        WHERE n.app_no = p.app_no AND n.reference = p.paid_biz_no AND n.kind = 'topup_order'
                            AND n.wallet_no = p.wallet_no AND i.product_name = p.paid_product_id
-                           AND (i.product_info::jsonb -> 'charge', i.product_info::jsonb -> 'bonus')
-                               = (to_jsonb(p.charge), to_jsonb(p.bonus))
-                           AND (p.reason IS NOT NULL
-                               OR (i.product_info::jsonb ->> 'currency', i.product_info::jsonb -> 'amount')
-                                   = (p.currency, to_jsonb(p.amount)))) END AS "fits!"
+                           AND i.product_info LIKE format(
+                               '{"amount":%s,"bonus":%s,"charge":%s,"currency":"%s","ttl":%%',
+                               CASE WHEN p.reason IS NULL THEN p.amount::text ELSE '%' END, p.bonus, p.charge,
+                               CASE WHEN p.reason IS NULL THEN p.currency ELSE '%' END)) END AS "fits!"
            FROM topup_payments p LEFT JOIN players w ON w.app_no = p.app_no AND w.wallet_no = p.wallet_no
            WHERE p.state = 'paid'"#
     )

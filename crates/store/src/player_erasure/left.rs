@@ -106,10 +106,10 @@ fn why(table: &str, column: &str) -> &'static str {
         (_, column) if REFERENCES.contains(&column) => "a number that a game or an operator chose",
         ("receivers", "url") => "the URL of a receiver",
         ("orders" | "order_events", _) => "an order of another player, or its URL",
+        ("items", "product_name" | "product_info") => "a product that the app sells, or a number of an item",
         ("packages", _) => "a page of the app",
-        ("topup_prices" | "topup_payments", "product_id" | "paid_product_id") => {
-            "a product that the app sells"
-        }
+        ("topup_prices" | "topup_payments", "product_id" | "paid_product_id")
+        | ("ledger_entries", "remark") => "a product that the app sells",
         ("archived_entries" | "ledger_entries" | "sales_hours", "zone_id" | "zone") => {
             "a zone of the game's server"
         }

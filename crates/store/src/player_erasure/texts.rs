@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use domain::ids::ItemId;
 use domain::operator_log::ChainedLine;
+use domain::product_info::with_additions_replaced;
+use domain::topup::Offer;
 use domain::wallet::DeveloperTexts;
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, PgConnection};
@@ -15,6 +17,8 @@ use crate::operator_log::ListedCredit;
 const NUMBERS: [&str; 4] = ["ref", "biz_no", "of_biz_no", "pay_biz_no"];
 /// Keys of what else tells of the person.
 const PERSONAL: [&str; 1] = ["union_id"];
+/// Keys of the texts in a state that the audit compares. All else there is what an operator set, such as who asked for it.
+const TEXTS_OF_STATE: [&str; 2] = ["open_id", "reason"];
 
 /// The player and the pseudonym.
 pub(super) struct Names<'a> {
@@ -33,6 +37,14 @@ impl Names<'_> {
             if name == self.open_id { [self.pseudonym, rest] } else { [name, rest] }
         });
         words.flatten().collect()
+    }
+
+    /// The same for the remark of an order of a top-up. An operator has set its first word, the product.
+    fn replaced_behind_product(&self, content: &str) -> String {
+        match content.split_once(' ') {
+            Some((product, remark)) => format!("{product} {}", self.replaced(remark)),
+            None => content.to_owned(),
+        }
     }
 
     /// The same for a state of the operator's log. Numbers stay, as those of the ledger do.
@@ -57,6 +69,18 @@ impl Names<'_> {
             }
             other => other,
         }
+    }
+
+    /// The same for a state that the audit compares with its row.
+    fn replaced_in_state(&self, mut state: Value, is_own: bool) -> Value {
+        if let Value::Object(fields) = &mut state {
+            let texts = fields.iter().filter(|(key, _)| TEXTS_OF_STATE.contains(&key.as_str()));
+            let texts = texts.map(|(key, value)| (key.clone(), value.clone())).collect();
+            if let Value::Object(texts) = self.replaced_in(Value::Object(texts), is_own) {
+                fields.extend(texts);
+            }
+        }
+        state
     }
 
     /// The same for the credits of one call.
@@ -99,13 +123,18 @@ pub(super) async fn replace_in_log(
     let mut lines = BTreeMap::new();
     for row in rows.fetch_all(&mut *connection).await? {
         let is_own = row.is_own;
-        let replaced = |state: &Option<Value>| {
-            let state = state.clone();
-            if is_own || row.is_told { state.map(|state| names.replaced_in(state, is_own)) } else { state }
+        let is_named = is_own || row.is_told;
+        let replaced = |details: &Option<Value>| match details.clone() {
+            Some(details) if is_named => Some(names.replaced_in(details, is_own)),
+            details => details,
+        };
+        let state = match row.state.clone() {
+            Some(state) if is_named => Some(names.replaced_in_state(state, is_own)),
+            state => state,
         };
         let subject = if is_own { pseudonym } else { &row.subject };
         let note = if is_own || row.is_of_payment { String::new() } else { names.replaced(&row.note) };
-        let (before, after, state) = (replaced(&row.before), replaced(&row.after), replaced(&row.state));
+        let (before, after) = (replaced(&row.before), replaced(&row.after));
         let credits = row.credits.as_deref().map(|credits| names.replaced_in_credits(credits)).transpose()?;
         let is_same = note == row.note
             && (&before, &after, &credits, &state) == (&row.before, &row.after, &row.credits, &row.state);
@@ -152,8 +181,8 @@ async fn payments_of(connection: &mut PgConnection, app_no: i32, pseudonym: &str
 }
 
 /// Replaces the player in the texts of what exchanges bought, and in the names of products in sums. The id of an item stays:
-/// it is the digest of the first texts, which the hash chain covers. Returns the digest of the new texts of each item, by its
-/// id, for the line of the erasure.
+/// it is the digest of the first texts, which the hash chain covers. Numbers of items stay, and so does what an order of a
+/// top-up is for. Returns the digest of the new texts of each item, by its id, for the line of the erasure.
 pub(super) async fn replace_in_items(
     connection: &mut PgConnection,
     app_no: i32,
@@ -170,7 +199,13 @@ pub(super) async fn replace_in_items(
     let mut replaced = BTreeMap::new();
     for item in items.fetch_all(&mut *connection).await? {
         let former = [item.product_name, item.product_info, item.product_desc];
-        let texts = former.each_ref().map(|text| names.replaced(text));
+        let [name, info, desc] = &former;
+        // An operator has set the product and the figures of an order of a top-up.
+        if Offer::of_figures(info).is_some() {
+            continue;
+        }
+        let info = with_additions_replaced(info, &|text| names.replaced(text));
+        let texts = [names.replaced(name), info, names.replaced(desc)];
         if texts == former {
             continue;
         }
@@ -247,21 +282,26 @@ pub(super) async fn replace_in_ledger(
     app_no: i32,
     names: &Names<'_>,
 ) -> Result<()> {
-    let columns = [&DeveloperTexts::NAMES[..], &["remark"]].concat();
-    let values = columns.iter().zip(1..).map(|(column, place)| format!("{column} = ($3::text[])[{place}]"));
-    let (columns, values) = (columns.join(", "), values.collect::<Vec<_>>().join(", "));
+    let columns = DeveloperTexts::NAMES.join(", ");
+    let values = DeveloperTexts::NAMES.iter().zip(1..);
+    let values = values.map(|(column, place)| format!("{column} = ($4::text[])[{place}]"));
+    let values = values.collect::<Vec<_>>().join(", ");
     // An `open_id` has no space, so it stands in one of the texts.
     let find = format!(
-        "SELECT reference, ARRAY[{columns}] FROM ledger_entries
-         WHERE app_no = $1 AND strpos(concat_ws(' ', {columns}), $2) > 0"
+        "SELECT reference, kind = 'topup_order', remark, ARRAY[{columns}] FROM ledger_entries
+         WHERE app_no = $1 AND strpos(concat_ws(' ', remark, {columns}), $2) > 0"
     );
-    let replace = format!("UPDATE ledger_entries SET {values} WHERE app_no = $1 AND reference = $2");
-    let entries = sqlx::query_as::<_, (String, Vec<Option<String>>)>(AssertSqlSafe(find));
+    let replace =
+        format!("UPDATE ledger_entries SET remark = $3, {values} WHERE app_no = $1 AND reference = $2");
+    let entries =
+        sqlx::query_as::<_, (String, bool, Option<String>, Vec<Option<String>>)>(AssertSqlSafe(find));
     let entries = entries.bind(app_no).bind(names.open_id).fetch_all(&mut *connection).await?;
-    for (reference, texts) in entries {
+    for (reference, is_order, remark, texts) in entries {
+        let replaced = if is_order { Names::replaced_behind_product } else { Names::replaced };
+        let remark = remark.map(|remark| replaced(names, &remark));
         let texts: Vec<_> = texts.into_iter().map(|text| text.map(|text| names.replaced(&text))).collect();
-        let replace = sqlx::query(AssertSqlSafe(replace.as_str())).bind(app_no).bind(reference).bind(texts);
-        replace.execute(&mut *connection).await?;
+        let replace = sqlx::query(AssertSqlSafe(replace.as_str())).bind(app_no).bind(reference);
+        replace.bind(remark).bind(texts).execute(&mut *connection).await?;
     }
     Ok(())
 }

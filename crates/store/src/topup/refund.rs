@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use domain::ids::{AppId, OpenId};
 use domain::operation::topup::{coins_are_spent, refund_differs, refund_exceeds};
+use domain::operation::wallet::needs_command_line;
 use domain::operator::Operator;
 use domain::topup::{
     CoinPair, Coins, Excess, NewRefund, PaymentKey, RefundAmount, RefundId, RefundKey, Refundable, Shortfall,
@@ -214,7 +215,7 @@ async fn write_refund(
     };
     let done = done(connection, app_no, key).await?;
     log(connection, (teller, app_id), (key, reason.as_str()), &done, taken.as_ref()).await?;
-    require_within(connection, teller).await?;
+    require_within(connection, teller, needs_command_line).await?;
     Ok(done)
 }
 

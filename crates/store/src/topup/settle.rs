@@ -6,7 +6,7 @@ use domain::operation::topup::{
     SettlePayment, Settlement, order_is_paid, payment_not_open, unknown_payment, unknown_product,
     unknown_topup_order,
 };
-use domain::operation::wallet::{balance_too_large, unknown_player};
+use domain::operation::wallet::{balance_too_large, needs_command_line, unknown_player};
 use domain::operator::Operator;
 use domain::topup::{Coins, PaymentKey};
 use serde::Serialize;
@@ -113,7 +113,7 @@ async fn write_settlement(
     let line = line.before(before(&first.currency, first.amount, credited.as_ref()));
     let line = line.after(after(&payment, &settled)).note(reason.as_str());
     line.answer(&settled).record(&mut *connection).await?;
-    require_within(connection, operator).await?;
+    require_within(connection, operator, needs_command_line).await?;
     // Their lines come behind the look at the limit: what they take refuses no settlement.
     log_ended(connection, (app_id, app_no), &ended).await?;
     Ok(settled)

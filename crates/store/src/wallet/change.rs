@@ -4,7 +4,7 @@
 use domain::ids::{AppId, OpenId};
 use domain::operation::unknown_app;
 use domain::operation::wallet::{
-    Credit, Debit, WalletCommand, WalletReport, above_limit, refused, unknown_exchange,
+    Credit, Debit, WalletCommand, WalletReport, above_limit, needs_second_person, refused, unknown_exchange,
 };
 use domain::operator::Operator;
 use domain::wallet::{Balances, GivenBack, WalletOutcome};
@@ -118,7 +118,7 @@ pub(crate) async fn write_change(
         .note(command.note())
         .answer(&report);
     line.record(&mut *connection).await?;
-    require_within(connection, operator).await?;
+    require_within(connection, operator, needs_second_person).await?;
     Ok(report)
 }
 

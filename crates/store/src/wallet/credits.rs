@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use domain::ids::AppId;
 use domain::ledger::REF_MARK;
 use domain::moment::rfc3339;
-use domain::operation::wallet::{ChangedPurses, Credit, refused};
+use domain::operation::wallet::{ChangedPurses, Credit, needs_second_person, refused};
 use domain::operation::{OperationRefusal, unknown_app};
 use domain::operator::Operator;
 use domain::wallet::{WalletOutcome, WalletRequest};
@@ -100,7 +100,7 @@ pub(super) async fn write_credits(
         sums.insert("at".to_owned(), rfc3339(changed.at).into());
         let line = LogLine::new(operator, OperatorAction::WalletCredits, &source.subject).of_app(app_id);
         line.after(json!(sums)).note(&source.note).credits(&listed).record(&mut *connection).await?;
-        require_within(connection, operator).await?;
+        require_within(connection, operator, needs_second_person).await?;
     }
     let outcomes = changed.outcomes.into_iter().zip(credits);
     Ok(outcomes.map(|((outcome, _), credit)| credited(outcome, app_id, credit)).collect::<Result<_>>()?)

@@ -15,11 +15,12 @@ use domain::text;
 use store::{IncomeGroup, IncomeQuery, IncomeReport, IncomeRow, OperationError, UnusedReport};
 use time::OffsetDateTime;
 
+use super::super::super::download::report_file;
 use super::super::super::workbook::{self, FileFormat};
 use super::super::currency::money;
 use super::super::error::ConsoleError;
 use super::super::i18n::{Moment as _, parse_moment, said, sheet_style, zone};
-use super::super::page::{LoadsAgain, Page, Section, Shown as _, render_search, report_file};
+use super::super::page::{LoadsAgain, Page, Section, Shown as _, render_search};
 use super::super::request::{Answer, ConsoleRequest, Filters};
 use super::super::route::ConsoleRoute;
 use super::statement::{asked_period, period_of};

@@ -13,11 +13,12 @@ use domain::rights::Need;
 use store::{ClosedPeriod, OperationError, Statement};
 
 use super::super::super::bill::bill_file;
+use super::super::super::download::{download, report_file};
 use super::super::super::workbook::{self, FileFormat, statement_rows};
 use super::super::closed_link::{STATEMENT_PATH, closed_path};
 use super::super::error::ConsoleError;
 use super::super::i18n::{Moment as _, said, sheet_style, zone};
-use super::super::page::{LoadsAgain, Page, Section, Shown as _, download, render_search, report_file};
+use super::super::page::{LoadsAgain, Page, Section, Shown as _, render_search};
 use super::super::request::{Answer, ConsoleRequest, Filters, address};
 use super::super::route::ConsoleRoute;
 use super::{app_of, reconcile};
@@ -196,7 +197,7 @@ async fn document(request: ConsoleRequest) -> Answer {
     let (app, period) = asked_period(&request)?;
     let statement = close(&request, &app, period).await??;
     let name = format!("statement-{app}-{period}.txt");
-    Ok(download(&name, "text/plain; charset=utf-8", format!("{}\n", statement.document).into_bytes()))
+    Ok(download(&name, "text/plain; charset=utf-8", format!("{}\n", statement.document)))
 }
 
 /// The statement as a workbook.

@@ -110,3 +110,13 @@ pub fn needs_second_person(max: impl Display) -> OperationRefusal {
     );
     OperationRefusal::new(RefusalKind::NotAllowed, text)
 }
+
+/// The same of a payment, for which the console has no request.
+#[must_use]
+pub fn needs_command_line(max: impl Display) -> OperationRefusal {
+    let text = text!(
+        "more than {max} coins in 24 hours need a second person; settle and refund such a payment at the command line: minitill topup",
+        max
+    );
+    OperationRefusal::new(RefusalKind::NotAllowed, text)
+}

@@ -1,7 +1,7 @@
 //! The start of a gift: by one person, or by the second one who confirms it.
 
 use domain::ids::{AppId, CreditRef};
-use domain::operation::wallet::{gift_differs, unknown_gift};
+use domain::operation::wallet::{gift_differs, needs_second_person, unknown_gift};
 use domain::operator::Operator;
 use serde_json::json;
 use sqlx::PgConnection;
@@ -63,7 +63,7 @@ pub(crate) async fn begin(
         json!({ "ref": name.as_str(), "lines": gift.lines, "free": gift.free, "charge": gift.charge });
     let line = LogLine::new(operator, OperatorAction::GiftStart, name.as_str()).of_app(app_id);
     line.after(after).note(&gift.reason).record(&mut *connection).await?;
-    require_within(connection, operator).await?;
+    require_within(connection, operator, needs_second_person).await?;
     Ok(true)
 }
 
