@@ -11,10 +11,9 @@ impl Fields {
     /// Bytes that are not UTF-8, NUL, a name given twice, too many fields.
     pub fn from_urlencoded(encoded: &[u8]) -> Result<Self, UnreadableFields> {
         let mut fields = Self::default();
-        // Most pairs have one.
-        let equal_signs = encoded.iter().filter(|byte| **byte == b'=').count();
-        fields.values.reserve(equal_signs.min(FIELDS_MAX));
-        for pair in without_mark(encoded).split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()) {
+        let pairs = without_mark(encoded).split(|byte| *byte == b'&').filter(|pair| !pair.is_empty());
+        fields.values.reserve(pairs.clone().count().min(FIELDS_MAX));
+        for pair in pairs {
             let mut halves = pair.splitn(2, |byte| *byte == b'=');
             let (name, value) = (halves.next().unwrap_or_default(), halves.next().unwrap_or_default());
             let name = decode(name).ok_or_else(|| UnreadableFields::NotUtf8(text!("a field name")))?;
