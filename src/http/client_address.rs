@@ -30,9 +30,11 @@ pub(crate) fn client_address(peer: SocketAddr, headers: &HeaderMap, trusted_prox
     let mut client = peer.ip().to_canonical();
     let lines = headers.get_all(&FORWARDED_FOR).iter().rev();
     // A line that is no text ends the chain as an entry that is no address does.
-    let mut entries = lines.flat_map(|line| line.to_str().unwrap_or("?").rsplit(','));
+    let entries = lines.flat_map(|line| line.to_str().unwrap_or("?").rsplit(','));
+    // Empty elements of a list do not count (RFC 9110, 5.6.1.2).
+    let mut entries = entries.map(str::trim).filter(|entry| !entry.is_empty());
     while is_trusted(&client) {
-        let Some(address) = entries.next().and_then(|entry| parse(entry.trim())) else { break };
+        let Some(address) = entries.next().and_then(parse) else { break };
         client = address;
     }
     client
@@ -65,6 +67,7 @@ mod tests {
         assert_eq!(client("10.0.0.1", &["203.0.113.5, 10.2.2.2"]), "203.0.113.5", "two proxies");
         assert_eq!(client("10.0.0.1", &["203.0.113.5", "fd00::7,10.2.2.2"]), "203.0.113.5", "several lines");
         assert_eq!(client("10.0.0.1", &["203.0.113.5:4711"]), "203.0.113.5");
+        assert_eq!(client("10.0.0.1", &["203.0.113.5,, 10.2.2.2 ,", ""]), "203.0.113.5", "empty elements");
         assert_eq!(client("fd00::1", &["[2001:db8::5]:4711"]), "2001:db8::5");
         assert_eq!(client("fd00::1", &["[2001:db8::5]"]), "2001:db8::5");
         assert_eq!(client("::ffff:10.0.0.1", &["203.0.113.5"]), "203.0.113.5", "a socket for both families");

@@ -21,8 +21,10 @@ use super::trial::Trial;
 
 /// Time limit of a try (contract 12.4).
 const TRY_TIMEOUT: Duration = Duration::from_secs(15);
-/// Bytes of an answer that are read.
-const ANSWER_BYTES_MAX: usize = 4096;
+/// Bytes of an answer that are read. One that is longer is not taken.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of an answer that are kept (contract 12.4.8).
+const KEPT_BYTES_MAX: usize = 4096;
 
 /// Sends notifications.
 #[derive(Clone)]
@@ -127,7 +129,7 @@ impl NotificationSender {
             at: now,
             status: status.and_then(|status| i16::try_from(status.as_u16()).ok()),
             error,
-            body: String::from_utf8_lossy(body).replace('\0', "\u{fffd}"),
+            body: String::from_utf8_lossy(&body[..body.len().min(KEPT_BYTES_MAX)]).replace('\0', "\u{fffd}"),
             elapsed_ms: i64::try_from(began.elapsed().as_millis()).ok(),
         };
         let failed = |error: &str| Tried {

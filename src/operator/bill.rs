@@ -35,8 +35,8 @@ pub(super) async fn bill_file(
     file_of(bill, format, &bill_name(app_id, period)).await
 }
 
-/// A file of this name, made as fast as the caller reads it. The listener drops a caller who reads too slowly, and the bill ends with its
-/// body. A workbook has its first piece when all entries are there.
+/// A file of this name, made as fast as the caller reads it. The listener drops a caller who reads too slowly, and the bill
+/// ends with its body. A workbook has its first piece when all entries are there.
 ///
 /// # Errors
 /// What fails before the first piece. What fails later cuts the connection, so the caller sees that the file is not
@@ -47,18 +47,16 @@ pub(super) async fn file_of(
     name: &str,
 ) -> Result<Response, OperationError> {
     let first = bill.next().await?;
-    let pieces =
-        stream::try_unfold((Some(first), bill, name.to_owned()), |(first, mut bill, name)| async move {
-            let piece = match first {
-                Some(first) => first,
-                None => bill.next().await.inspect_err(|error| {
-                    tracing::warn!(name, %error, "a bill was cut off");
-                })?,
-            };
-            match piece {
-                BillPiece::Lines(lines) => Ok(Some((lines, (None, bill, name)))),
-                BillPiece::End(_) => Ok::<_, store::StoreError>(None),
-            }
-        });
+    let pieces = stream::try_unfold((Some(first), bill), |(first, mut bill)| async move {
+        let piece = match first {
+            Some(first) => first,
+            // The name of the file may be that of a player, whom the log never has.
+            None => bill.next().await.inspect_err(|error| tracing::warn!(%error, "a file was cut off"))?,
+        };
+        match piece {
+            BillPiece::Lines(lines) => Ok(Some((lines, (None, bill)))),
+            BillPiece::End(_) => Ok::<_, store::StoreError>(None),
+        }
+    });
     Ok(report_file(name, format, Body::from_stream(pieces)))
 }

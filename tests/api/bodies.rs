@@ -182,7 +182,7 @@ async fn separators_that_are_none_are_named() {
         "app_id",
         "it came inside the JSON of data: send that as it is",
     );
-    for separator in ["%26%23038%3B", "\\u0026", "%26%2338%3B"] {
+    for separator in ["%26%23038%3B", "\\u0026", "%26%2338%3B", "\\x26"] {
         let answer = send(PATH, &format!("app_id={id}{separator}access_token={token}")).await;
         missing(answer, "access_token", "it came in the value of app_id: join fields with \"&\"");
     }
@@ -191,7 +191,9 @@ async fn separators_that_are_none_are_named() {
         "access_token",
         r##""#038;access_token" came"##,
     );
-    missing(send(PATH, &format!("params[app_id]={id}")).await, "app_id", r#""params[app_id]" came"#);
+    for name in ["params[app_id]", "app_id[]", "app_id[0]"] {
+        missing(send(PATH, &format!("{name}={id}")).await, "app_id", &format!("\"{name}\" came"));
+    }
     let amp = with_credentials(REPORT, &app).replace('&', "&amp;");
     missing(send(&amp, "{}").await, "access_token", r#""amp;access_token" came"#);
     let twice = with_credentials(WITH_FILE, &app).replace('&', "?");

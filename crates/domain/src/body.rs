@@ -62,6 +62,8 @@ impl BodyKind {
             [b'<', ..] => Self::Xml,
             [b'"', ..] => Self::JsonText,
             [0x1f, 0x8b, ..] => Self::Gzip,
+            // Fast levels of zlib begin as a text may.
+            [b'x', b'^', data @ ..] if std::str::from_utf8(data).is_err() => Self::Compressed,
             [b'x', 0x01 | 0x9c | 0xda, ..] | [0x28, 0xb5, 0x2f, 0xfd, ..] => Self::Compressed,
             [0x89, b'P', b'N', b'G', ..] | [0xff, 0xd8, 0xff, ..] => Self::Picture,
             _ if has_parts(text) => Self::Multipart,
@@ -142,6 +144,8 @@ mod tests {
             (b"--b\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n1", BodyKind::Multipart),
             (b"--a=1", BodyKind::Form),
             (b"x\x9c\x4b\x2c", BodyKind::Compressed),
+            (b"x\x5e\x4b\xb4", BodyKind::Compressed),
+            (b"x^2=4", BodyKind::Form),
             (b"\x89PNG\r\n\x1a\n=", BodyKind::Picture),
             (b"a\0=\x001\0", BodyKind::Utf16),
             (b"\0{\0}", BodyKind::Utf16),

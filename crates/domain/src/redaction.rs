@@ -9,6 +9,8 @@ const SHOWN_CHARS: usize = 4;
 const HEX_DIGITS_MIN: usize = 56;
 /// Length of the keys that Minitill makes.
 const KEY_CHARS: usize = 32;
+/// Letters and digits that an escape leaves around a key, such as `u0022` for a quote.
+const ESCAPES_CHARS_MAX: usize = 10;
 /// Beginnings of credentials that say what they are.
 const PREFIXES: [&str; 2] = ["mtk_", "whsec_"];
 /// A text that people type has few different characters. A random one has many.
@@ -58,7 +60,11 @@ fn is_token_or_key(word: &str) -> bool {
     let is_token = |digits: &str| {
         digits.len() >= HEX_DIGITS_MIN && different(&digits.to_ascii_lowercase()) >= DIFFERENT_HEX_MIN
     };
-    let is_key = word.len() == KEY_CHARS
+    // A long name of letters alone is no key with an escape around it.
+    let has_key_length = word.len() == KEY_CHARS
+        || (KEY_CHARS..=KEY_CHARS + ESCAPES_CHARS_MAX).contains(&word.len())
+            && word.bytes().any(|byte| byte.is_ascii_digit());
+    let is_key = has_key_length
         && word.bytes().any(|byte| byte.is_ascii_uppercase())
         && word.bytes().any(|byte| byte.is_ascii_lowercase())
         && different(word) >= DIFFERENT_CHARS_MIN;
@@ -89,6 +95,9 @@ mod tests {
             (format!("Bearer {}", &TOKEN[..57]), "Bearer a31f..."),
             (format!("{KEY} and {KEY}"), "B7Y0... and B7Y0..."),
             ("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".to_owned(), "whse..."),
+            (format!("\\u0022{KEY}\\u0022"), "\\u002...\\u0022"),
+            (format!("%22{KEY}"), "%22B7..."),
+            (format!("x{KEY}"), "xB7Y..."),
         ] {
             assert_eq!(redacted(&text), expected);
             assert!(holds_credential(&text), "{text}");
@@ -106,6 +115,7 @@ mod tests {
             "01234567-89ab-cdef-0123-456789abcdef",
             "0123456789abcdef0123456789abcdef",
             "20261125123456789012345",
+            "checkoutSessionAsyncPaymentSucceeded",
             "/openapi/mp/developer/file/img/uploadWithFile",
             "封面封面封面封面封面封面封面封面封面封面封面封面",
         ] {

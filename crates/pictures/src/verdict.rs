@@ -1,5 +1,7 @@
 //! The types of the verdict on a picture: what was found, and each reason to refuse it.
 
+use std::ops::RangeInclusive;
+
 use serde::Serialize;
 use thiserror::Error;
 
@@ -14,6 +16,8 @@ pub const PIXELS_MAX: u64 = 50_000_000;
 const FIRST_BYTES_SHOWN: usize = 8;
 /// How many characters of a text are shown.
 const FIRST_CHARS_SHOWN: usize = 24;
+/// Characters of a word that may be a credential.
+const CREDENTIAL_CHARS: RangeInclusive<usize> = 32..=80;
 
 /// What an accepted picture is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,13 +173,23 @@ impl Unacceptable {
         }
         let first_bytes: Vec<_> =
             bytes.iter().take(FIRST_BYTES_SHOWN).map(|byte| format!("{byte:02x}")).collect();
-        let (first_bytes, head) = (first_bytes.join(" "), &bytes[..bytes.len().min(FIRST_CHARS_SHOWN)]);
+        let (first_bytes, head) = (first_bytes.join(" "), &bytes[..shown_chars(bytes)]);
         // A text says what was sent by mistake, such as the path of a file.
         let is_text = head.iter().all(|byte| matches!(byte, b' '..=b'~'));
         let text =
             if is_text { format!(" (the text {:?})", String::from_utf8_lossy(head)) } else { String::new() };
         Self::UnknownFormat { first_bytes: first_bytes + &text }
     }
+}
+
+/// How many characters of a text are shown. A word of the length of a credential is not cut, so that whoever answers can tell
+/// that it is one.
+fn shown_chars(text: &[u8]) -> usize {
+    let shown = text.len().min(FIRST_CHARS_SHOWN);
+    let is_of_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    let start = text[..shown].iter().rposition(|byte| !is_of_word(byte)).map_or(0, |before| before + 1);
+    let word = text[start..].iter().take_while(|byte| is_of_word(byte)).count();
+    if CREDENTIAL_CHARS.contains(&word) { start + word } else { shown }
 }
 
 /// Checks the width and height of a header: aspect ratio 1:1, and not too large. Gives the side.

@@ -18,6 +18,7 @@ async fn a_body_that_is_not_one_json_object_is_refused() {
     for (body, message) in [
         (String::new(), "body: expected a JSON object, got nothing"),
         ("[]".to_owned(), "body: expected a JSON object, got an array"),
+        ("hello".to_owned(), "body: expected a JSON object, got plain text"),
         ("{\"a\":".to_owned(), "body: expected a JSON object, got a fault at line 1 column 5"),
         (twice(r#""open_id":"o1""#), "open_id: expected once, given twice"),
         (twice(r#""x":1,"x":2"#), "x: expected once, given twice"),

@@ -122,12 +122,21 @@ impl Fields {
 }
 
 /// Separators that were escaped for a page or for JSON, without the `&` that begins some of them.
-const ESCAPED_SEPARATORS: [&str; 6] = ["amp;", "#038;", "#38;", "#x26;", "#X26;", "\\u0026"];
+const ESCAPED_SEPARATORS: [&str; 10] =
+    ["amp;", "AMP;", "#0038;", "#038;", "#38;", "#x0026;", "#x26;", "#X26;", "\\u0026", "\\x26"];
 
-/// The letters and digits of a name, without what a separator left in front of it. Of `params[name]`, the name.
+/// The letters and digits of a name, without what a separator left in front of it. Of `params[name]`, `name[]` and `name[0]`,
+/// the name.
 pub(super) fn bare(name: &str) -> String {
     let name = ESCAPED_SEPARATORS.iter().fold(name, |name, escaped| name.trim_start_matches(escaped));
-    let name = name.strip_suffix(']').and_then(|name| name.rsplit_once('[')).map_or(name, |(_, inner)| inner);
+    let indexed = name.strip_suffix(']').and_then(|name| name.rsplit_once('['));
+    let name =
+        indexed.map_or(
+            name,
+            |(outer, inner)| {
+                if inner.bytes().all(|byte| byte.is_ascii_digit()) { outer } else { inner }
+            },
+        );
     name.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect()
 }
 

@@ -95,6 +95,9 @@ fn json_fault(text: &str, error: &serde_json::Error) -> UnreadableFields {
         (Some(b't'), true) => Text::same("true"),
         (Some(b'f'), true) => Text::same("false"),
         (Some(_), true) => text!("a number"),
+        (Some(_), false) if BodyKind::of(text.as_bytes()) == BodyKind::PlainText => {
+            BodyKind::PlainText.name()
+        }
         (Some(_), false) => {
             text!("a fault at line {line} column {column}", line = error.line(), column = error.column())
         }
