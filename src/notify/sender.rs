@@ -21,7 +21,7 @@ use super::trial::Trial;
 
 /// Time limit of a try (contract 12.4).
 const TRY_TIMEOUT: Duration = Duration::from_secs(15);
-/// Bytes of an answer that are read. One that is longer is not taken.
+/// Bytes of an answer that are read.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of an answer that are kept (contract 12.4.8).
 const KEPT_BYTES_MAX: usize = 4096;

@@ -8,6 +8,7 @@ use domain::operator::{Operator, OperatorKind};
 use domain::wallet::DeveloperTexts;
 use serde_json::json;
 
+use crate::admin::Caller;
 use crate::archive::{Folder, day};
 use crate::audit::REHASH;
 use crate::game::Game;
@@ -366,6 +367,29 @@ async fn a_player_named_like_an_operator_takes_no_request_along() {
     till.assert_audit_clean().await;
     let kept = "state ->> 'asked_by' = 'alice' AND state ->> 'kind' = 'credit' AND state ->> 'reason' ~ '^erased-.* asked$'";
     assert_eq!(till.number(&format!("SELECT count(*) FROM operator_log WHERE {kept}")).await, 1);
+}
+
+/// Contract 13.7.4: sums and moments in the operator's log stay, because the till reads them again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_player_named_like_a_sum_takes_none_along() {
+    let till = TestTill::start_with(|config| config.console.second_person_above = 100).await;
+    let app = till.app("a1").await;
+    till.player(&app, "other", 0, 100).await;
+    let admin = Caller::admin(&till).await;
+    let credit =
+        |reference: &str| json!({ "credits": [{ "open_id": "other", "free": 5, "ref": reference }] });
+    let path = "/apps/a1/credits:batch";
+    assert_eq!(admin.send("POST", path, None, &credit("c1")).await.status, 200);
+    let log = "operator_log WHERE action = 'wallet.credits'";
+    let minute = till.number(&format!("SELECT substr(after ->> 'at', 15, 2)::bigint FROM {log}")).await;
+    for name in ["0".to_owned(), format!("{minute:02}")] {
+        till.player(&app, &name, 0, 100).await;
+        till.store.erase_player(&operator(), &app.id, &OpenId::parse(&name).unwrap()).await.unwrap();
+    }
+    assert_eq!(admin.send("POST", path, None, &credit("c2")).await.status, 200);
+    let read = "SELECT count(*) FROM operator_log WHERE (after ->> 'at')::timestamptz < clock_timestamp()";
+    assert_eq!(till.number(&format!("{read} AND action = 'wallet.credits'")).await, 2);
+    till.assert_audit_clean().await;
 }
 
 /// Contract 13.7.2: an exchange that is under way either is made before the erasure, or finds no such player. It brings no

@@ -124,7 +124,8 @@ pub fn with_additions_replaced(text: &str, replaced: &impl Fn(&str) -> String) -
 }
 
 fn addition_replaced(json: &str, replaced: &impl Fn(&str) -> String) -> String {
-    let Ok(before) = serde_json::from_str::<Value>(json) else { return replaced(json) };
+    // What no program can hold, such as 1e999, becomes a text.
+    let before = serde_json::from_str(json).unwrap_or_else(|_| Value::String(json.to_owned()));
     let after = value_replaced(before.clone(), replaced);
     if after == before { json.to_owned() } else { after.to_string() }
 }
@@ -132,7 +133,7 @@ fn addition_replaced(json: &str, replaced: &impl Fn(&str) -> String) -> String {
 fn value_replaced(value: Value, replaced: &impl Fn(&str) -> String) -> Value {
     match value {
         Value::String(text) => Value::String(replaced(&text)),
-        Value::Number(number) => {
+        Value::Number(number) if !number.is_f64() => {
             let before = number.to_string();
             let after = replaced(&before);
             if after == before { Value::Number(number) } else { Value::String(after) }
@@ -146,7 +147,7 @@ fn value_replaced(value: Value, replaced: &impl Fn(&str) -> String) -> Value {
                 members.map(|(name, value)| (replaced(&name), value_replaced(value, replaced))).collect(),
             )
         }
-        other @ (Value::Null | Value::Bool(_)) => other,
+        other @ (Value::Null | Value::Bool(_) | Value::Number(_)) => other,
     }
 }
 
@@ -229,6 +230,7 @@ mod tests {
             ),
             r#"[{"product_id":600,"x":["x","to x"],"who":{"id":"x","is":true}},{"by":1.50}]"#
         );
+        assert_eq!(replaced(r#"[{"a":600.5,"b":[1e999,600]}]"#), r#"[{"a":600.5,"b":"[1e999,x]"}]"#);
         assert_eq!(replaced("600 [damaged"), "x [damaged");
     }
 

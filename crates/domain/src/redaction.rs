@@ -16,6 +16,8 @@ const PREFIXES: [&str; 2] = ["mtk_", "whsec_"];
 /// A text that people type has few different characters. A random one has many.
 const DIFFERENT_HEX_MIN: usize = 9;
 const DIFFERENT_CHARS_MIN: usize = 14;
+/// A random text of 32 letters and digits has 19 such changes in the mean.
+const CLASS_CHANGES_MIN: usize = 10;
 
 /// A text without its credentials: of each, only the first characters are left.
 #[must_use]
@@ -60,15 +62,21 @@ fn is_token_or_key(word: &str) -> bool {
     let is_token = |digits: &str| {
         digits.len() >= HEX_DIGITS_MIN && different(&digits.to_ascii_lowercase()) >= DIFFERENT_HEX_MIN
     };
-    // A long name of letters alone is no key with an escape around it.
+    // Long names and numbers change seldom between digits and letters of either case.
     let has_key_length = word.len() == KEY_CHARS
         || (KEY_CHARS..=KEY_CHARS + ESCAPES_CHARS_MAX).contains(&word.len())
-            && word.bytes().any(|byte| byte.is_ascii_digit());
+            && class_changes(word) >= CLASS_CHANGES_MIN;
     let is_key = has_key_length
         && word.bytes().any(|byte| byte.is_ascii_uppercase())
         && word.bytes().any(|byte| byte.is_ascii_lowercase())
         && different(word) >= DIFFERENT_CHARS_MIN;
     is_key || digits.max_by_key(|digits| digits.len()).is_some_and(is_token)
+}
+
+/// How often a word changes between digits, capital letters and small ones.
+fn class_changes(word: &str) -> usize {
+    let class = |byte: u8| (byte.is_ascii_digit(), byte.is_ascii_uppercase());
+    word.as_bytes().windows(2).filter(|pair| class(pair[0]) != class(pair[1])).count()
 }
 
 /// How many different characters a text has.
@@ -116,6 +124,7 @@ mod tests {
             "0123456789abcdef0123456789abcdef",
             "20261125123456789012345",
             "checkoutSessionAsyncPaymentSucceeded",
+            "Game01ExchangeOrder20261126123456789",
             "/openapi/mp/developer/file/img/uploadWithFile",
             "封面封面封面封面封面封面封面封面封面封面封面封面",
         ] {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use domain::console_user::Role;
-use domain::ids::{AppId, CreditRef};
+use domain::ids::{AppId, CreditRef, OpenId};
 use domain::operator::{Operator, OperatorKind};
 use store::OperationError;
 
@@ -116,6 +116,28 @@ async fn a_gift_is_shown_made_once_and_told_line_by_line() {
                FROM operator_log WHERE action IN ('gift.start', 'wallet.credits')";
     assert_eq!(text(&till, log).await, "gift.start 4, wallet.credits 3");
     till.assert_audit_clean().await;
+}
+
+/// Rules 8.6.52 and 13.7.4: a gift whose reason named an erased player is not the one that was shown. It is started once its list
+/// was sent again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gift_whose_reason_named_an_erased_player_is_sent_again() {
+    let (till, app) = till_above(0).await;
+    let admin = till.browser(Role::Admin).await;
+    let fields = [("list", "o1"), ("gifted", "5"), ("prefix", "fair")];
+    let path = drafted(&admin, &fields).await;
+    till.player(&app, "outage", 0, 1).await;
+    let named = OpenId::parse("outage").unwrap();
+    till.store
+        .erase_player(&Operator::new(OperatorKind::Console, "alice").unwrap(), &app.id, &named)
+        .await
+        .unwrap();
+    let refused = admin.post(&format!("{path}/start"), &[]).await;
+    assert!(content(&refused).contains("is not the one that was shown"), "{}", refused.body);
+    assert_eq!(drafted(&admin, &fields).await, path);
+    start(&admin, &path).await;
+    work(&till).await;
+    assert_eq!(till.purses(&app, "o1").await, (15, 0, 2));
 }
 
 /// Rule: nothing of a list with a wrong line is kept, and each such line is named, in both languages.

@@ -13,8 +13,26 @@ use sqlx::{AssertSqlSafe, PgConnection};
 use crate::error::{Result, StoreError};
 use crate::operator_log::ListedCredit;
 
-/// Keys of numbers in the states of the operator's log. The ledger has the same numbers.
-const NUMBERS: [&str; 4] = ["ref", "biz_no", "of_biz_no", "pay_biz_no"];
+/// Keys in the operator's log that stay as they are: numbers, which the ledger has too, and what an operator set or the till
+/// reads from the log again, such as sums, moments and who asked for a change.
+const KEPT: [&str; 16] = [
+    "ref",
+    "biz_no",
+    "of_biz_no",
+    "pay_biz_no",
+    "free",
+    "charge",
+    "amount",
+    "at",
+    "kind",
+    "state",
+    "asked_by",
+    "ended_by",
+    "account",
+    "role",
+    "apps",
+    "secret",
+];
 /// Keys of what else tells of the person.
 const PERSONAL: [&str; 1] = ["union_id"];
 /// Keys of the texts in a state that the audit compares. All else there is what an operator set, such as who asked for it.
@@ -47,7 +65,7 @@ impl Names<'_> {
         }
     }
 
-    /// The same for a state of the operator's log. Numbers stay, as those of the ledger do.
+    /// The same for the details of a line of the operator's log.
     fn replaced_in(&self, value: Value, is_own: bool) -> Value {
         match value {
             Value::String(text) => Value::String(self.replaced(&text)),
@@ -57,7 +75,7 @@ impl Names<'_> {
             Value::Object(fields) => {
                 let fields = fields.into_iter().map(|(key, value)| {
                     let value = match key.as_str() {
-                        key if NUMBERS.contains(&key) => value,
+                        key if KEPT.contains(&key) => value,
                         key if is_own && PERSONAL.contains(&key) => Value::Null,
                         // As the row of the request has it then.
                         "reason" if is_own => "".into(),
@@ -425,9 +443,9 @@ mod tests {
         ] {
             assert_eq!(NAMES.replaced(text), replaced);
         }
-        let state = json!({ "open_id": "p-1", "ref": "p-1", "list": ["p-1", 1], "union_id": "u" });
-        let replaced =
-            json!({ "open_id": "erased-x", "ref": "p-1", "list": ["erased-x", 1], "union_id": null });
+        let state =
+            json!({ "open_id": "p-1", "ref": "p-1", "at": "p-1", "list": ["p-1", 1], "union_id": "u" });
+        let replaced = json!({ "open_id": "erased-x", "ref": "p-1", "at": "p-1", "list": ["erased-x", 1], "union_id": null });
         assert_eq!(NAMES.replaced_in(state, true), replaced);
         let credits = r#"[["p-1","p-1",0,0,1,2],["p-12","r",0,0,1,2]]"#;
         let replaced = r#"[["erased-x","p-1",0,0,1,2],["p-12","r",0,0,1,2]]"#;

@@ -194,7 +194,9 @@ async fn keep(connection: &mut PgConnection, kept: &KeptGift) -> Result<(), Oper
            VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
            ON CONFLICT (app_id, gift) DO UPDATE SET free = CASE WHEN gifts.started_at IS NULL THEN $4 ELSE gifts.free END,
                charge = CASE WHEN gifts.started_at IS NULL THEN $5 ELSE gifts.charge END,
-               replayed = CASE WHEN gifts.started_at IS NULL THEN $6 ELSE gifts.replayed END, made_at = clock_timestamp()
+               replayed = CASE WHEN gifts.started_at IS NULL THEN $6 ELSE gifts.replayed END,
+               -- The erasure of a player may have changed it.
+               reason = CASE WHEN gifts.started_at IS NULL THEN $8 ELSE gifts.reason END, made_at = clock_timestamp()
            RETURNING started_at IS NULL AS "is_open!""#,
         app_id.as_str(),
         name,
