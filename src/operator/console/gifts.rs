@@ -19,7 +19,7 @@ use domain::operation::wallet::{
 use domain::rights::Need;
 use domain::text;
 use domain::text::Text;
-use futures_util::{StreamExt as _, stream};
+use futures_util::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use spreadsheet::SheetCell;
 use store::secrets::random_bytes;
 use store::{ChangeRequest, Gift, GiftFault, GiftLine, ListFault, RequestState, Store, StoreError};
@@ -241,12 +241,10 @@ async fn result(Path(names): Path<(String, String)>, request: ConsoleRequest) ->
     let (app_id, gift) = find(&request, &names).await?;
     let name = result_name(&app_id, &gift);
     let heading = stream::iter([Ok(Bytes::from_static(HEADING.as_bytes()))]);
-    let start = (request.state.store.clone(), app_id, gift, 0);
-    let pieces = stream::try_unfold(start, |(store, app_id, gift, after)| async move {
-        let lines = store.gift_lines(&app_id, &gift.name, after).await?;
-        let Some(last) = lines.last().map(|line| line.line) else { return Ok(None) };
-        let piece = csv_of(&lines, gift.done).map_err(|error| StoreError::Internal(error.to_string()))?;
-        Ok::<_, StoreError>(Some((Bytes::from(piece), (store, app_id, gift, last))))
+    let done = gift.done;
+    let pieces = pages(&request, app_id, gift).map(move |lines| {
+        let piece = csv_of(&lines?, done).map_err(|error| StoreError::Internal(error.to_string()))?;
+        Ok::<_, StoreError>(Bytes::from(piece))
     });
     Ok(report_file(&name, FileFormat::Csv, Body::from_stream(heading.chain(pieces))))
 }
@@ -255,15 +253,8 @@ async fn result(Path(names): Path<(String, String)>, request: ConsoleRequest) ->
 async fn result_workbook(Path(names): Path<(String, String)>, request: ConsoleRequest) -> Answer {
     let (app_id, gift) = find(&request, &names).await?;
     let name = result_name(&app_id, &gift);
-    let mut lines = Vec::new();
-    loop {
-        let after = lines.last().map_or(0, |line: &GiftLine| line.line);
-        let more = request.state.store.gift_lines(&app_id, &gift.name, after).await?;
-        if more.is_empty() {
-            break;
-        }
-        lines.extend(more);
-    }
+    let done = gift.done;
+    let lines = pages(&request, app_id, gift).try_concat().await?;
     let style = sheet_style();
     let content = workbook::made(move |book| {
         let outcome = style.column(&text!("Outcome"), 18);
@@ -274,7 +265,7 @@ async fn result_workbook(Path(names): Path<(String, String)>, request: ConsoleRe
         book.sheet(&(style.words)(&text!("Lines")), columns.collect())?;
         let mut sums: BTreeMap<&str, [i128; 3]> = BTreeMap::new();
         for line in &lines {
-            let outcome = outcome_of(line, gift.done);
+            let outcome = outcome_of(line, done);
             let coins = [line.free, line.charge].map(i128::from);
             book.row([
                 SheetCell::Integer(line.line.into()),
@@ -296,6 +287,20 @@ async fn result_workbook(Path(names): Path<(String, String)>, request: ConsoleRe
         Ok(())
     });
     Ok(report_file(&name, FileFormat::Xlsx, content.await?))
+}
+
+/// The lines of a gift, some at once.
+fn pages(
+    request: &ConsoleRequest,
+    app_id: AppId,
+    gift: Gift,
+) -> impl Stream<Item = Result<Vec<GiftLine>, StoreError>> + use<> {
+    let start = (request.state.store.clone(), app_id, gift, 0);
+    stream::try_unfold(start, |(store, app_id, gift, after)| async move {
+        let lines = store.gift_lines(&app_id, &gift.name, after).await?;
+        let Some(last) = lines.last().map(|line| line.line) else { return Ok(None) };
+        Ok(Some((lines, (store, app_id, gift, last))))
+    })
 }
 
 /// The name of both files, without its ending.

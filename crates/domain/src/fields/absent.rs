@@ -129,14 +129,11 @@ const ESCAPED_SEPARATORS: [&str; 10] =
 /// the name.
 pub(super) fn bare(name: &str) -> String {
     let name = ESCAPED_SEPARATORS.iter().fold(name, |name, escaped| name.trim_start_matches(escaped));
-    let indexed = name.strip_suffix(']').and_then(|name| name.rsplit_once('['));
-    let name =
-        indexed.map_or(
-            name,
-            |(outer, inner)| {
-                if inner.bytes().all(|byte| byte.is_ascii_digit()) { outer } else { inner }
-            },
-        );
+    let name = match name.strip_suffix(']').and_then(|name| name.rsplit_once('[')) {
+        Some((outer, index)) if index.bytes().all(|byte| byte.is_ascii_digit()) => outer,
+        Some((_, inner)) => inner,
+        None => name,
+    };
     name.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect()
 }
 
