@@ -5,15 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::clock::SystemClock;
+use domain::console_user::Role;
+use serde_json::Value;
 use store::{DatabaseAddress, Store, StoreError};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, UnixStream};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
+use crate::admin::Caller;
 use crate::game::Game;
 use crate::support::cluster::USER;
 use crate::support::program::{Program, free_address};
 use crate::support::{PATIENCE, Request, TestTill, empty_database, fresh_database, test_config};
+use crate::topups;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_endpoint_answers_503_quickly_and_recovers_by_itself() {
@@ -107,7 +112,10 @@ async fn a_database_that_takes_no_writes_is_left_for_one_that_does() {
 }
 
 /// A host of the database: a port of this machine that leads to the test's PostgreSQL until it is cut off.
-struct Host(JoinSet<()>);
+struct Host {
+    serving: JoinSet<()>,
+    silence: Arc<Notify>,
+}
 
 /// What a new session meets behind an address.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -137,7 +145,8 @@ impl Host {
         let options = options.options([("default_transaction_read_only", "off")]);
         let admin = sqlx::PgPool::connect_lazy_with(options);
         let listener = TcpListener::bind(address).await.unwrap();
-        let mut serving = JoinSet::new();
+        let (mut serving, silence) = (JoinSet::new(), Arc::new(Notify::new()));
+        let falls_silent = Arc::clone(&silence);
         serving.spawn(async move {
             let mut sessions = JoinSet::new();
             let mut before = Meets::Primary;
@@ -155,17 +164,27 @@ impl Host {
                     before = now;
                 }
                 let mut server = UnixStream::connect(&socket).await.unwrap();
+                let falls_silent = Arc::clone(&falls_silent);
                 sessions.spawn(async move {
-                    let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+                    tokio::select! {
+                        _ = tokio::io::copy_bidirectional(&mut client, &mut server) => {}
+                        () = falls_silent.notified() => std::future::pending().await,
+                    }
                 });
             }
         });
-        Self(serving)
+        Self { serving, silence }
+    }
+
+    /// From now on its present sessions stay open and answer nothing, as those of a host whose network is cut. New ones are
+    /// served.
+    fn fall_silent(&self) {
+        self.silence.notify_waiters();
     }
 
     /// Ends all its sessions, and refuses new ones.
     async fn cut_off(mut self) {
-        self.0.shutdown().await;
+        self.serving.shutdown().await;
     }
 }
 
@@ -202,6 +221,40 @@ async fn the_host_that_takes_writes_is_followed_from_one_to_the_other() {
     assert_eq!(Game::new(&app, "o1", "b3", 10).send_until_served(&till).await.code(), 1);
     till.assert_audit_clean().await;
     drop(first);
+}
+
+/// Rules 9.5.1 and 19.3.1: sessions that fall silent keep no payment waiting for longer than their statements may take.
+#[tokio::test(flavor = "multi_thread")]
+async fn payments_leave_a_session_that_falls_silent() {
+    let database = fresh_database().await;
+    let address = free_address();
+    let host = Host::at(address, &database.url).await;
+    let name = database.url.split(['/', '?']).nth(3).unwrap();
+    let url = format!("postgres://{USER}@{address}/{name}?sslmode=disable");
+    let till = TestTill::start_by(&url, database.url.clone(), |config| {
+        config.database.acquire_timeout = Duration::from_millis(500);
+        config.database.statement_timeout = Duration::from_millis(300);
+    })
+    .await;
+    let app = topups::app(&till).await;
+    let teller = Caller::new(&till, "payments", Role::Payments).await;
+    topups::order(&till, &app, "t1").await;
+    let until_told = async |told: Value, status: u16| {
+        let telling = async {
+            while topups::tell(&teller, &told).await.status != status {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, telling).await.expect("a new session is opened");
+    };
+    // One is credited on what was read, and one goes through the session that locks.
+    until_told(topups::payment("pi_1", "t1"), 200).await;
+    until_told(topups::payment("pi_2", "nobodys"), 202).await;
+    host.fall_silent();
+    until_told(topups::payment("pi_3", "nobodys"), 202).await;
+    let patient = TestTill::start_on(database.url.clone(), |_| {}).await;
+    assert_eq!(patient.purses(&app, "o1").await, (46, 160, 2));
+    patient.assert_audit_clean().await;
 }
 
 /// Contract 9.3.5: a start waits for an address that leads to a standby or to nobody, whichever of its sessions

@@ -429,6 +429,42 @@ async fn exchanges_under_way_bring_no_text_back() {
     }
 }
 
+/// Contract 13.7.3: what changes no wallet may be written by a transaction that began before the erasure and ends after it.
+#[tokio::test(flavor = "multi_thread")]
+async fn orders_under_way_bring_no_text_back() {
+    let till = TestTill::start().await;
+    till.execute(EVERY_ROW).await;
+    let app = till.app("a1").await;
+    credit(&till, &app, (PLAYER, 100), "r1", "").await;
+    pay(&till, &app, PLAYER, "n1").await;
+    report(&till, &app, PLAYER, "order-1", 1).await;
+    let mut late = till.sql.begin().await.unwrap();
+    for statement in [
+        "INSERT INTO orders SELECT (jsonb_populate_record(o, '{\"out_biz_order_no\": \"order-2\"}')).* FROM orders o",
+        "INSERT INTO ledger_entries SELECT (jsonb_populate_record(
+             e, '{\"reference\": \"t1\", \"kind\": \"topup_order\", \"seq\": null, \"chain_hash\": null}')).*
+         FROM ledger_entries e WHERE reference = 'n1'",
+    ] {
+        sqlx::query(statement).execute(&mut *late).await.unwrap();
+    }
+    let (app_id, open_id, who) = (app.id.clone(), OpenId::parse(PLAYER).unwrap(), operator());
+    let ending = async {
+        let is_known = format!("SELECT count(*) FROM wallets WHERE open_id = '{PLAYER}'");
+        while till.number(&is_known).await > 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+        }
+        late.commit().await.unwrap();
+    };
+    let (erased, ()) = tokio::join!(till.store.erase_player(&who, &app_id, &open_id), ending);
+    assert_eq!(erased.unwrap().rows["orders"], 1);
+    assert_eq!(
+        rows_with(&till, &[PLAYER, "Ishmael", "203.0.113.77", "role9913"]).await,
+        Vec::<String>::new()
+    );
+    assert_eq!(till.number("SELECT count(*) FROM orders").await, 0);
+    assert_eq!(till.number("SELECT count(*) FROM ledger_entries WHERE kind = 'topup_order'").await, 1);
+}
+
 /// Contract 13.7.8: nobody to erase, and entries that are on their way.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_erasure_that_is_refused_changes_nothing() {

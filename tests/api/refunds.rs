@@ -373,6 +373,61 @@ async fn a_refund_of_an_unmatched_payment_waits_for_its_settlement() {
     till.assert_audit_clean().await;
 }
 
+/// Rules 19.5.3 and 19.5.9: of the refunds that came before a payment whose money is paid back, those that would exceed it are
+/// refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn refunds_that_waited_never_exceed_what_was_paid_back() {
+    let till = TestTill::start().await;
+    let app = app(&till).await;
+    let (admin, teller) = (Caller::admin(&till).await, Caller::new(&till, "payments", Role::Payments).await);
+    for (refund_id, amount) in [("re_1", 700), ("re_2", 200), ("re_3", 401), ("re_4", 400)] {
+        assert_eq!(refund(&admin, "pi_1", &asked(refund_id, amount, "record")).await.status, 202);
+    }
+    assert_eq!(tell(&teller, &payment("pi_1", "nobodys")).await.status, 202);
+    // Which of them fit is not known yet.
+    till.assert_audit_clean().await;
+    let body = json!({"action": "paid_back", "reason": "r"});
+    assert_eq!(admin.post("/apps/a1/topups/stripe/pi_1/settlement", "k1", body).await.status, 200);
+    let shown = admin.get("/apps/a1/topups/stripe/pi_1").await.json();
+    let states: Vec<_> = shown["refunds"].as_array().unwrap().iter().map(|one| &one["state"]).collect();
+    assert_eq!(states, ["refused", "refunded", "refused", "refunded"]);
+    let told = events(&till, &admin, "topup.refund_refused").await;
+    let told: Vec<_> = told.iter().map(|event| &event["refund_id"]).collect();
+    assert_eq!(told, ["re_1", "re_3"]);
+    assert_eq!(till.purses(&app, "o1").await, (40, 100, 1));
+    till.assert_audit_clean().await;
+}
+
+/// Rule 19.3.6: what a settlement credits counts for the limit of one person, though the player's debt takes all of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_settlement_into_debt_counts_for_the_limit_of_one_person() {
+    let till = TestTill::start_with(|config| config.console.second_person_above = 100).await;
+    let (app, admin, teller) = paid(&till).await;
+    assert_eq!(Game::new(&app, "o1", "b1", 206).send(&till).await.code(), 1);
+    let owed = RefundKey {
+        payment: PaymentKey::of_text("stripe/pi_1").unwrap(),
+        refund_id: RefundId::parse("re_1").unwrap(),
+    };
+    let owed = NewRefund {
+        key: owed,
+        amount: RefundAmount::Of(600),
+        reason: Reason::parse("r").unwrap(),
+        shortfall: Shortfall::Record,
+        excess: Excess::Refuse,
+    };
+    till.store.refund_payment(&operator(), &app.id, owed).await.unwrap();
+    assert_eq!(debt(&till, &app).await, json!({"free": 6, "charge": 60}));
+    let settle = async |id: &str, key: &str| {
+        assert_eq!(tell(&teller, &payment(id, "nobodys")).await.status, 202);
+        let body = json!({"action": "credit", "reason": "r", "open_id": "o1", "product_id": "gems60"});
+        admin.post(&format!("/apps/a1/topups/stripe/{id}/settlement"), key, body).await
+    };
+    assert_eq!(settle("pi_2", "k1").await.status, 200);
+    assert_eq!((till.purses(&app, "o1").await.1, debt(&till, &app).await), (0, Value::Null));
+    assert_eq!(settle("pi_3", "k2").await.status, 403, "66 of 100 are used");
+    till.assert_audit_clean().await;
+}
+
 /// Rule 19.5.2: of copies of a refund at once one takes effect, beside its payment, exchanges and other refunds.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_refunds_at_once_each_takes_effect_once() {

@@ -65,6 +65,12 @@ pub const SETTLEMENT_MARK: char = '&';
 /// The marks of refunds and settlements, whose references have their own rows beside the payments.
 pub const REFUND_MARKS: [char; 2] = [REFUND_MARK, SETTLEMENT_MARK];
 
+/// A reference as whoever made it wrote it: the ref of an operator without its mark, which may begin with one of its own.
+#[must_use]
+pub fn without_ref_mark(reference: &str) -> &str {
+    reference.strip_prefix(REF_MARK).unwrap_or(reference)
+}
+
 /// What people and programs are told of a reference: a `biz_no`, or an operator's ref, or the payment of a top-up or
 /// the refund.
 #[must_use]

@@ -50,7 +50,9 @@ async fn moved(executor: impl PgExecutor<'_>, operator: &Operator) -> Result<i64
                UNION SELECT 'api_key', key FROM keys JOIN person ON maker = name
            )
            SELECT least(coalesce(sum(
-               CASE WHEN l.action IN ('wallet.credits', 'gift.start', 'topup.refund') THEN (l.after ->> 'free')::numeric + (l.after ->> 'charge')::numeric
+               CASE WHEN l.action IN ('wallet.credits', 'gift.start', 'topup.refund')
+                   -- Lines of older versions have the purses alone.
+                   OR l.action = 'topup.settle' AND l.after ? 'free' THEN (l.after ->> 'free')::numeric + (l.after ->> 'charge')::numeric
                    ELSE abs((l.after ->> 'free_balance')::numeric - (l.before ->> 'free_balance')::numeric)
                        + abs((l.after ->> 'charge_balance')::numeric - (l.before ->> 'charge_balance')::numeric) END
                ), 0), 9223372036854775807)::bigint AS "moved!"

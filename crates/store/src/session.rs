@@ -9,6 +9,10 @@ use crate::hosts::takes_writes;
 /// The database ends a session that idles in a transaction for this long.
 pub(crate) const IDLE_IN_TRANSACTION_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// What every session sets: whoever waits for a lock must see the commit that it waited for. A role or a database may have
+/// another default.
+pub(crate) const READ_COMMITTED: &str = "SET default_transaction_isolation = 'read committed'";
+
 /// Gives a new session its time limits: for a statement, and for a transaction that idles.
 pub(crate) async fn prepare_session(
     connection: &mut PgConnection,
@@ -16,7 +20,7 @@ pub(crate) async fn prepare_session(
     must_write: bool,
 ) -> Result<(), sqlx::Error> {
     let session = format!(
-        "SET statement_timeout = {}; SET idle_in_transaction_session_timeout = {}; SET timezone = 'UTC'",
+        "SET statement_timeout = {}; SET idle_in_transaction_session_timeout = {}; SET timezone = 'UTC'; {READ_COMMITTED}",
         statement_timeout.as_millis(),
         IDLE_IN_TRANSACTION_TIMEOUT.as_millis()
     );

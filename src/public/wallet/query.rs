@@ -5,7 +5,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use domain::examples::BIZ_NO;
 use domain::ids::{AppId, BizNo, ItemId};
-use domain::ledger::REF_MARK;
+use domain::ledger::without_ref_mark;
 use domain::text;
 use domain::wallet::{CancelSummary, NumberChange, NumberKind, NumberState, OrderReceipt, WalletCall};
 use schemars::JsonSchema;
@@ -173,7 +173,7 @@ impl From<NumberChange> for ChangeAnswer {
             NumberKind::Cancel { of } => Self { pay_biz_no: Some(of), ..answer },
             NumberKind::Exchange { product_name, remaining, cancels, has_more_cancels } => {
                 let cancels = cancels.into_iter().map(|cancel| CancelAnswer {
-                    biz_no: cancel.reference.trim_start_matches(REF_MARK).to_owned(),
+                    biz_no: without_ref_mark(&cancel.reference).to_owned(),
                     amount: cancel.amount,
                     create_time: cancel.created_at,
                 });

@@ -73,6 +73,21 @@ async fn each_of_many_credits_is_answered_and_a_repeat_credits_nothing() {
     till.assert_audit_clean().await;
 }
 
+/// Rule 8.5.5: the line of many credits names each ref as it was sent, also one that begins with the mark of refs.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ref_that_begins_with_the_mark_of_refs_is_found_by_the_audit() {
+    let (till, _) = till().await;
+    let caller = Caller::admin(&till).await;
+    let credits =
+        ["!g1", "!!g1", "g1"].map(|reference| json!({"open_id": "o1", "free": 1, "ref": reference}));
+    let answer = caller.send("POST", PATH, None, &json!({"credits": credits})).await;
+    let lines = answer.json()["lines"].clone();
+    let told: Vec<_> = lines.as_array().unwrap().iter().map(|line| (&line["ref"], &line["status"])).collect();
+    let credited = json!("credited");
+    assert_eq!(told, [(&json!("!g1"), &credited), (&json!("!!g1"), &credited), (&json!("g1"), &credited)]);
+    till.assert_audit_clean().await;
+}
+
 /// Rule: a player is made known by a credit that is made, and by no other.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_credit_makes_nobody_known() {

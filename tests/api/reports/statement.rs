@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use domain::console_user::Role;
+use domain::ids::OpenId;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use serde_json::{Value, json};
 use sqlx::{Connection as _, PgConnection};
+use store::LedgerFilter;
 
-use super::{Folder, play, replace_function, three_months, till};
+use super::{Folder, date, play, replace_function, three_months, till};
 use crate::admin::Caller;
 use crate::game::Game;
 use crate::support::program::Program;
@@ -161,6 +163,34 @@ async fn a_statement_says_that_it_does_not_tie() {
     }
     till.execute("DELETE FROM wallets WHERE open_id = 'o2'").await;
     assert!(!ties());
+}
+
+/// Rules 8.3.12 and 13.3.5: a ref may begin with the mark that stands before refs. Answers, ledger, log and statement
+/// have it as it was sent.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ref_that_begins_with_the_mark_of_refs_stays_what_it_is() {
+    let (till, app, program) = three_months("marked").await;
+    let caller = Caller::new(&till, "marked", Role::Admin).await;
+    let refs = ["!p2", "!!p2"];
+    let credits = refs.map(|reference| json!({"open_id": "o1", "free": 1, "ref": reference}));
+    let answer = caller.send("POST", "/apps/a1/credits:batch", None, &json!({"credits": credits})).await;
+    let lines = answer.json()["lines"].clone();
+    assert_eq!([&lines[0]["ref"], &lines[1]["ref"]], refs, "{}", answer.body);
+    let one = program.json(&["wallet", "credit", "a1", "o1", "--free", "1", "--ref", "!r1"]);
+    assert_eq!(one["ref"], "!r1");
+    let back = program.json(&["wallet", "cancel", "a1", "b1", "--amount", "1", "--ref", "!give"]);
+    assert_eq!(back["ref"], "!give");
+    let shown = Game::query(&app, "o1", "b1").send(&till).await.json()["data"].clone();
+    let cancels: Vec<_> = shown["cancels"].as_array().unwrap().iter().map(|one| &one["bizNo"]).collect();
+    assert_eq!(cancels, ["b1c", "give", "!give"]);
+    let o1 = OpenId::parse("o1").unwrap();
+    let entries = till.store.ledger(&app.id, &o1, &LedgerFilter::default(), None, 4).await.unwrap().items;
+    assert!(entries.iter().all(|entry| entry.operator.is_some()), "{entries:?}");
+    for reference in ["!!p2", "!!!p2", "!!r1", "!!give"] {
+        date(&till, reference, "2026-03-29T12:00:00.5Z").await;
+    }
+    let statement = program.json(&MARCH);
+    assert_eq!(statement["ties"], true, "{statement}");
 }
 
 /// Rule 13.3.6: a period that has not ended is refused, and its field is named.

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::ids::{BizNo, CreditRef, OpenId};
-use crate::ledger::{REF_MARK, ReferenceKind};
+use crate::ledger::{ReferenceKind, without_ref_mark};
 use crate::wallet::{Amount, Change, GivenBack, Receipt, WalletRequest};
 
 pub use credit_list::{
@@ -243,7 +243,7 @@ impl ChangedPurses {
     /// What a receipt tells. `replayed`: an earlier command with the same ref made the change.
     #[must_use]
     pub fn new(receipt: &Receipt, replayed: bool) -> Self {
-        let reference = receipt.reference.trim_start_matches(REF_MARK).to_owned();
+        let reference = without_ref_mark(&receipt.reference).to_owned();
         let (free_balance, charge_balance) = (receipt.balances.free(), receipt.balances.charge());
         Self { reference, free_balance, charge_balance, replayed }
     }

@@ -1,7 +1,7 @@
 //! Reads the operator's log for the audit, in the order of its chain.
 
 use domain::audit::{Findings, WalletCheck};
-use domain::ledger::{LedgerEntry, REF_MARK};
+use domain::ledger::{LedgerEntry, without_ref_mark};
 use domain::operator_log::{ChainedLine, LogCheck, LogHead};
 use domain::record_set::{RecordLine, RecordSet};
 use serde::Deserialize;
@@ -104,7 +104,7 @@ struct LoggedWallet {
 pub(super) fn told<'a>(entry: &LedgerEntry<'a>, wallet: &'a WalletCheck) -> RecordLine<'a> {
     RecordLine {
         app_id: wallet.app_id(),
-        number: entry.reference.strip_prefix(REF_MARK).unwrap_or(entry.reference),
+        number: without_ref_mark(entry.reference),
         open_id: wallet.open_id(),
         balances: [
             entry.free_balance.wrapping_sub(entry.free_change),

@@ -64,7 +64,7 @@ async fn check_refunds(connection: &mut PgConnection, findings: &mut Findings) -
     let mut rows = sqlx::query!(
         r#"WITH refunds AS (
                SELECT r.*, p.wallet_no AS paid_to, p.state AS payment, p.amount AS paid, p.charge, p.bonus,
-                   sum(r.amount) FILTER (WHERE r.state <> 'refused') OVER (
+                   sum(r.amount) FILTER (WHERE r.state = 'refunded') OVER (
                        PARTITION BY r.app_no, r.provider, r.provider_order_id) AS in_all,
                    coalesce(sum(r.amount) FILTER (WHERE r.seq IS NOT NULL) OVER (
                        PARTITION BY r.app_no, r.provider, r.provider_order_id ORDER BY r.seq NULLS LAST, r.created_at, r.refund_id

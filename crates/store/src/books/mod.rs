@@ -20,6 +20,6 @@ pub(crate) use closed::compare_closed;
 pub use comparison::{Comparison, ComparisonQuery};
 pub use payment_books::{MissingPayment, PaymentBooks, PaymentColumn};
 pub use reconcile::{Difference, ReconcileError, Reconciled};
-pub(crate) use settled::{SETTLES_IN, Settled, settled};
+pub(crate) use settled::{SETTLES_IN, Settled, await_writers, settled};
 pub use statement::{Credits, Flows, Statement};
 pub use their_file::{FileFault, FileRefusal, TheirFile, TheirLine};

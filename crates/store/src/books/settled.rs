@@ -47,25 +47,34 @@ pub(crate) async fn settled(connection: &mut PgConnection, until: OffsetDateTime
     if now.is_young {
         return Ok(Settled::TooYoung);
     }
+    let have_ended = await_writers(connection, &["ledger_entries", "wallets"]).await?;
+    Ok(if have_ended { Settled::Yes } else { Settled::Written })
+}
+
+/// Waits for the transactions that write one of these tables now, for some seconds at most. Returns whether all have ended.
+pub(crate) async fn await_writers(connection: &mut PgConnection, tables: &[&str]) -> Result<bool> {
+    let tables: Vec<String> = tables.iter().map(ToString::to_string).collect();
     let writers = sqlx::query_scalar!(
         r#"SELECT coalesce(array_agg(DISTINCT virtualtransaction), '{}') AS "writers!" FROM pg_locks
-           WHERE mode = 'RowExclusiveLock' AND relation IN ('ledger_entries'::regclass, 'wallets'::regclass)
-             AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"#
+           WHERE mode = 'RowExclusiveLock' AND relation = ANY ($1::text[]::regclass[])
+             AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"#,
+        &tables
     );
     let mut writers = writers.fetch_one(&mut *connection).await?;
     let deadline = Instant::now() + PATIENCE;
     while !writers.is_empty() {
         if Instant::now() >= deadline {
-            return Ok(Settled::Written);
+            return Ok(false);
         }
         tokio::time::sleep(POLL).await;
         let still = sqlx::query_scalar!(
             r#"SELECT coalesce(array_agg(DISTINCT virtualtransaction), '{}') AS "writers!" FROM pg_locks
-               WHERE mode = 'RowExclusiveLock' AND relation IN ('ledger_entries'::regclass, 'wallets'::regclass)
-                 AND virtualtransaction = ANY ($1)"#,
+               WHERE mode = 'RowExclusiveLock' AND relation = ANY ($1::text[]::regclass[])
+                 AND virtualtransaction = ANY ($2)"#,
+            &tables,
             &writers
         );
         writers = still.fetch_one(&mut *connection).await?;
     }
-    Ok(Settled::Yes)
+    Ok(true)
 }

@@ -2,7 +2,8 @@
 //! person goes. The money stays: entries, their numbers and their hashes are as they were.
 //!
 //! All of it is one transaction. A writer that has read the wallet before it finds another player in it, and reads
-//! again: then there is no such player.
+//! again: then there is no such player. What changes no wallet, such as a report of an order, may still be written by a
+//! transaction that began before. Such transactions are waited for, and what they wrote is erased by a second one.
 
 mod archived;
 mod left;
@@ -17,7 +18,8 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use crate::archive::{ArchiveState, lock_newest};
-use crate::error::{OperationError, Result};
+use crate::books::await_writers;
+use crate::error::{OperationError, Result, StoreError};
 use crate::operator_log::{LogLine, OperatorAction, OperatorLogLine};
 use crate::pseudonym::{is_pseudonym, new_pseudonym, scrub_entries};
 use crate::store::Store;
@@ -44,8 +46,8 @@ impl Store {
         open_id: &OpenId,
     ) -> Result<ErasedPlayer, OperationError> {
         let pseudonym = new_pseudonym();
-        let context = (operator.clone(), app_id.clone(), open_id.clone(), pseudonym);
-        self.transaction(context, |connection, (operator, app_id, open_id, pseudonym)| {
+        let context = (operator.clone(), app_id.clone(), open_id.clone(), pseudonym.clone());
+        let erased = self.transaction(context, |connection, (operator, app_id, open_id, pseudonym)| {
             Box::pin(async move {
                 let names = Names { app_id: app_id.as_str(), open_id: open_id.as_str(), pseudonym };
                 let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", names.app_id);
@@ -76,11 +78,65 @@ impl Store {
                     .note(&note)
                     .record(connection)
                     .await?;
-                Ok(erased)
+                Ok::<_, OperationError>(erased)
             })
-        })
-        .await
+        });
+        let erased = erased.await?;
+        // The erasure stands. Its command must not say that it failed.
+        if let Err(error) = self.erase_late_orders(app_id, open_id, &pseudonym).await {
+            tracing::warn!(%app_id, %pseudonym, %error, "orders that were written during an erasure were not looked for");
+        }
+        Ok(erased)
     }
+
+    /// Erases orders of a player that were written by transactions which had read the wallet before the erasure.
+    async fn erase_late_orders(&self, app_id: &AppId, open_id: &OpenId, pseudonym: &str) -> Result<()> {
+        let context = (app_id.clone(), open_id.clone(), pseudonym.to_owned());
+        let erased = self.transaction(context, |connection, (app_id, open_id, pseudonym)| {
+            Box::pin(async move {
+                if !await_writers(connection, &["orders", "ledger_entries"]).await? {
+                    return Err(StoreError::Unavailable(
+                        "a transaction that writes orders does not end".to_owned(),
+                    ));
+                }
+                erase_orders(connection, app_id.as_str(), open_id.as_str()).await?;
+                let wallet = sqlx::query!(
+                    "SELECT w.app_no, w.wallet_no FROM wallets w JOIN apps a USING (app_no)
+                     WHERE a.app_id = $1 AND w.open_id = $2",
+                    app_id.as_str(),
+                    pseudonym
+                );
+                if let Some(wallet) = wallet.fetch_optional(&mut *connection).await? {
+                    scrub_entries(connection, wallet.app_no, &[wallet.wallet_no]).await?;
+                }
+                Ok(())
+            })
+        });
+        erased.await
+    }
+}
+
+/// Removes the reported orders of a player. Returns how many there were.
+async fn erase_orders(connection: &mut PgConnection, app_id: &str, open_id: &str) -> Result<u64> {
+    let orders = sqlx::query_scalar!(
+        "DELETE FROM orders WHERE app_id = $1 AND open_id = $2 RETURNING out_biz_order_no",
+        app_id,
+        open_id
+    );
+    let orders = orders.fetch_all(&mut *connection).await?;
+    let events = sqlx::query!(
+        "DELETE FROM order_events WHERE app_id = $1 AND out_biz_order_no = ANY ($2)",
+        app_id,
+        &orders
+    );
+    events.execute(&mut *connection).await?;
+    let payments = sqlx::query!(
+        "DELETE FROM order_payments WHERE app_id = $1 AND out_biz_order_no = ANY ($2)",
+        app_id,
+        &orders
+    );
+    payments.execute(connection).await?;
+    Ok(orders.len() as u64)
 }
 
 /// Erases all but the texts of the operator's log, whose head a transaction locks last.
@@ -125,25 +181,7 @@ async fn erase(
     let login_codes =
         sqlx::query!("DELETE FROM login_codes WHERE app_id = $1 AND open_id = $2", app_id, open_id);
     rows.insert("login_codes", login_codes.execute(&mut *connection).await?.rows_affected());
-    let orders = sqlx::query_scalar!(
-        "DELETE FROM orders WHERE app_id = $1 AND open_id = $2 RETURNING out_biz_order_no",
-        app_id,
-        open_id
-    );
-    let orders = orders.fetch_all(&mut *connection).await?;
-    rows.insert("orders", orders.len() as u64);
-    let events = sqlx::query!(
-        "DELETE FROM order_events WHERE app_id = $1 AND out_biz_order_no = ANY ($2)",
-        app_id,
-        &orders
-    );
-    events.execute(&mut *connection).await?;
-    let payments = sqlx::query!(
-        "DELETE FROM order_payments WHERE app_id = $1 AND out_biz_order_no = ANY ($2)",
-        app_id,
-        &orders
-    );
-    payments.execute(&mut *connection).await?;
+    rows.insert("orders", erase_orders(connection, app_id, open_id).await?);
     rows.extend(scrub_payments(connection, app_no, names).await?);
     let requests = sqlx::query!(
         "UPDATE console_requests SET open_id = $3, reason = '' WHERE app_id = $1 AND open_id = $2",

@@ -22,7 +22,7 @@ use super::orders::{known_players, placed_orders};
 use super::payment_credit::{credit_all, settle_debts};
 use super::payment_rows::{first_report, first_told, insert, sort_by_key};
 use super::prices::prices_of;
-use super::refund::{CreditedTopup, carry_out_waiting, log_ended, with_waiting};
+use super::refund::{CreditedTopup, end_waiting, log_ended, with_waiting};
 use crate::engine::Engine;
 use crate::error::{OperationError, Result};
 use crate::event::tell_of_unmatched;
@@ -131,8 +131,10 @@ async fn write_new(
         match credited {
             Err(_) => tell_of_unmatched(connection, app_id.as_str(), key.as_text()).await?,
             Ok((coins, entry)) if waited_for.contains(key) => {
-                let credited = CreditedTopup::new(one.payment.amount, coins, entry);
-                ended.extend(carry_out_waiting(connection, engine, (app_id, app_no), key, &credited).await?);
+                let paid = one.payment.amount;
+                let credited = CreditedTopup::new(paid, coins, entry);
+                let (app, payment) = ((app_id, app_no), (key, paid));
+                ended.extend(end_waiting(connection, engine, app, payment, Some(&credited)).await?);
             }
             Ok(_) => {}
         }

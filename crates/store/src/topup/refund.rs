@@ -262,46 +262,39 @@ pub(super) async fn log_ended(
     Ok(())
 }
 
-/// Carries out the refunds that came before their payment, in the order in which they came. Those that would exceed it are
-/// refused. The wallet is locked by the credit. Whoever calls it records what has ended in the operator's log, as its last
-/// step ([`log_ended`]).
-pub(super) async fn carry_out_waiting(
+/// Ends the refunds that came before the end of their payment of `paid`, in the order in which they came. Those that would
+/// exceed it are refused. Of a payment that was credited, the others take what they owe; its wallet is locked by the credit.
+/// Of one whose money an operator has paid back, they take nothing. Whoever calls it records what has ended in the operator's
+/// log, as its last step ([`log_ended`]).
+pub(super) async fn end_waiting(
     connection: &mut PgConnection,
     engine: Engine,
     (app_id, app_no): (&AppId, i32),
-    key: &PaymentKey,
-    payment: &CreditedTopup,
+    (key, paid): (&PaymentKey, i64),
+    credited: Option<&CreditedTopup>,
 ) -> Result<Vec<EndedRefund>> {
     let mut before = 0_i64;
     let mut ended = Vec::new();
     for waited in waiting(connection, app_no, key).await? {
         let amount = waited.amount;
-        if amount > payment.refundable.amount.saturating_sub(before) {
+        if amount > paid.saturating_sub(before) {
             write(connection, app_no, &waited.row("refused"), None).await?;
             tell_of_refused_refund(connection, app_id.as_str(), waited.key.as_text()).await?;
             ended.push(EndedRefund { waited, taken: None });
             continue;
         }
-        let asked = (&waited.key, amount, before, Shortfall::Record);
-        let taken = take(connection, engine, (app_id, app_no), payment, asked).await?;
-        let taken = taken.map_err(|_| StoreError::Internal("a recorded shortfall was refused".to_owned()))?;
-        write(connection, app_no, &waited.row("refunded"), Some((payment.wallet_no, &taken))).await?;
-        ended.push(EndedRefund { waited, taken: Some(taken) });
+        let mut taken = None;
+        if let Some(payment) = credited {
+            let asked = (&waited.key, amount, before, Shortfall::Record);
+            let recorded = take(connection, engine, (app_id, app_no), payment, asked).await?;
+            let recorded =
+                recorded.map_err(|_| StoreError::Internal("a recorded shortfall was refused".to_owned()))?;
+            taken = Some((payment.wallet_no, recorded));
+        }
+        let of_wallet = taken.as_ref().map(|(wallet_no, taken)| (*wallet_no, taken));
+        write(connection, app_no, &waited.row("refunded"), of_wallet).await?;
+        ended.push(EndedRefund { waited, taken: taken.map(|(_, taken)| taken) });
         before += amount;
-    }
-    Ok(ended)
-}
-
-/// Marks the waiting refunds of a payment whose money an operator has paid back: nothing was credited, so nothing is taken.
-pub(super) async fn end_waiting(
-    connection: &mut PgConnection,
-    app_no: i32,
-    key: &PaymentKey,
-) -> Result<Vec<EndedRefund>> {
-    let mut ended = Vec::new();
-    for waited in waiting(connection, app_no, key).await? {
-        write(connection, app_no, &waited.row("refunded"), None).await?;
-        ended.push(EndedRefund { waited, taken: None });
     }
     Ok(ended)
 }

@@ -18,7 +18,7 @@ use super::orders::{known_players, placed_orders};
 use super::payment_credit::{CreditedPayment, NotCredited, credit, settle_debt_with};
 use super::payment_rows::{again_if_taken, first_told};
 use super::prices::prices_of;
-use super::refund::{CreditedTopup, carry_out_waiting, end_waiting, log_ended};
+use super::refund::{CreditedTopup, end_waiting, log_ended};
 use crate::alone_limit::require_within;
 use crate::engine::Engine;
 use crate::error::{OperationError, StoreError};
@@ -101,13 +101,9 @@ async fn write_settlement(
         },
     };
     update(connection, app_no, key, credited.as_ref()).await?;
-    let ended = match &credited {
-        None => end_waiting(connection, app_no, key).await?,
-        Some((coins, entry)) => {
-            let credited = CreditedTopup::new(first.amount, coins, entry);
-            carry_out_waiting(connection, engine, (app_id, app_no), key, &credited).await?
-        }
-    };
+    let topup = credited.as_ref().map(|(coins, entry)| CreditedTopup::new(first.amount, coins, entry));
+    let ended =
+        end_waiting(connection, engine, (app_id, app_no), (key, first.amount), topup.as_ref()).await?;
     let settled = SettledPayment::of(credited.as_ref());
     let line = LogLine::new(operator, OperatorAction::TopupSettle, &payment).of_app(app_id);
     let line = line.before(before(&first.currency, first.amount, credited.as_ref()));
@@ -187,7 +183,7 @@ async fn update(
     updated.execute(connection).await.map(drop).map_err(again_if_taken)
 }
 
-/// The state before, for the operator's log. With purses where some were credited: the limit of one person counts them.
+/// The state before, for the operator's log. With purses where some were credited.
 fn before(currency: &str, amount: i64, credited: Option<&(Coins, CreditedPayment)>) -> Value {
     let mut state = json!({ "state": "unmatched", "currency": currency, "amount": amount });
     if let Some((_, entry)) = credited {
@@ -204,6 +200,8 @@ fn after(payment: &str, settled: &SettledPayment) -> Value {
         state["biz_no"] = json!(settled.biz_no);
         state["free_balance"] = json!(settled.free_balance);
         state["charge_balance"] = json!(settled.charge_balance);
+        // The limit of one person counts what settled debt, too.
+        (state["free"], state["charge"]) = (settled.bonus.into(), settled.charge.into());
     }
     state
 }

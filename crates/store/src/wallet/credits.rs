@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use domain::ids::AppId;
-use domain::ledger::REF_MARK;
+use domain::ledger::without_ref_mark;
 use domain::moment::rfc3339;
 use domain::operation::wallet::{ChangedPurses, Credit, needs_second_person, refused};
 use domain::operation::{OperationRefusal, unknown_app};
@@ -85,8 +85,7 @@ pub(super) async fn write_credits(
             let after = receipt.balances;
             free += i128::from(after.free()) - i128::from(before.free());
             charge += i128::from(after.charge()) - i128::from(before.charge());
-            let (player, reference) =
-                (request.open_id.as_str(), request.reference.trim_start_matches(REF_MARK));
+            let (player, reference) = (request.open_id.as_str(), without_ref_mark(&request.reference));
             let (player, reference) = (Cow::Borrowed(player), Cow::Borrowed(reference));
             let purses = (before.free(), before.charge(), after.free(), after.charge());
             listed.push(ListedCredit(player, reference, purses.0, purses.1, purses.2, purses.3));

@@ -172,7 +172,7 @@ impl Store {
                    SELECT operator FROM operator_log
                    WHERE app_id = $1 AND e.reference LIKE '!%' AND at BETWEEN e.at AND e.at + interval '5 minutes'
                      AND (action IN ('wallet.credit', 'wallet.debit', 'wallet.cancel') AND subject = $2
-                          AND after ->> 'ref' = ltrim(e.reference, '!')
+                          AND after ->> 'ref' = substr(e.reference, 2)
                           -- All credits of one call have the moment that its line names.
                           OR action = 'wallet.credits' AND (after ->> 'at')::timestamptz = e.at)
                    ORDER BY at LIMIT 1) AS line ON true

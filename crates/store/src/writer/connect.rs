@@ -17,7 +17,7 @@ use super::tls;
 use crate::engine::{Engine, PresentEngine};
 use crate::error::StoreError;
 use crate::hosts::Hosts;
-use crate::session::IDLE_IN_TRANSACTION_TIMEOUT;
+use crate::session::{IDLE_IN_TRANSACTION_TIMEOUT, READ_COMMITTED};
 
 /// The writer waits this much longer than a statement may run.
 const ANSWER_MARGIN: Duration = Duration::from_secs(1);
@@ -102,7 +102,7 @@ impl Opening {
     /// What a new session sets.
     pub(crate) fn settings(&self, engine: Engine) -> String {
         format!(
-            "SET statement_timeout = {}; SET lock_timeout = {}; SET idle_in_transaction_session_timeout = {}; {}",
+            "SET statement_timeout = {}; SET lock_timeout = {}; SET idle_in_transaction_session_timeout = {}; {READ_COMMITTED}; {}",
             self.statement_timeout.as_millis(),
             LOCK_TIMEOUT.as_millis(),
             IDLE_IN_TRANSACTION_TIMEOUT.as_millis(),

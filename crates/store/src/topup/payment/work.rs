@@ -16,6 +16,9 @@ use crate::session::prepare_session;
 use crate::transaction::attempt_on;
 use crate::writer::{Locking, Opening, PlansMade, SessionFault, Spans, Work, planning};
 
+/// A batch has several statements. Together they may take this many times what one may.
+const BATCH_STATEMENTS: u32 = 3;
+
 /// What a writer of payments works with.
 pub(super) struct PaymentWork {
     opening: Opening,
@@ -165,7 +168,10 @@ impl Work for PaymentWork {
             return Ok(outcomes);
         }
         let told: Vec<&ToldPayment> = left.iter().map(|place| requests[*place]).collect();
-        match self.write(app_id, &told).await {
+        // A host that falls silent says nothing for a quarter of an hour. The session is dropped with the work.
+        let patience = self.opening.answer_timeout() * BATCH_STATEMENTS;
+        let written = tokio::time::timeout(patience, self.write(app_id, &told)).await;
+        match written.unwrap_or_else(|_| Err(StoreError::Unavailable("it does not answer".to_owned()))) {
             Ok(written) => {
                 for (place, outcome) in left.iter().zip(written) {
                     outcomes[*place] = outcome;
