@@ -104,6 +104,9 @@ pub fn fault(error: &multer::Error) -> String {
         multer::Error::IncompleteStream => {
             "it does not end with the boundary of the content type, or its line ends are not CR LF".to_owned()
         }
+        multer::Error::ReadHeaderFailed(_) | multer::Error::IncompleteHeaders => {
+            "the headers of a part cannot be read; each is one line, and an empty line ends them".to_owned()
+        }
         multer::Error::DecodeHeaderName { .. } => "a header of a part has no name".to_owned(),
         other => other.to_string(),
     }

@@ -43,7 +43,8 @@ pub(super) const OF_ANY_ORIGIN: (HeaderName, HeaderValue) =
 /// What a browser is told that asks before it sends headers of its own, such as `Range` of several parts.
 const PREFLIGHT: [(HeaderName, HeaderValue); 3] = [
     (header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, HEAD")),
-    (header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("*")),
+    // The star does not stand for this one (Fetch, "CORS protocol and credentials").
+    (header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("*, Authorization")),
     (header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400")),
 ];
 

@@ -146,7 +146,7 @@ async fn pages_of_any_origin_may_read_pictures() {
     for (name, value) in [
         ("access-control-allow-origin", "*"),
         ("access-control-allow-methods", "GET, HEAD"),
-        ("access-control-allow-headers", "*"),
+        ("access-control-allow-headers", "*, Authorization"),
     ] {
         assert_eq!(answer.header(name), Some(value), "{name}");
     }

@@ -254,6 +254,9 @@ fn pooled(
     let mut builder = Client::builder(TokioExecutor::new());
     builder.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE_TIMEOUT);
     builder.http1_max_headers(HEADER_LINES_MAX).http1_max_buf_size(READ_BUFFER_BYTES_MAX);
+    // As the fetch of a picture reads them. A receiver that writes them is the operator's own.
+    builder.http1_allow_spaces_after_header_name_in_responses(true);
+    builder.http1_allow_obsolete_multiline_headers_in_responses(true);
     builder.build(connector)
 }
 

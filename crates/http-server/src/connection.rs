@@ -105,7 +105,7 @@ pub(super) async fn run(
 fn refused(fault: HeadFault) -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = match fault {
-        HeadFault::BareLineFeed => StatusCode::BAD_REQUEST,
+        HeadFault::BareLineFeed | HeadFault::Http2 => StatusCode::BAD_REQUEST,
         HeadFault::TransferCoding => StatusCode::NOT_IMPLEMENTED,
     };
     response

@@ -20,6 +20,8 @@ pub(super) enum HeadFault {
     BareLineFeed,
     /// A transfer coding is not `chunked`, or stands beside another.
     TransferCoding,
+    /// The first line of HTTP/2, from a client that does not ask before. hyper would close without an answer.
+    Http2,
 }
 
 /// The lines of a head.
@@ -48,6 +50,9 @@ impl HeadLines {
             self.fault.get_or_insert(HeadFault::BareLineFeed);
             return line.is_empty();
         };
+        if line == b"PRI * HTTP/2.0" {
+            self.fault.get_or_insert(HeadFault::Http2);
+        }
         let is_named = line.get(..NAME.len()).is_some_and(|name| name.eq_ignore_ascii_case(NAME));
         if let Some(value) =
             line.get(NAME.len()..).filter(|_| is_named).and_then(|rest| rest.strip_prefix(b":"))
@@ -292,6 +297,20 @@ mod tests {
                 framing.received(GET);
                 assert_eq!(framing.head_fault(), None, "another head");
             }
+        }
+    }
+
+    #[test]
+    fn the_first_line_of_http_2_is_a_fault() {
+        for size in [1, 7, 24] {
+            let mut framing = Framing::default();
+            for bytes in b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".chunks(size) {
+                framing.received(bytes);
+                if framing.head_fault().is_some() {
+                    break;
+                }
+            }
+            assert_eq!(framing.head_fault(), Some(HeadFault::Http2), "by {size}");
         }
     }
 

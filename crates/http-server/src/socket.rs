@@ -103,7 +103,7 @@ impl Socket {
 /// The whole answer to a head with this fault, as hyper answers one that it cannot read.
 const fn refusal(fault: HeadFault) -> &'static [u8] {
     match fault {
-        HeadFault::BareLineFeed => {
+        HeadFault::BareLineFeed | HeadFault::Http2 => {
             b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
         }
         HeadFault::TransferCoding => {

@@ -272,6 +272,16 @@ async fn what_is_too_large_or_unreadable_is_refused_before_there_is_a_request() 
     }
 }
 
+/// A client that begins with HTTP/2 without asking is answered, and not only cut off.
+#[tokio::test]
+async fn a_client_of_http_2_is_answered() {
+    let server = TestServer::open(patient()).await;
+    let mut client = server.connect().await;
+    client.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
+    let answer = read_until_closed(&mut client).await;
+    assert_eq!(answer, "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
+}
+
 /// A proxy may read such a head otherwise, so it ends the connection, also behind another request. No handler gets it.
 #[tokio::test]
 async fn a_head_that_others_may_read_otherwise_is_refused() {

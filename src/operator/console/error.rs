@@ -67,7 +67,7 @@ impl ConsoleError {
     pub(super) const ALL_APPS_ONLY: Self = Self::new(
         StatusCode::FORBIDDEN,
         "All apps only",
-        "This is about all apps, and you have some of them.",
+        "This page needs access to all apps. You have access to some apps only.",
         "Nothing was changed. Choose one of your apps, or ask an admin of all apps.",
     );
     /// No page of this console sent the form.
@@ -89,7 +89,7 @@ impl ConsoleError {
     pub(super) const WRONG_PASSWORD: Self = Self::new(
         StatusCode::FORBIDDEN,
         "Wrong password",
-        "Your present password is another one, or your address has to wait for 15 minutes after ten wrong ones.",
+        "The current password is wrong, or your address is locked for 15 minutes after ten wrong passwords.",
         "Nothing was changed. Go back and type it again.",
     );
     /// The address does not accept the method.
@@ -137,7 +137,7 @@ impl ConsoleError {
     const PROVIDER_UNAVAILABLE: Self = Self::new(
         StatusCode::SERVICE_UNAVAILABLE,
         "Not signed in",
-        "The OpenID Connect provider does not answer as one.",
+        "The OpenID Connect provider sent an invalid answer.",
         "Try again in a moment, or sign in with a password of this console. The server log has the cause.",
     );
     const UNAVAILABLE: Self = Self::new(

@@ -83,7 +83,7 @@ const NEXT: &str =
 const NOTICES: [(&str, &str); 5] = [
     ("role", "The role is changed. Sessions with other rights have ended."),
     ("removed", "The user is removed. All sessions of the user have ended."),
-    ("unlock", "No address has to wait any more."),
+    ("unlock", "Every address can sign in again."),
     ("session", "The session has ended."),
     ("reset", "The user signs in without a second factor. All sessions of the user have ended."),
 ];

@@ -51,7 +51,7 @@ async fn the_first_page_opens_with_the_verdict() {
     let till = TestTill::start().await;
     let viewer = till.browser(Role::Viewer).await;
     let page = viewer.get("/console").await;
-    assert!(content(&page).contains("Health The verdict comes within a minute."), "{}", content(&page));
+    assert!(content(&page).contains("Health The verdict appears within a minute."), "{}", content(&page));
     let mut minutes: Vec<_> = (1..10).flat_map(|ago| [minute("a:1", ago), minute("b:1", ago)]).collect();
     learn(&till, &minutes).await;
     let page = viewer.get("/console").await;

@@ -255,7 +255,7 @@ async fn a_provider_that_is_away_leaves_passwords() {
     for _ in 0..2 {
         let away = Request::get("/console/sign-in/provider").send(till.operator_address).await;
         assert_eq!((away.status, away.header("set-cookie")), (503, None));
-        assert!(away.body.contains("The OpenID Connect provider does not answer as one."), "{}", away.body);
+        assert!(away.body.contains("The OpenID Connect provider sent an invalid answer."), "{}", away.body);
     }
     assert_eq!(sign_in(&till, "alice", PASSWORD).await.status, 303);
     let without = TestTill::start().await;

@@ -62,12 +62,11 @@ async fn an_admin_adds_receivers_and_each_secret_is_shown_once() {
     let empty = admin.get(LIST).await;
     assert_eq!(
         content(&empty),
-        "App: a1 A receiver is a server that is told of what happens in this app. An app has at most 5. The app has \
+        "App: a1 A receiver is a webhook endpoint. Minitill sends it the events of this app. An app has at most 5. The app has \
          no receivers. New receiver Add a receiver URL An absolute http or https URL without a user. You cannot \
          change it later. Format standard platform standard: Standard Webhooks 1.0.0. platform: as the platform \
          sends its own notifications. Events exchange.succeeded present.succeeded cancel.succeeded wallet.credited \
-         wallet.debited wallet.frozen wallet.thawed topup.paid topup.unmatched topup.refunded topup.refund_refused wallet.debt_changed order.changed image.blocked If you tick none, the receiver is \
-         told of all events. Add the receiver The next page shows its secret once."
+         wallet.debited wallet.frozen wallet.thawed topup.paid topup.unmatched topup.refunded topup.refund_refused wallet.debt_changed order.changed image.blocked If you select none, Minitill sends all events. Add the receiver The next page shows its secret once."
     );
     let seen = value_of(&empty, "seen");
     let fields = [

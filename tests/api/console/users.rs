@@ -182,7 +182,7 @@ async fn an_admin_unlocks_a_name_on_the_page() {
     assert_eq!(till.number(locked).await, 0);
     let page = admin.get("/console/users/carol?done=unlock").await;
     assert!(
-        page.body.contains("<p class=\"notice\" role=\"status\">No address has to wait any more.</p>"),
+        page.body.contains("<p class=\"notice\" role=\"status\">Every address can sign in again.</p>"),
         "{}",
         page.body
     );

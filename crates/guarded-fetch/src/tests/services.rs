@@ -57,7 +57,9 @@ async fn serve(mut stream: TcpStream, answers: usize, requests: Arc<AtomicUsize>
         if number == answers {
             return;
         }
-        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nanswer").await.unwrap();
+        // Old servers write a blank before the colon, and fold lines.
+        let head = b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\nx-blank : 1\r\nx-folded: one\r\n two\r\n\r\n";
+        stream.write_all(&[&head[..], b"answer"].concat()).await.unwrap();
     }
 }
 

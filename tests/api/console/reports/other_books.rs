@@ -74,8 +74,10 @@ async fn a_file_is_compared_in_a_browser() {
     let page = send(&finance, &columns, &same).await;
     assert_eq!((page.status, faults(&page.body)), (200, Vec::new()));
     assert!(page.body.contains("<span class=\"tag good\">Everything ties</span>"), "{}", page.body);
-    let facts =
-        format!("Matched {} Only here 0 Only there 0 Differ 0 Columns that were compared:", rows.len());
+    let facts = format!(
+        "Matched {} Only in the ledger 0 Only in the file 0 Differ 0 Columns that were compared:",
+        rows.len()
+    );
     has(&page, &[&format!("{facts} Order number Kind Charged coins")]);
     assert_eq!(value_of(&page, "biz_no_column"), "order", "the form has what was typed");
     let (first, second) = (&rows[0], &rows[1]);
@@ -86,7 +88,7 @@ async fn a_file_is_compared_in_a_browser() {
     has(
         &page,
         &[
-            &format!("Matched 0 Only here {} Only there 1 Differ 1 Columns", rows.len() - 1),
+            &format!("Matched 0 Only in the ledger {} Only in the file 1 Differ 1 Columns", rows.len() - 1),
             "Lines without an order number, which were not compared: 1",
             "Columns of the file that were not compared: shop",
             &format!("Order number Field Here There {} Charged coins {} 77", second.0, second.2),
@@ -102,7 +104,9 @@ async fn a_file_is_compared_in_a_browser() {
     let columns = [("app_id", "a1"), ("by", "ref"), ("ref_column", "order")];
     let page = send(&finance, &columns, "order,amount\r\nnope,1\r\n").await;
     assert_eq!((page.status, faults(&page.body)), (200, Vec::new()));
-    let facts = format!("Matched 0 Only here {refs} Only there 1 Differ 0 Columns that were compared:");
+    let facts = format!(
+        "Matched 0 Only in the ledger {refs} Only in the file 1 Differ 0 Columns that were compared:"
+    );
     has(&page, &[&format!("{facts} Reference Amount")]);
     assert!(page.body.contains("href=\"/console/exchanges?app_id=a1&amp;number=nope\""));
 }
@@ -121,7 +125,7 @@ async fn a_list_has_a_hundred_members_and_a_period_its_numbers() {
         &page,
         &[
             "Result a1 2020-01",
-            "Matched 0 Only here 0 Only there 150 Differ 0",
+            "Matched 0 Only in the ledger 0 Only in the file 150 Differ 0",
             "A list shows the first 100. The command minitill reconcile prints all.",
         ],
     );
