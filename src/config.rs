@@ -201,7 +201,7 @@ fn apply_variable(settings: &mut toml::Table, name: &str, value: String) -> Resu
         let held = std::fs::read_to_string(&file).map_err(|error| {
             anyhow!("{section}.{text} (variable {name}): cannot read {}: {error}", file.display())
         })?;
-        let held = held.trim_end_matches(['\r', '\n']).to_owned();
+        let held = held.trim_matches(['\r', '\n', '\u{feff}']).to_owned();
         settings[&section][text] = toml::Value::String(held);
         return Ok(Some(file));
     }

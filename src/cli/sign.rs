@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, ensure};
 use clap::Args;
 use domain::fields::Fields;
 use domain::signature::{PayKey, SignedRequest};
+use domain::strays::around;
 
 use super::Context;
 
@@ -39,12 +40,17 @@ fn parse_field(text: &str) -> Result<(String, String), String> {
 }
 
 pub(super) fn run(context: &Context, arguments: &SignArguments) -> Result<()> {
-    let key = match &arguments.key.key_file {
-        Some(file) => key_in(file)?,
-        None => arguments.key.key.clone().expect("the group demands one of the two"),
+    let (option, key) = match &arguments.key.key_file {
+        Some(file) => ("--key-file", key_in(file)?),
+        None => ("--key", arguments.key.key.clone().expect("the group demands one of the two")),
     };
+    ensure!(!key.is_empty(), "{option}: the key is empty");
+    // Whoever copied it with its surroundings would get another signature without a word.
+    if let Some(strays) = around(&key) {
+        return Err(anyhow!("{option}: the key has {} around it; use the key alone", strays.english()));
+    }
     let mut fields = match &arguments.form {
-        Some(form) => Fields::from_urlencoded(form.as_bytes())?,
+        Some(form) => Fields::from_form_body(form.as_bytes()).map_err(|error| anyhow!("--form: {error}"))?,
         None => Fields::default(),
     };
     // The command line has either a form or fields.

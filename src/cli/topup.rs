@@ -1,9 +1,11 @@
 //! `minitill topup ...` shows payments for top-ups, enters one by hand, and settles what fitted nothing (contract 19.3).
 
+use std::io::Read as _;
 use std::process::ExitCode;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use clap::{Args, Subcommand};
+use domain::body::BodyKind;
 use domain::ids::{AppId, BizNo, OpenId, Os, Reason};
 use domain::moment;
 use domain::operation::topup::{ProviderCommand, SettlePayment, Settlement, unknown_payment};
@@ -219,7 +221,7 @@ pub(super) async fn run(context: &Context, store: &Store, command: TopupCommand)
             context.output.show(&store.consumption(&app_id, &key).await.map_err(not_done)?)
         }
         TopupCommand::Provider { app_id, provider, format, secret } => {
-            let secret = if secret == "-" { std::io::read_to_string(std::io::stdin())? } else { secret };
+            let secret = if secret == "-" { piped_secret()? } else { secret };
             let secret = CallbackSecret::parse(format, secret.trim());
             let secret = secret.map_err(|expected| anyhow!("--secret: {expected}"))?;
             let command = ProviderCommand::Set(format, secret);
@@ -244,6 +246,17 @@ pub(super) async fn run(context: &Context, store: &Store, command: TopupCommand)
         TopupCommand::Settle(arguments) => settle(context, store, arguments).await,
     }
     .map(|()| ExitCode::SUCCESS)
+}
+
+/// The secret from standard input.
+fn piped_secret() -> Result<String> {
+    let mut bytes = Vec::new();
+    std::io::stdin().read_to_end(&mut bytes).map_err(|error| anyhow!("--secret: {error}"))?;
+    // Without its mark, UTF-16 of Latin letters is UTF-8 with NULs.
+    if BodyKind::of(&bytes) == BodyKind::Utf16 {
+        bail!("--secret: expected UTF-8 text, got UTF-16");
+    }
+    String::from_utf8(bytes).map_err(|_| anyhow!("--secret: expected UTF-8 text"))
 }
 
 async fn pay(context: &Context, store: &Store, arguments: PayArguments) -> Result<()> {

@@ -30,9 +30,11 @@ use super::branding::{Colour, InstallationName};
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Listener {
+    #[serde(deserialize_with = "address")]
     pub listen: SocketAddr,
     pub tls_certificate: PathBuf,
     pub tls_key: PathBuf,
+    #[serde(deserialize_with = "networks")]
     pub trusted_proxies: Vec<IpNet>,
     /// Only `[public]` has it: the operator's listener always serves the documents.
     #[serde(default)]
@@ -205,6 +207,7 @@ pub struct Fetch {
     pub timeout: Duration,
     pub concurrent_max: u32,
     pub concurrent_per_app_max: u32,
+    #[serde(deserialize_with = "networks")]
     pub allow_networks: Vec<IpNet>,
 }
 
@@ -219,6 +222,7 @@ pub struct Notify {
     #[serde(deserialize_with = "duration")]
     pub keep: Duration,
     pub ports: Vec<u16>,
+    #[serde(deserialize_with = "networks")]
     pub allow_networks: Vec<IpNet>,
 }
 
@@ -305,6 +309,27 @@ domain::word_enum! {
         /// For machines.
         Json = "json",
     }
+}
+
+/// What a listener is bound to.
+fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    text.parse().map_err(|_| {
+        let expected = "expected an IP address and a port, such as 127.0.0.1:8081";
+        de::Error::custom(format!("{expected}, got {text:?}"))
+    })
+}
+
+/// Networks. An address without a prefix length is that address alone.
+fn networks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<IpNet>, D::Error> {
+    let network = |text: &String| {
+        let address = text.parse::<IpAddr>().map(IpNet::from);
+        text.parse::<IpNet>().or(address).map_err(|_| {
+            let expected = "expected an IP address or a network, such as 10.0.0.0/8";
+            de::Error::custom(format!("{expected}, got {text:?}"))
+        })
+    };
+    Vec::<String>::deserialize(deserializer)?.iter().map(network).collect()
 }
 
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {

@@ -95,6 +95,42 @@ fn variables_override_and_lists_are_separated_by_commas() {
     assert!(!format!("{config:?}").contains("postgres://own"));
 }
 
+/// Contract 9.2.6: an address without the length of a prefix is that address. What else came is named.
+#[test]
+fn addresses_and_networks_say_what_is_expected() {
+    let config = load(&[("MINITILL_FETCH__ALLOW_NETWORKS", "127.0.0.1,::1,10.0.0.0/8")]).unwrap();
+    let networks: [ipnet::IpNet; 3] =
+        ["127.0.0.1/32", "::1/128", "10.0.0.0/8"].map(|network| network.parse().unwrap());
+    assert_eq!(config.fetch.allow_networks, networks);
+    for (name, setting, value, expected) in [
+        (
+            "MINITILL_OPS__LISTEN",
+            "ops.listen",
+            "localhost:8081",
+            "expected an IP address and a port, such as 127.0.0.1:8081, got \"localhost:8081\"",
+        ),
+        (
+            "MINITILL_PUBLIC__TRUSTED_PROXIES",
+            "public.trusted_proxies",
+            "proxy",
+            "expected an IP address or a network, such as 10.0.0.0/8, got \"proxy\"",
+        ),
+    ] {
+        let refused = load(&[(name, value)]).unwrap_err();
+        assert!(refused.contains(expected) && refused.contains(setting), "{refused}");
+    }
+}
+
+/// Contract 9.2.5.
+#[test]
+fn what_is_around_the_value_in_a_file_does_not_count() {
+    let file = std::env::temp_dir().join(format!("minitill-listen-{}", std::process::id()));
+    std::fs::write(&file, "\u{feff}127.0.0.1:9\r\n").unwrap();
+    let config = load(&[("MINITILL_OPS__LISTEN_FILE", file.to_str().unwrap())]);
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(config.unwrap().ops.listen, "127.0.0.1:9".parse().unwrap());
+}
+
 /// Contract 8.6.26.
 #[test]
 fn the_look_of_the_console_is_checked_at_the_start() {

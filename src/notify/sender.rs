@@ -76,8 +76,7 @@ impl NotificationSender {
     pub fn read_url(&self, text: &str) -> Result<WebUrl, Expected> {
         let read = WebUrl::parse(text).ok().filter(|_| self.client.url(text).is_ok());
         read.ok_or_else(|| {
-            let ports: Vec<String> = self.ports.iter().map(ToString::to_string).collect();
-            let ports = ports.join(", ");
+            let ports = ranges(&self.ports);
             Expected(text!(
                 "{url}, without a user, on a port of notify.ports ({ports})",
                 url = Text::new(WebUrl::EXPECTED),
@@ -192,6 +191,15 @@ impl NotificationSender {
     }
 }
 
+/// Ports as a text. Three or more that follow each other are a range, because a sandbox has all of them.
+fn ranges(ports: &[u16]) -> String {
+    let parts = ports.chunk_by(|before, after| before.checked_add(1) == Some(*after)).map(|run| match run {
+        [first, _, .., last] => format!("{first}-{last}"),
+        few => few.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+    });
+    parts.collect::<Vec<_>>().join(", ")
+}
+
 /// Why there was no answer. A name that leads nowhere and one that leads inside have one word, so that nobody asks for the
 /// names of the operator's network.
 fn cause(error: FetchError) -> &'static str {
@@ -217,6 +225,23 @@ mod tests {
     use time::macros::datetime;
 
     use super::*;
+
+    /// Rule 12.2.8: a refusal of a URL names the ports, and is short where there are many.
+    #[test]
+    fn ports_that_follow_each_other_are_a_range() {
+        let all: Vec<u16> = (1..=u16::MAX).collect();
+        for (ports, expected) in [
+            (&all[..], "1-65535"),
+            (&[80, 443][..], "80, 443"),
+            (&[443, 80][..], "443, 80"),
+            (&[80, 81][..], "80, 81"),
+            (&[22, 80, 81, 82, 443, 8000, 8001][..], "22, 80-82, 443, 8000, 8001"),
+            (&[65535, 0, 1][..], "65535, 0, 1"),
+            (&[][..], ""),
+        ] {
+            assert_eq!(ranges(ports), expected);
+        }
+    }
 
     /// Rule: `Retry-After` is seconds or a date; anything else asks for nothing.
     #[test]

@@ -1,5 +1,7 @@
 //! Callbacks of payment providers (contract 19.4).
 
+use std::io::Write as _;
+use std::process::Stdio;
 use std::time::Duration;
 
 use domain::console_user::Role;
@@ -173,6 +175,57 @@ async fn a_callback_of_stripe_credits_once_and_refunds_to_its_sum() {
     till.assert_audit_clean().await;
 }
 
+/// Rules 2.5.3, 2.5.6 and 19.4.5: a number may come as decimal text, an identifier as an integer, and what is empty is absent.
+/// An offset may lack its colon (8.1.8).
+#[tokio::test(flavor = "multi_thread")]
+async fn fields_of_a_callback_are_read_as_those_of_the_public_api() {
+    let till = TestTill::start().await;
+    let app = stage(&till).await;
+    order(&till, &app, "123").await;
+    let of_order = json!({"type": "payment.succeeded", "data": {
+        "provider_order_id": 4_200_001, "currency": "CNY", "amount": "600", "biz_no": 123, "open_id": "",
+        "paid_at": "2026-11-21T16:00:00+0800", "os": "", "fee": "36", "note": "",
+    }});
+    assert_told(&till.send(standard(&of_order)).await, 200, "paid");
+    assert_eq!(till.purses(&app, "o1").await, (46, 160, 2));
+    let shown = Caller::admin(&till).await.get("/apps/a1/topups/pay/4200001").await.json();
+    let told = ["biz_no", "amount", "fee", "paid_at"].map(|name| shown[name].clone());
+    assert_eq!(told, ["123".into(), 600.into(), 36.into(), Value::from("2026-11-21T08:00:00Z")]);
+    let mut of_player = of_order.clone();
+    for (name, value) in
+        [("provider_order_id", "4200002"), ("biz_no", ""), ("open_id", "o1"), ("product_id", "gems60")]
+    {
+        of_player["data"][name] = value.into();
+    }
+    assert_told(&till.send(standard(&of_player)).await, 200, "paid");
+    assert_eq!(till.purses(&app, "o1").await, (52, 220, 3));
+    let mut back = refunded("4200001", "r1", 300);
+    back["data"]["provider_order_id"] = 4_200_001.into();
+    back["data"]["amount"] = "300".into();
+    back["data"]["reason"] = "".into();
+    assert_told(&till.send(standard(&back)).await, 200, "refunded");
+    assert_eq!(till.purses(&app, "o1").await, (49, 190, 4));
+    let mut of_stripe = session("pi_1", "paid", "t1");
+    of_stripe["data"]["object"]["amount_total"] = "600".into();
+    assert_told(&till.send(stripe(&of_stripe)).await, 200, "paid");
+    let mut empty = of_order;
+    empty["data"]["amount"] = "".into();
+    assert_refused(&till.send(standard(&empty)).await, 422, 10_000_200, "data.amount is empty");
+    till.assert_audit_clean().await;
+}
+
+/// Rules 2.10.3 and 19.4.7: a body of another kind than JSON is named.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_of_another_kind_is_named() {
+    let till = TestTill::start().await;
+    stage(&till).await;
+    for (body, got) in [("", "nothing"), ("[]", "an array"), ("type=ping", "a form"), ("{\0\"\0", "UTF-16")] {
+        let text = format!("body: expected a JSON object, got {got}");
+        let answer = till.send(standard_at("/notify/a1/pay", PAY, AT, body)).await;
+        assert_refused(&answer, 422, 10_000_200, &text);
+    }
+}
+
 /// Rules 19.4.3 and 19.4.8: a callback that no secret of its app and provider has signed at about the present is 401. It leaves
 /// a count and no row.
 #[tokio::test(flavor = "multi_thread")]
@@ -254,7 +307,7 @@ async fn each_refusal_of_a_callback_has_its_status() {
         (standard(&json!({})), "type is missing"),
         (
             standard(&succeeded("p1", 0, "t1")),
-            "data.amount: expected an integer from 1 to 1000000000000, got 0",
+            "data.amount: expected an integer from 1 to 1000000000000, got \"0\"",
         ),
         (
             standard(&paid_at("9999-12-31T23:59:59-08:00")),
@@ -432,4 +485,46 @@ async fn the_command_line_sets_a_provider_whose_secret_survives_a_rotation() {
     program.json(&["topup", "remove-provider", "a1", "pay"]);
     let gone = program.complaint(&["topup", "remove-provider", "a1", "pay"]);
     assert!(gone.contains("there is no payment provider pay of an app a1"), "{gone}");
+}
+
+/// Rules 2.11.1 and 19.4.2: a secret that does not fit is told what stands around it or came in its place, and is not shown.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_that_does_not_fit_is_told_why_and_not_shown() {
+    let till = TestTill::start().await;
+    app(&till).await;
+    let program = Program::on(&till.database_url);
+    let set_by = |piped: &[u8]| {
+        let arguments = ["topup", "provider", "a1", "stripe", "--format", "stripe", "--secret", "-"];
+        let mut command = program.command(&arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(piped).unwrap();
+        child.wait_with_output().unwrap()
+    };
+    let in_utf16: Vec<u8> = format!("\u{feff}{STRIPE}").encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let printable = "expected 16 to 256 printable ASCII characters; it has";
+    for (piped, text) in [
+        (format!("\"{STRIPE}\"\n").into_bytes(), format!("{printable} quotes around it")),
+        (format!("\u{feff}{STRIPE}\n").into_bytes(), format!("{printable} a zero-width character around it")),
+        (
+            b"sk_test_of_an_endpoint_of_stripe\n".to_vec(),
+            "expected the signing secret of the endpoint (whsec_...), not an API key".to_owned(),
+        ),
+        (in_utf16[2..].to_vec(), "expected UTF-8 text, got UTF-16".to_owned()),
+        (in_utf16, "expected UTF-8 text, got UTF-16".to_owned()),
+        (b"whsec_\xb3\xe4_of_an_endpoint".to_vec(), "expected UTF-8 text".to_owned()),
+    ] {
+        let output = set_by(&piped);
+        let complaint = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{complaint}");
+        assert!(complaint.contains(&format!("--secret: {text}\n")), "{complaint}");
+        assert!(!complaint.contains("endpoint_of_stripe"), "{complaint}");
+    }
+    let output = set_by(format!(" {STRIPE} \r\n").as_bytes());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let body = json!({"format": "stripe", "secret": format!("'{STRIPE}'")});
+    let quoted = Caller::admin(&till).await.send("PUT", "/apps/a1/topup-providers/stripe", None, &body).await;
+    assert_problem(&quoted, 422, "invalid-field", "wrong: secret");
+    let detail = format!("{printable} quotes around it");
+    assert_eq!(quoted.json()["errors"], json!([{"field": "secret", "detail": detail}]));
 }

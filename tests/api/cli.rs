@@ -307,7 +307,7 @@ async fn an_import_may_be_repeated_and_a_line_at_fault_leaves_nothing_half_done(
             "open_id,free\n",
             "there is no column ref, and no --ref-prefix; expected a heading of open_id, free",
         ),
-        ("open_id;free;charge;ref\n", "free, charge and ref, got open_id;free;charge;ref"),
+        ("open_id|free|charge|ref\n", "free, charge and ref, got open_id|free|charge|ref"),
         ("open_id,ref\n", "there is no column free or charge; expected a heading"),
         ("open_id,free,ref,free\n", "free, charge and ref, got open_id,free,ref,free"),
         // A known player before the unknown one gets nothing either.
@@ -382,6 +382,42 @@ async fn an_import_names_every_wrong_line_before_the_first_credit() {
     assert_eq!(found, counts);
     assert_eq!(program.json(&["wallet", "show", "a1", "o2"])["entries"], 0);
     std::fs::remove_file(bad).unwrap();
+    TestTill::start_on(url, |_| {}).await.assert_audit_clean().await;
+}
+
+/// Rules 8.3.14 and 8.3.16: what a spreadsheet put around an id makes no other one. A ref with it is refused, and so is a
+/// number that it has shortened.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_spreadsheet_made_of_a_list_credits_nobody_twice() {
+    let (program, url) = program().await;
+    program.json(&["app", "create", "a1"]);
+    program.json(&["user", "add", "a1", "o1"]);
+    let list = file("spreadsheet.csv", "open_id,free,ref\no1,5,gift1\n");
+    let import = || {
+        let found = program.json(&["wallet", "import", "a1", list.to_str().unwrap()]);
+        (found["credited"].clone(), found["replayed"].clone())
+    };
+    assert_eq!(import(), (json!(1), json!(0)));
+    for line in ["\u{feff}o1;5;gift1", "'o1;5;gift1", "\"o1\u{200b}\";5;=\"gift1\""] {
+        std::fs::write(&list, format!("open_id;free;ref\n{line}\n")).unwrap();
+        assert_eq!(import(), (json!(0), json!(1)), "{line:?}");
+    }
+    let lines = "o1,5,gift1\no1,5,1.79603E+12\n4.20001E+27,5,x\no1,5,'gift1\no1,5,gift1\u{200b}\n";
+    std::fs::write(&list, format!("open_id,free,ref\n{lines}")).unwrap();
+    let short = |line: u32, column: &str, got: &str| {
+        let expected = "expected the digits of a number";
+        format!(
+            "minitill: line {line}: {column}: {expected}, got {got:?}, which a spreadsheet has shortened\n"
+        )
+    };
+    let complaint = program.complaint(&["wallet", "import", "a1", list.to_str().unwrap()]);
+    let around = "minitill: line 5: ref: expected no apostrophe before it, got \"'gift1\"\n\
+                  minitill: line 6: ref: expected no zero-width character around it, got \"gift1\\u{200b}\"\n";
+    let lines = [short(3, "ref", "1.79603E+12"), short(4, "open_id", "4.20001E+27"), around.to_owned()];
+    let lines = lines.concat();
+    assert_eq!(complaint, format!("{lines}minitill: nothing was credited: 4 of 5 lines cannot be\n"));
+    assert_eq!(program.json(&["wallet", "show", "a1", "o1"])["free_balance"], 5);
+    std::fs::remove_file(list).unwrap();
     TestTill::start_on(url, |_| {}).await.assert_audit_clean().await;
 }
 
@@ -477,8 +513,21 @@ async fn sign_gives_the_vectors_of_the_contract_without_a_database() {
     let file = std::env::temp_dir().join(format!("minitill-pay-key-{}", std::process::id()));
     std::fs::write(&file, format!("{key}\n")).unwrap();
     let of_file = program.json(&["sign", "--key-file", file.to_str().unwrap(), "zone_id=1", "os=android"]);
-    std::fs::remove_file(&file).unwrap();
     assert_eq!(of_file, program.json(&["sign", "--key", key, "zone_id=1", "os=android"]));
+    for (held, wrong) in [
+        (String::new(), "the key is empty"),
+        ("\r\n".to_owned(), "the key is empty"),
+        (format!("\u{feff}{key}\n"), "the key has a zero-width character around it; use the key alone"),
+        (format!("{key}\u{200b}"), "the key has a zero-width character around it; use the key alone"),
+        (format!("{key} "), "the key has a blank around it; use the key alone"),
+        (format!("\u{a0}{key}"), "the key has a blank around it; use the key alone"),
+        (format!("\"{key}\"\n"), "the key has quotes around it; use the key alone"),
+    ] {
+        std::fs::write(&file, &held).unwrap();
+        let complaint = program.complaint(&["sign", "--key-file", file.to_str().unwrap(), "os=android"]);
+        assert_eq!(complaint, format!("minitill: --key-file: {wrong}\n"), "{held:?}");
+    }
+    std::fs::remove_file(&file).unwrap();
     let gone = program.complaint(&["sign", "--key-file", "/nowhere", "os=android"]);
     assert!(gone.starts_with("minitill: --key-file: cannot read /nowhere: No such file"), "{gone}");
     let form = "app_id=kwaiApp001&buy_quantity=99&currency_type=USD&extension=%7B%7D&open_id=open001&os=android\
@@ -489,6 +538,11 @@ async fn sign_gives_the_vectors_of_the_contract_without_a_database() {
         signed["body"],
         format!("{form}&sign=d8e898cc271725ea93b38801418759ffb0a36b2a16a5078dc08e8fc13890758a")
     );
+    // Rule 2.10.4: line ends behind a form do not count.
+    assert_eq!(program.json(&["sign", "--key", key, "--form", &format!("{form}\r\n")]), signed);
+    let complaint = program.complaint(&["sign", "--key", key, "--form", "{\"a\":1}"]);
+    let expected = "--form: body: expected a form (application/x-www-form-urlencoded), got JSON";
+    assert_eq!(complaint, format!("minitill: {expected}\n"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

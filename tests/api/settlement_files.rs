@@ -137,6 +137,18 @@ async fn what_is_only_in_a_settlement_file_is_entered_once() {
     assert_eq!(till.number(coins).await, 100 + 60 + 60);
 }
 
+/// Rules 8.3.14, 8.3.16 and 19.7.2: semicolons separate cells, too, and an id that a spreadsheet has shortened is refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_id_that_a_spreadsheet_has_shortened_is_refused() {
+    let (_till, program) = till().await;
+    let text = "provider_order_id;amount\npi_1;600\n4.20001E+27;600\n";
+    let file = SettlementFile::new("shortened", text);
+    let (code, out, complaint) = file.expect(&program, &["--provider", "stripe"]);
+    let fault = "expected the digits of a number, got \"4.20001E+27\", which a spreadsheet has shortened";
+    assert_eq!((code, out.as_str()), (Some(1), ""));
+    assert_eq!(complaint, format!("minitill: FILE: line 3: provider_order_id: {fault}\n"));
+}
+
 /// Rule 19.7.5: a line that is no payment is named with its field, and nothing is entered.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_settlement_file_with_a_wrong_line_enters_nothing() {

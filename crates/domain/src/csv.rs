@@ -19,6 +19,13 @@ pub fn csv_text(text: &str) -> Cow<'_, str> {
     text.split(';').map(cell).collect::<Vec<_>>().join(";").into()
 }
 
+/// The text of a cell that [`csv_text`] may have made: without the apostrophe before what would be a formula.
+#[must_use]
+pub fn plain_text(cell: &str) -> Cow<'_, str> {
+    let bare = cell.strip_prefix('\'').unwrap_or(cell).replace(";'", ";");
+    if bare != cell && csv_text(&bare) == cell { Cow::Owned(bare) } else { Cow::Borrowed(cell) }
+}
+
 fn is_formula(cell: &str) -> bool {
     let is_unseen =
         |character: char| character.is_whitespace() || character.is_control() || is_zero_width(character);
@@ -44,6 +51,13 @@ mod tests {
             ("\u{feff}", "\u{feff}"),
         ] {
             assert_eq!(csv_text(text), cell);
+        }
+    }
+
+    #[test]
+    fn a_cell_that_was_made_so_is_read_back() {
+        for text in ["=1+1", "x;=1;y", "=x;-y", "a=b", "'a", ""] {
+            assert_eq!(plain_text(&csv_text(text)), text);
         }
     }
 

@@ -52,7 +52,7 @@ pub enum FieldValue {
     Flag(bool),
     /// A list.
     List(Vec<FieldValue>),
-    /// A JSON object with its members in order. Only the strict typing has it.
+    /// A JSON object with its members in order, where its fields are read.
     Object(Vec<(String, FieldValue)>),
     /// A JSON value of a type that no field has, and its name.
     Other(&'static str),

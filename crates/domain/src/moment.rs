@@ -10,7 +10,8 @@ use super::fields::Expected;
 use super::text;
 use super::text::Text;
 
-/// Reads `2026-11`, `2026-11-21`, `2026-11-21T08:00`, `2026-11-21T08:00:00` or RFC 3339; UTC where no offset stands.
+/// Reads `2026-11`, `2026-11-21`, `2026-11-21T08:00`, `2026-11-21T08:00:00` or RFC 3339; UTC where no offset stands. The
+/// colon of an offset may be left out.
 ///
 /// # Errors
 /// Anything else.
@@ -38,7 +39,8 @@ pub(crate) const UTC_YEARS: RangeInclusive<i32> = 1..=9999;
 /// # Errors
 /// Anything else, and a moment that in UTC is in a year before 1 or after 9999: `9999-12-31T23:00:00-08:00`.
 pub fn parse_given(text: &str) -> Result<GivenMoment, Expected> {
-    if let Ok(fixed) = OffsetDateTime::parse(text, &Rfc3339) {
+    let with_colon = with_colon(text);
+    if let Ok(fixed) = OffsetDateTime::parse(with_colon.as_deref().unwrap_or(text), &Rfc3339) {
         let utc = fixed.checked_to_offset(UtcOffset::UTC).filter(|utc| UTC_YEARS.contains(&utc.year()));
         return utc
             .map(GivenMoment::Fixed)
@@ -50,6 +52,13 @@ pub fn parse_given(text: &str) -> Result<GivenMoment, Expected> {
     let moment = moment.filter(|moment| UTC_YEARS.contains(&moment.year()));
     let local = moment.map(|moment| GivenMoment::Local(PrimitiveDateTime::new(moment.date(), moment.time())));
     local.ok_or(Expected::new("a date and time such as 2026-11-21 or 2026-11-21T08:00"))
+}
+
+/// A text that ends as an offset without a colon does, with the colon. Java, PHP and Python write `+0800`.
+fn with_colon(text: &str) -> Option<String> {
+    let [.., b'+' | b'-', _, _, _, _] = text.as_bytes() else { return None };
+    let (hours, minutes) = text.split_at_checked(text.len() - 2)?;
+    Some(format!("{hours}:{minutes}"))
 }
 
 /// A moment as people and scripts read it: RFC 3339 in UTC.
@@ -119,8 +128,19 @@ mod tests {
     fn a_moment_is_a_date_with_or_without_a_time() {
         let at = |text: &str| parse(text).unwrap().unix_timestamp();
         assert_eq!(at("2027-01-15"), 1_799_971_200);
-        for same in ["2027-01-15T08:00", "2027-01-15T08:00:00", "2027-01-15T10:00:00+02:00"] {
+        for same in [
+            "2027-01-15T08:00",
+            "2027-01-15T08:00:00",
+            "2027-01-15T10:00:00+02:00",
+            "2027-01-15T10:00:00+0200",
+            "2027-01-15T05:30:00.000-0230",
+        ] {
             assert_eq!(at(same), 1_800_000_000, "{same}");
+        }
+        for none in
+            ["2027-01-15T08:00:00+080", "2027-01-15T08:00:00+08:0", "2027-01-15T08:00:00+0é1", "2027-0115"]
+        {
+            assert!(parse(none).is_err(), "{none}");
         }
         assert!(parse("").is_err() && parse("yesterday").is_err() && parse("2027-13-01").is_err());
     }

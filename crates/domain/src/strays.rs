@@ -28,7 +28,7 @@ impl Stray {
             ',' | ';' | '&' | '\u{ff0c}' | '\u{ff1b}' => Self::Separator,
             '<' | '>' | '{' | '}' | '[' | ']' | '(' | ')' => Self::Brackets,
             blank if blank.is_whitespace() => Self::Blank,
-            quote if QUOTES.contains(quote) => Self::Quotes,
+            quote if is_quote(quote) => Self::Quotes,
             _ => return None,
         })
     }
@@ -44,6 +44,16 @@ impl Stray {
             Self::Brackets => text!("brackets"),
         }
     }
+}
+
+fn is_quote(character: char) -> bool {
+    QUOTES.contains(character)
+}
+
+/// Whether a quote stands at an end of this value.
+#[must_use]
+pub fn has_quotes(value: &str) -> bool {
+    value.starts_with(is_quote) || value.ends_with(is_quote)
 }
 
 /// A character without a shape of its own: what Unicode lets programs ignore (the property Default Ignorable Code Point), the marks of
@@ -82,6 +92,12 @@ pub fn without_strays(value: &str) -> &str {
         rest = shorter;
     }
     rest
+}
+
+/// A value without blanks and zero-width characters around it.
+#[must_use]
+pub fn without_unseen(value: &str) -> &str {
+    value.trim_matches(|character: char| character.is_whitespace() || is_zero_width(character))
 }
 
 /// A stray character at one end of a value, and the value without it.

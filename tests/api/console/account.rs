@@ -42,7 +42,7 @@ async fn ones_own_password_is_changed_with_the_present_one() {
         (PASSWORD, "passwordpassword", "passwordpassword", 400, "hard to guess"),
         (PASSWORD, "alice-alice-alice", "alice-alice-alice", 400, "hard to guess"),
         (PASSWORD, new, "trombone kettle 78", 400, "The two new passwords are different."),
-        ("wrong password", new, new, 403, "Your present password is another one"),
+        ("wrong password", new, new, 403, "The current password is wrong"),
     ] {
         let fields = [("password", present), ("new_password", new), ("repeated_password", repeated)];
         let answer = here.post("/console/account/password", &fields).await;

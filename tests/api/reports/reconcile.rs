@@ -6,9 +6,11 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::{Folder, date, play, three_months, till};
+use crate::admin::Caller;
 use crate::game::Game;
 use crate::support::TestTill;
 use crate::support::program::Program;
+use crate::topups::{app, order, payment, tell};
 use crate::workbook::sheets;
 
 fn bill(program: &Program, more: &[&str]) -> String {
@@ -130,6 +132,65 @@ async fn credits_and_debits_are_compared_by_ref() {
     let none = program.complaint(&["reconcile", "a1", &amounts, "--by", "ref"]);
     let expected = "there is no column ref; name it with --map NAME=ref; there are biz_no, amount\n";
     assert_eq!(none, format!("minitill: {amounts}: {expected}"));
+}
+
+/// Rules 8.3.8, 13.4.1 and 13.5.1: the bill has the payment of a top-up, a refund and a settlement under `ref`, and has no
+/// difference from itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bill_with_payments_has_no_difference_from_itself() {
+    let till = TestTill::start().await;
+    let app = app(&till).await;
+    let program = Program::on(&till.database_url);
+    let admin = Caller::admin(&till).await;
+    order(&till, &app, "t1").await;
+    assert_eq!(tell(&admin, &payment("pi_1", "t1")).await.status, 200);
+    play(&till, Game::new(&app, "o1", "b1", 206)).await;
+    let refund = json!({"refund_id": "re_1", "amount": 600, "reason": "r", "shortfall": "record"});
+    let refunded = admin.send("POST", "/apps/a1/topups/stripe/pi_1/refunds", None, &refund).await;
+    assert_eq!(refunded.status, 200, "{}", refunded.body);
+    order(&till, &app, "t2").await;
+    assert_eq!(tell(&admin, &payment("pi_2", "t2")).await.status, 200);
+    program.json(&["wallet", "credit", "a1", "o1", "--free", "1", "--ref", "gift1"]);
+
+    till.execute("UPDATE ledger_entries SET at = '2026-03-10T00:00:00Z'").await;
+    let own = bill(&program, &["--month", "2026-03"]);
+    let mut lines = csv::Reader::from_reader(own.as_bytes());
+    let lines = lines.records().map(Result::unwrap).filter(|line| &line[1] == "o1");
+    let shown: Vec<[String; 3]> = lines.map(|line| [3, 4, 5].map(|place| line[place].to_owned())).collect();
+    let expected = [
+        ["topup", "", "stripe/pi_1"],
+        ["exchange", "b1", ""],
+        ["refund", "", "stripe/pi_1/re_1"],
+        ["topup", "", "stripe/pi_2"],
+        ["settlement", "", "stripe/pi_2"],
+        ["credit", "", "gift1"],
+    ];
+    // The first credit is that of the player's first coins.
+    assert_eq!(shown[1..], expected.map(|line| line.map(str::to_owned)));
+    let folder = Folder::new("reconcile-payments");
+    let own = folder.write("own.csv", own);
+    assert_eq!(reconcile(&program, &[&own]).0, same(1));
+    assert_eq!(reconcile(&program, &[&own, "--by", "ref"]).0, same(6));
+    // Without the kinds, refs are those of operators.
+    let credits = folder.write("credits.csv", "ref;amount\ngift1;2\n");
+    let found = reconcile(&program, &[&credits, "--by", "ref"]).0;
+    let differs = json!([{"ref": "gift1", "field": "amount", "here": "1", "there": "2"}]);
+    assert_eq!((&found["differs"], &found["only_there"]), (&differs, &json!([])));
+}
+
+/// Rules 8.3.14 and 13.5.6: semicolons or tabs may separate the cells, and a heading in another encoding is refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_heading_tells_what_separates_the_cells() {
+    let (_till, _, program) = three_months("separators").await;
+    let folder = Folder::new("reconcile-separators");
+    for text in
+        ["biz_no;amount\ng1;7000000\nb1;4500\nb1c;500\n", "biz_no\tamount\ng1\t7000000\nb1\t4500\nb1c\t500\n"]
+    {
+        assert_eq!(reconcile(&program, &[&folder.write("theirs.csv", text)]).0, same(3));
+    }
+    let gbk = folder.write("gbk.csv", b"\xb6\xa9\xb5\xa5,amount\nb1,4500\n");
+    let complaint = program.complaint(&["reconcile", "a1", &gbk, "--map", "\u{8ba2}\u{5355}=biz_no"]);
+    assert_eq!(complaint, format!("minitill: {gbk}: expected UTF-8 text\n"));
 }
 
 /// Thousands of exchanges of one player, each a line of the bill.

@@ -1,4 +1,4 @@
-//! Fields of a JSON object: loose for the public API, strict for the admin API.
+//! Fields of a JSON object: loose for the public API and for callbacks, strict for the admin API.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -13,12 +13,27 @@ use crate::body::{BodyKind, without_mark};
 use crate::text;
 use crate::text::Text;
 
+/// How many objects within each other are read. Stripe's metadata is the third below a body.
+const NESTED_MAX: usize = 3;
+
 impl Fields {
     /// Reads one JSON object. Only the top level matters; what is nested is kept as a type.
     ///
     /// # Errors
     /// As [`Fields::from_urlencoded`], and anything that is not one JSON object.
     pub fn from_json(body: &[u8]) -> Result<Self, UnreadableFields> {
+        Self::from_json_with(0, body)
+    }
+
+    /// The same with the objects in it, for [`Fields::required_object`]. What is nested deeper is kept as a type.
+    ///
+    /// # Errors
+    /// As [`Fields::from_json`], also for a name or a text within an object.
+    pub fn from_nested_json(body: &[u8]) -> Result<Self, UnreadableFields> {
+        Self::from_json_with(NESTED_MAX, body)
+    }
+
+    fn from_json_with(nested: usize, body: &[u8]) -> Result<Self, UnreadableFields> {
         let body = without_mark(body);
         match BodyKind::of(body) {
             // What it is instead of an object is told by the parser.
@@ -34,7 +49,7 @@ impl Fields {
         let mut fields = Self::default();
         for (name, raw) in object.0 {
             check_name(&name)?;
-            match json_value(&name, raw.get())? {
+            match json_value(&name, raw.get(), nested)? {
                 FieldValue::Text(text) => fields.add_text(name, text)?,
                 value => fields.push(name, value)?,
             }
@@ -70,12 +85,14 @@ impl Fields {
     }
 }
 
-fn json_value(name: &str, raw: &str) -> Result<FieldValue, UnreadableFields> {
+/// A value, with `nested` objects within each other.
+fn json_value(name: &str, raw: &str, nested: usize) -> Result<FieldValue, UnreadableFields> {
     Ok(match raw.as_bytes().first() {
         Some(b'"') => {
             let text = serde_json::from_str(raw);
             FieldValue::Text(text.map_err(|_| UnreadableFields::NotUtf8(shown_name(name)))?)
         }
+        Some(b'{') if nested > 0 => FieldValue::Object(nested_members(name, raw, nested - 1)?),
         Some(b'{') => FieldValue::Other("an object"),
         Some(b'[') => FieldValue::Other("an array"),
         Some(b't') => FieldValue::Other("true"),
@@ -83,6 +100,20 @@ fn json_value(name: &str, raw: &str) -> Result<FieldValue, UnreadableFields> {
         Some(b'n') => FieldValue::Null,
         _ => FieldValue::Number(raw.to_owned()),
     })
+}
+
+/// The members of an object in a text that is JSON. So only their names or their number may be wrong.
+fn nested_members(
+    name: &str,
+    raw: &str,
+    nested: usize,
+) -> Result<Vec<(String, FieldValue)>, UnreadableFields> {
+    let object: Members<&RawValue> = serde_json::from_str(raw).map_err(|error| {
+        if error.is_data() { UnreadableFields::TooMany } else { UnreadableFields::NotUtf8(shown_name(name)) }
+    })?;
+    let read =
+        |(name, raw): (String, &RawValue)| json_value(&name, raw.get(), nested).map(|value| (name, value));
+    object.0.into_iter().map(read).collect()
 }
 
 fn json_fault(text: &str, error: &serde_json::Error) -> UnreadableFields {

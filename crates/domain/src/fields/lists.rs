@@ -66,7 +66,7 @@ impl Fields {
             Some(value) => return Err(FieldError::wrong_type(name, expected, value)),
         };
         let read_one = |(index, item): (usize, &FieldValue)| {
-            Self::read_object(&format!("{name}[{index}]"), item, |fields| {
+            self.read_object(&format!("{name}[{index}]"), item, |fields| {
                 fields.only(known).map_err(|mut errors| errors.swap_remove(0))?;
                 read(fields)
             })
@@ -85,12 +85,16 @@ impl Fields {
     ) -> Result<T, FieldError> {
         match self.get(name) {
             None | Some(FieldValue::Null) => Err(self.absent(name)),
-            Some(value) => Self::read_object(name, value, read),
+            Some(FieldValue::Text(text)) if self.typing == Typing::Loose && text.is_empty() => {
+                Err(self.absent(name))
+            }
+            Some(value) => self.read_object(name, value, read),
         }
     }
 
-    /// Reads the members of the object at `place`.
+    /// Reads the members of the object at `place`, as strictly as the fields beside it.
     fn read_object<T>(
+        &self,
         place: &str,
         value: &FieldValue,
         read: impl FnOnce(&Self) -> Result<T, FieldError>,
@@ -99,7 +103,7 @@ impl Fields {
             return Err(FieldError::wrong_type(place, Expected::new("an object"), value));
         };
         let of_object = |error: FieldError| FieldError { field: format!("{place}.{}", error.field), ..error };
-        let mut fields = Self::typed([]);
+        let mut fields = Self { typing: self.typing, ..Self::default() };
         for (name, value) in members {
             let twice = || FieldError::malformed(name, "each name once", name);
             fields.push(name.clone(), value.clone()).map_err(|_| of_object(twice()))?;

@@ -15,6 +15,7 @@ use super::{
 use crate::fields::{Expected, FieldError, Fields, parse_integer};
 use crate::ids::{BizNo, Reason};
 use crate::input::Input;
+use crate::strays::{self, without_strays};
 use crate::text;
 use crate::text::Text;
 
@@ -54,19 +55,27 @@ impl CallbackSecret {
     /// The secret of this text.
     ///
     /// # Errors
-    /// No secret of this format looks like it.
+    /// No secret of this format looks like it. The error names what stands around it, and never repeats it.
     pub fn parse(format: CallbackFormat, text: &str) -> Result<Self, Expected> {
         let (fits, expected) = match format {
             CallbackFormat::Standard => (
                 key_of_standard(text).is_some_and(|key| (24..=64).contains(&key.len())),
-                "whsec_ and 24 to 64 bytes in base64",
+                text!("whsec_ and 24 to 64 bytes in base64"),
             ),
             CallbackFormat::Stripe => {
                 let is_printable = text.bytes().all(|byte| byte.is_ascii_graphic());
-                (is_printable && (16..=256).contains(&text.len()), "16 to 256 printable ASCII characters")
+                let fits = is_printable && (16..=256).contains(&text.len()) && !strays::has_quotes(text);
+                match in_place_of_stripes(text) {
+                    Some(expected) => (false, expected),
+                    None => (fits, text!("16 to 256 printable ASCII characters")),
+                }
             }
         };
-        if fits { Ok(Self(text.to_owned())) } else { Err(Expected::new(expected)) }
+        if fits {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(Expected(strays::told(expected, strays::around(text))))
+        }
     }
 
     /// A secret that was parsed when it was set.
@@ -94,6 +103,18 @@ impl CallbackSecret {
         }
         mac.update(body);
         mac.finalize().into_bytes().into()
+    }
+}
+
+/// What was expected, where a key or an id came that Stripe shows beside the signing secret of an endpoint.
+fn in_place_of_stripes(text: &str) -> Option<Text> {
+    let bare = without_strays(text);
+    if ["sk_", "rk_", "pk_"].iter().any(|key| bare.starts_with(*key)) {
+        Some(text!("the signing secret of the endpoint (whsec_...), not an API key"))
+    } else if bare.starts_with("we_") {
+        Some(text!("the signing secret of the endpoint (whsec_...), not its id"))
+    } else {
+        None
     }
 }
 
@@ -212,7 +233,7 @@ impl SignedCallback<'_> {
     /// # Errors
     /// The body is no JSON object, or the first field that is absent or not acceptable.
     pub fn read(&self) -> Result<CallbackEvent, Text> {
-        let body = Fields::from_strict_json(self.body).map_err(|unreadable| unreadable.text())?;
+        let body = Fields::from_nested_json(self.body).map_err(|unreadable| unreadable.text())?;
         let event = match self.provider.format {
             CallbackFormat::Standard => self.standard(&body),
             CallbackFormat::Stripe => self.stripe(&body),

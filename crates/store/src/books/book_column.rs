@@ -4,17 +4,24 @@ use std::borrow::Cow;
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
 
-use domain::csv::csv_text;
+use domain::csv::{csv_text, plain_text};
 use domain::fields::Expected;
 use domain::ids::BizNo;
+use domain::ledger::ReferenceKind;
 use domain::moment;
 use domain::moment::GivenMoment;
 use domain::period::TimeZone;
-use domain::strays::without_strays;
 use time::OffsetDateTime;
 
 use super::bill::{BillColumn, SheetWords};
 use super::their_file::TheirLine;
+use crate::wallet::bare_id;
+
+/// The kinds of entries whose refs are payments and refunds. A top-up and its settlement have the same one.
+const KINDS_OF_PAYMENTS: [&str; 3] =
+    [ReferenceKind::Topup.as_str(), ReferenceKind::Refund.as_str(), ReferenceKind::Settlement.as_str()];
+/// Stands between a ref and its kind. No ref has a control character.
+const BEFORE_KIND: char = '\u{1}';
 
 /// A column of books that are compared with a file.
 pub trait FileColumn:
@@ -50,8 +57,12 @@ pub trait ComparedBooks: Clone + Debug + Send + Sync + 'static {
     fn bare<'a>(&self, number: &'a str) -> &'a str;
     /// What names a line of the file here.
     fn key<'a>(&self, line: &'a TheirLine<'_, Self::Column>) -> Cow<'a, str>;
-    /// Where they are.
-    fn rows(&self) -> BookRows;
+    /// Whether a number in a form such as 1.8E+12 is refused, because a spreadsheet has lost its last digits.
+    fn refuses_shortened(&self) -> bool {
+        false
+    }
+    /// Where they are, for a file with these columns.
+    fn rows(&self, columns: &[Self::Column]) -> BookRows;
     /// What is shown of a number.
     fn shown(&self, number: &str) -> BookNumber;
 }
@@ -121,39 +132,53 @@ impl ComparedBooks for ComparedBy {
     }
 
     fn bare<'a>(&self, number: &'a str) -> &'a str {
-        // What stands around a biz_no and keeps it from being a number does not belong to it.
-        let bare = without_strays(number);
-        if *self == Self::BizNo && BizNo::parse(bare).is_ok() { bare } else { number }
+        match self {
+            Self::BizNo => bare_id(number, BizNo::parse),
+            Self::Ref => number,
+        }
     }
 
     fn key<'a>(&self, line: &'a TheirLine<'_, BookColumn>) -> Cow<'a, str> {
         match self {
             Self::BizNo => line.number.into(),
-            Self::Ref => without_apostrophe(line.number),
+            Self::Ref => {
+                let reference = plain_text(line.number);
+                let kind = line.value(BookColumn::Bill(BillColumn::Kind)).map(str::trim);
+                match kind.filter(|kind| KINDS_OF_PAYMENTS.contains(kind)) {
+                    Some(kind) => format!("{reference}{BEFORE_KIND}{kind}").into(),
+                    None => reference,
+                }
+            }
         }
     }
 
-    fn rows(&self) -> BookRows {
-        let compared = match self {
-            Self::BizNo => "kind IN ('exchange', 'present', 'cancel') AND biz_no IS NOT NULL",
-            Self::Ref => "kind IN ('credit', 'debit', 'cancel') AND ref IS NOT NULL",
+    fn rows(&self, columns: &[BookColumn]) -> BookRows {
+        let has_kind = columns.contains(&BookColumn::Bill(BillColumn::Kind));
+        let (number, compared) = match self {
+            Self::BizNo => ("biz_no", "kind IN ('exchange', 'present', 'cancel') AND biz_no IS NOT NULL"),
+            Self::Ref if has_kind => (
+                "CASE WHEN kind IN ('topup', 'refund', 'settlement') THEN ref || chr(1) || kind ELSE ref END",
+                "ref IS NOT NULL",
+            ),
+            Self::Ref => ("ref", "kind IN ('credit', 'debit', 'cancel') AND ref IS NOT NULL"),
         };
-        BookRows { relation: "bill_lines", number: self.as_str(), at: "at", compared: compared.into() }
+        BookRows { relation: "bill_lines", number, at: "at", compared: compared.into() }
     }
 
     fn shown(&self, number: &str) -> BookNumber {
-        let number = Some(number.to_owned());
         match self {
-            Self::BizNo => BookNumber { biz_no: number, reference: None },
-            Self::Ref => BookNumber { biz_no: None, reference: number },
+            Self::BizNo => BookNumber { biz_no: Some(number.to_owned()), reference: None },
+            Self::Ref => BookNumber { biz_no: None, reference: Some(without_kind(number).to_owned()) },
         }
     }
 }
 
-/// A ref without the apostrophe that keeps it from being a formula (contract 8.3.10).
-fn without_apostrophe(there: &str) -> Cow<'_, str> {
-    let bare = there.strip_prefix('\'').unwrap_or(there).replace(";'", ";");
-    if bare != there && csv_text(&bare) == there { Cow::Owned(bare) } else { Cow::Borrowed(there) }
+/// A ref without the kind behind it.
+fn without_kind(number: &str) -> &str {
+    match number.rsplit_once(BEFORE_KIND) {
+        Some((reference, kind)) if KINDS_OF_PAYMENTS.contains(&kind) => reference,
+        Some(_) | None => number,
+    }
 }
 
 impl FileColumn for BookColumn {

@@ -8,7 +8,6 @@ use domain::fields::{FieldError, Fields};
 use domain::input::Input;
 use domain::moment;
 use domain::period::TimeZone;
-use domain::strays::without_strays;
 use domain::topup::{Currency, Payment, PaymentFields, PaymentProvider, ProviderOrderId};
 use futures_util::TryStreamExt as _;
 use sqlx::postgres::PgRow;
@@ -18,6 +17,7 @@ use super::book_column::{BookNumber, BookRows, ComparedBooks, FileColumn};
 use super::reconcile::{MatchKind, Reconciled, list, name};
 use super::their_file::TheirLine;
 use crate::error::StoreError;
+use crate::wallet::bare_id;
 
 domain::word_enum! {
     /// A column of a settlement file: a field of a payment, or the money as people write it.
@@ -132,8 +132,12 @@ impl ComparedBooks for PaymentBooks {
     }
 
     fn bare<'a>(&self, number: &'a str) -> &'a str {
-        let bare = without_strays(bare_value(number));
-        if ProviderOrderId::parse(bare).is_ok() { bare } else { number }
+        let id = bare_id(bare_value(number), ProviderOrderId::parse);
+        if ProviderOrderId::parse(id).is_ok() { id } else { number }
+    }
+
+    fn refuses_shortened(&self) -> bool {
+        true
     }
 
     fn key<'a>(&self, line: &'a TheirLine<'_, PaymentColumn>) -> Cow<'a, str> {
@@ -142,7 +146,7 @@ impl ComparedBooks for PaymentBooks {
         format!("{}/{}", bare_value(provider), line.number).into()
     }
 
-    fn rows(&self) -> BookRows {
+    fn rows(&self, _: &[PaymentColumn]) -> BookRows {
         let compared = match &self.provider {
             // The name has no quotes.
             Some(provider) => format!("provider = '{}'", provider.as_str()).into(),

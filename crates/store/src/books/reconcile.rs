@@ -228,7 +228,7 @@ async fn compare<B: ComparedBooks>(
     let here = list(columns, |column| format!(", {} AS {}", column.sql(), name("here", column)));
     let differ = list(columns, |column| format!(" OR {} <> {}", name("there", column), name("here", column)));
     let both_sides = list(columns, |column| format!(", {}, {}", name("here", column), name("there", column)));
-    let BookRows { relation, number, at, compared } = by.rows();
+    let BookRows { relation, number, at, compared } = by.rows(columns);
     let is_in = if span.is_some() { format!("{at} >= $2 AND {at} < $3") } else { "true".to_owned() };
     let sql = format!(
         "CREATE TEMPORARY TABLE compared AS

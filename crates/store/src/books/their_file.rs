@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead as _, BufReader, Read};
 use std::path::Path;
 
 use csv::{ByteRecord, Reader, StringRecord};
@@ -13,7 +13,7 @@ use domain::text::Text;
 use super::bill::SheetWords;
 use super::book_column::{BookColumn, ComparedBooks, ComparedBy, FileColumn};
 use super::reconcile::ReconcileError;
-use crate::wallet::{LINE_BYTES_MAX, bare_cell, csv_fault, csv_line, not_csv};
+use crate::wallet::{LINE_BYTES_MAX, bare_cell, csv_fault, csv_line, not_csv, separator, shortened};
 
 const BUFFER_BYTES: usize = 256 * 1024;
 /// Longest `biz_no` that is compared, in bytes. It must fit into a key of the database.
@@ -203,21 +203,7 @@ impl<B: ComparedBooks> TheirFile<B> {
     ) -> Result<Self, FileRefusal<B::Column>> {
         let refused = |fault| FileRefusal { file: name.to_owned(), fault };
         let again = file.try_clone().map_err(|error| refused(FileFault::Unreadable(Text::same(error))))?;
-        let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(Bounded {
-            file: BufReader::with_capacity(BUFFER_BYTES, file),
-            left: LINE_BYTES_MAX,
-        });
-        let mut heading = ByteRecord::new();
-        reader
-            .read_byte_record(&mut heading)
-            .map_err(|error| refused(FileFault::Unreadable(csv_fault(&error))))?;
-        if let Some(kind) = not_csv(heading.as_slice()) {
-            return Err(refused(FileFault::Unreadable(kind)));
-        }
-        let names: Vec<String> =
-            heading.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
-        let trimmed = |name: &String| name.trim_start_matches(BYTE_ORDER_MARK).trim().to_owned();
-        let mut names: Vec<String> = names.iter().map(trimmed).collect();
+        let (reader, mut names) = heading_of::<B::Column>(file).map_err(refused)?;
         let is_mapped = map.iter().any(|(theirs, ours)| theirs != ours.as_str());
         let zone = B::Column::zone_of_workbook(&mut names, languages, is_mapped);
         if let Some((missing, column)) = map.iter().find(|(theirs, _)| !names.contains(theirs)) {
@@ -286,8 +272,31 @@ impl<B: ComparedBooks> TheirFile<B> {
             let max = NUMBER_BYTES_MAX;
             return Err(refused(at, text!("{name}: expected at most {max} bytes", name = by.column(), max)));
         }
+        if let Some(fault) = shortened(number).filter(|_| by.refuses_shortened()) {
+            return Err(refused(at, text!("{column}: {fault}", column = by.column(), fault)));
+        }
         Ok(Some(TheirLine { line: at.line(), number, record, columns }))
     }
+}
+
+/// The reader of a file behind its heading, and the names of the heading.
+fn heading_of<C>(file: File) -> Result<(Reader<Bounded>, Vec<String>), FileFault<C>> {
+    let unreadable = |cause: Text| FileFault::<C>::Unreadable(cause);
+    let mut file = BufReader::with_capacity(BUFFER_BYTES, file);
+    let delimiter = separator(file.fill_buf().map_err(|error| unreadable(Text::same(error)))?);
+    let mut reader = csv::ReaderBuilder::new()
+        .delimiter(delimiter)
+        .has_headers(false)
+        .from_reader(Bounded { file, left: LINE_BYTES_MAX });
+    let mut heading = ByteRecord::new();
+    reader.read_byte_record(&mut heading).map_err(|error| unreadable(csv_fault(&error)))?;
+    if let Some(kind) = not_csv(heading.as_slice()) {
+        return Err(unreadable(kind));
+    }
+    let heading = StringRecord::from_byte_record(heading);
+    let heading = heading.map_err(|_| unreadable("expected UTF-8 text".into()))?;
+    let name = |name: &str| name.trim_start_matches(BYTE_ORDER_MARK).trim().to_owned();
+    Ok((reader, heading.iter().map(name).collect()))
 }
 
 /// The columns of a file that the books have too, each with its place, and the names of the others.

@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use domain::fields::Expected;
 use domain::ids::{AppId, BizNo, OpenId, Os, ZoneId};
-use domain::ledger::REF_MARK;
+use domain::ledger::told_reference;
 use domain::rights::Apps;
 use serde::Serialize;
 use sqlx::AssertSqlSafe;
@@ -240,10 +240,8 @@ struct StoredSale {
 impl StoredSale {
     fn into_row(self, app_id: &str) -> (SaleKey, SaleRow) {
         let key = SaleKey { reference: self.reference.clone(), app_id: app_id.to_owned() };
-        let (biz_no, reference) = match self.reference.strip_prefix(REF_MARK) {
-            Some(reference) => (None, Some(reference.to_owned())),
-            None => (Some(self.reference), None),
-        };
+        let (biz_no, reference) = told_reference(&self.reference);
+        let (biz_no, reference) = (biz_no.map(str::to_owned), reference.map(str::to_owned));
         let row = SaleRow {
             app_id: app_id.to_owned(),
             kind: self.kind,

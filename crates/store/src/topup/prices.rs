@@ -21,7 +21,7 @@ use super::number_of;
 use crate::error::{OperationError, Result, StoreError};
 use crate::operator_log::{LogLine, OperatorAction};
 use crate::store::Store;
-use crate::wallet::{bare_cell, csv_fault, csv_line, not_csv};
+use crate::wallet::{bare_cell, bare_id, csv_fault, csv_line, not_csv, separator};
 
 /// The columns of a file, in any order.
 pub const PRICE_COLUMNS: [&str; 7] =
@@ -258,8 +258,12 @@ pub fn prices_of_csv(bytes: &[u8]) -> Result<Vec<Price>, Vec<Text>> {
     if let Some(kind) = not_csv(bytes) {
         return Err(vec![kind]);
     }
-    let mut reader =
-        csv::ReaderBuilder::new().trim(csv::Trim::All).flexible(true).has_headers(false).from_reader(bytes);
+    let mut reader = csv::ReaderBuilder::new()
+        .delimiter(separator(bytes))
+        .trim(csv::Trim::All)
+        .flexible(true)
+        .has_headers(false)
+        .from_reader(bytes);
     let mut heading = StringRecord::new();
     let of_line = |line: u64, cause: Text| text!("line {line}: {cause}", line, cause);
     reader.read_record(&mut heading).map_err(|error| vec![of_line(1, csv_fault(&error))])?;
@@ -340,7 +344,8 @@ fn price(record: &StringRecord, places: [usize; 7], faults: &mut Vec<Text>) -> O
             $parse(text).map_err(|expected| fault($column, expected, text)).ok()
         }};
     }
-    let product_id = cell!(0, product_id, PricedProductId::parse);
+    let id = bare_id(text(product_id), PricedProductId::parse);
+    let product_id = PricedProductId::parse(id).map_err(|expected| fault(0, expected, id)).ok();
     let currency = cell!(1, currency, Currency::parse);
     let amount = cell!(2, amount, money);
     let (charge, bonus) = (cell!(3, charge, coins), cell!(4, bonus, coins));

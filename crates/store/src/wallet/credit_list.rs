@@ -9,7 +9,7 @@ use domain::operation::wallet::{Credit, CreditCells, CreditsForAll, credit_amoun
 use domain::text;
 use domain::text::Text;
 
-use super::csv_file::{bare_cell, csv_fault, not_csv};
+use super::csv_file::{bare_cell, bare_id, csv_fault, not_csv, separator, shortened, surrounded};
 
 /// The columns that a list may have, in any order.
 const COLUMNS: [&str; 4] = ["open_id", "free", "charge", "ref"];
@@ -86,8 +86,9 @@ impl ListFault {
 }
 
 impl<'a, R: Read> CreditList<'a, R> {
-    /// Begins to read a list. Its first line names its columns. What it has no column for comes from `for_all`. Commas or
-    /// tabs separate its cells. Where `needs_heading` is false, a list of one column without a heading has players.
+    /// Begins to read a list. Its first line names its columns. What it has no column for comes from `for_all`. Its
+    /// first line tells what separates its cells. Where `needs_heading` is false, a list of one column without a heading has
+    /// players.
     ///
     /// # Errors
     /// It cannot be read, or its columns are not those of a list of credits.
@@ -97,10 +98,8 @@ impl<'a, R: Read> CreditList<'a, R> {
         if let Some(kind) = not_csv(begins) {
             return Err(ListFault::NotCsv(kind));
         }
-        let line = begins.split(|byte| *byte == b'\n').next().unwrap_or_default();
-        let delimiter = if line.contains(&b'\t') && !line.contains(&b',') { b'\t' } else { b',' };
         let mut reader = csv::ReaderBuilder::new()
-            .delimiter(delimiter)
+            .delimiter(separator(begins))
             .trim(csv::Trim::All)
             .flexible(true)
             .has_headers(false)
@@ -157,8 +156,8 @@ impl<'a, R: Read> CreditList<'a, R> {
         if wrong.is_empty() {
             return self.for_all.credit(cells).map_err(|fault| fault.text());
         }
-        let first = wrong.remove(0).text();
-        Err(wrong.iter().fold(first, |text, fault| text!("{text}; {fault}", text, fault = fault.text())))
+        let first = wrong.remove(0);
+        Err(wrong.iter().fold(first, |text, fault| text!("{text}; {fault}", text, fault)))
     }
 }
 
@@ -194,14 +193,23 @@ fn cell<T>(
     place: Option<usize>,
     column: usize,
     parse: impl Fn(&str) -> Result<T, Expected>,
-) -> Result<Option<T>, FieldError> {
+) -> Result<Option<T>, Text> {
     let Some(text) = place.and_then(|place| record.get(place)) else { return Ok(None) };
-    let text = bare_cell(text);
-    let wrong = |Expected(expected)| FieldError::malformed(COLUMNS[column], expected, text);
+    let name = COLUMNS[column];
+    let bare = bare_cell(text);
+    let (text, fault) = match name {
+        "open_id" => (bare_id(bare, OpenId::parse), shortened(bare)),
+        "ref" => (bare, surrounded(bare).or_else(|| shortened(bare))),
+        _ => (bare, None),
+    };
+    if let Some(fault) = fault {
+        return Err(text!("{column}: {fault}", column = name, fault));
+    }
+    let wrong = |Expected(expected)| FieldError::malformed(name, expected, text).text();
     parse(text).map(Some).map_err(wrong)
 }
 
-fn keep<T>(wrong: &mut Vec<FieldError>, fault: FieldError) -> Option<T> {
+fn keep<T>(wrong: &mut Vec<Text>, fault: Text) -> Option<T> {
     wrong.push(fault);
     None
 }

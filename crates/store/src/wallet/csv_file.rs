@@ -4,8 +4,10 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
 use csv::{IntoInnerError, Position, WriterBuilder};
 use domain::csv::csv_text;
+use domain::fields::{Expected, shown};
 use domain::ledger::EXCHANGE;
 use domain::moment::rfc3339;
+use domain::strays::{without_strays, without_unseen};
 use domain::text;
 use domain::text::Text;
 
@@ -74,6 +76,64 @@ pub(crate) fn bare_cell(cell: &str) -> &str {
     cell.strip_prefix("=\"").and_then(|cell| cell.strip_suffix('"')).unwrap_or(cell)
 }
 
+/// What separates the cells of a file that begins so: what its first line has most of outside quotation marks. Of as many,
+/// it is the comma, and then the tab.
+#[must_use]
+pub(crate) fn separator(begins: &[u8]) -> u8 {
+    const SEPARATORS: [u8; 3] = [b',', b'\t', b';'];
+    let (mut counts, mut is_quoted) = ([0_usize; SEPARATORS.len()], false);
+    let lines = begins.split(|byte| matches!(byte, b'\r' | b'\n'));
+    for byte in lines.filter(|line| !line.is_empty()).take(1).flatten() {
+        is_quoted ^= *byte == b'"';
+        if let Some(place) = SEPARATORS.iter().position(|separator| separator == byte).filter(|_| !is_quoted)
+        {
+            counts[place] += 1;
+        }
+    }
+    let mut most = 0;
+    for (place, count) in counts.iter().enumerate() {
+        if *count > counts[most] {
+            most = place;
+        }
+    }
+    SEPARATORS[most]
+}
+
+/// An id of a cell without what stands around it, where that makes it one.
+#[must_use]
+pub(crate) fn bare_id<T>(cell: &str, parse: impl FnOnce(&str) -> Result<T, Expected>) -> &str {
+    let bare = without_strays(cell);
+    if parse(bare).is_ok() { bare } else { cell }
+}
+
+/// The fault of a ref with an apostrophe before it, by which a spreadsheet marks a text, or with something unseen around it.
+/// It is not taken off: a file that was credited with it would be credited again without it. `None` for all else.
+#[must_use]
+pub(crate) fn surrounded(reference: &str) -> Option<Text> {
+    let got = shown(reference);
+    if without_unseen(reference) != reference {
+        Some(text!("expected no zero-width character around it, got {got}", got))
+    } else if reference.starts_with('\'') {
+        Some(text!("expected no apostrophe before it, got {got}", got))
+    } else {
+        None
+    }
+}
+
+/// The fault of a number that a spreadsheet has written in exponent form, such as 1.79603E+12: its last digits are lost.
+/// `None` for all else.
+#[must_use]
+pub(crate) fn shortened(cell: &str) -> Option<Text> {
+    let (digits, exponent) = cell.split_once("E+")?;
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let (whole, behind) = digits.split_once(['.', ',']).unwrap_or((digits, "0"));
+    let is_short =
+        whole.len() == 1 && exponent.len() >= 2 && [whole, behind, exponent].into_iter().all(is_number);
+    let got = shown(cell);
+    is_short
+        .then(|| text!("expected the digits of a number, got {got}, which a spreadsheet has shortened", got))
+}
+
 /// The number of a record's line, as editors count: a quoted record can span several lines, and empty lines
 /// count. The position of the reader is before the empty lines that it skipped. The place of the file changes.
 #[must_use]
@@ -118,6 +178,55 @@ mod tests {
             text: text.to_owned(),
             pay_biz_no: None,
             operator: (!is_exchange).then(|| "=alice".to_owned()),
+        }
+    }
+
+    /// Rule 8.3.14.
+    #[test]
+    fn the_first_line_tells_what_separates_cells() {
+        for (begins, expected) in [
+            ("biz_no,amount\n1;2;3", b','),
+            ("biz_no;amount\n1,2,3", b';'),
+            ("biz_no\tamount\r\n", b'\t'),
+            ("\r\n\nbiz_no;amount", b';'),
+            ("\"a,b,c\";amount", b';'),
+            ("Amount, CNY;biz_no;at", b';'),
+            ("Amount; CNY,biz_no", b','),
+            ("open_id", b','),
+            ("", b','),
+        ] {
+            assert_eq!(separator(begins.as_bytes()), expected, "{begins:?}");
+        }
+    }
+
+    /// Rule 8.3.16.
+    #[test]
+    fn what_a_spreadsheet_put_around_a_ref_is_a_fault() {
+        let fault = |cell: &str| surrounded(cell).map(|fault| fault.english());
+        let apostrophe = "expected no apostrophe before it, got \"'gift1\"";
+        assert_eq!(fault("'gift1").as_deref(), Some(apostrophe));
+        let unseen = "expected no zero-width character around it, got \"gift1\\u{200b}\"";
+        assert_eq!(fault("gift1\u{200b}").as_deref(), Some(unseen));
+        for cell in ["\u{feff}gift1", "'\u{200b}gift1\u{200b}", "'=x"] {
+            assert!(surrounded(cell).is_some(), "{cell:?}");
+        }
+        for cell in ["gift1", "gift(1)", "a'b", "=x;-y", "gift1'"] {
+            assert_eq!(surrounded(cell), None, "{cell:?}");
+        }
+    }
+
+    /// Rule 8.3.16.
+    #[test]
+    fn a_number_in_exponent_form_is_refused() {
+        let fault = shortened("1.79603E+12").map(|fault| fault.english());
+        let expected =
+            "expected the digits of a number, got \"1.79603E+12\", which a spreadsheet has shortened";
+        assert_eq!(fault.as_deref(), Some(expected));
+        for cell in ["4.20001E+27", "4,20001E+27", "4E+27", "1E+05"] {
+            assert!(shortened(cell).is_some(), "{cell}");
+        }
+        for cell in ["", "E+12", "1.E+12", "12.5E+12", "1.5E12", "1.5e+12", "gift1E+12", "1E+1"] {
+            assert!(shortened(cell).is_none(), "{cell}");
         }
     }
 
