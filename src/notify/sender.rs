@@ -193,11 +193,11 @@ impl NotificationSender {
 
 /// Ports as a text. Three or more that follow each other are a range, because a sandbox has all of them.
 fn ranges(ports: &[u16]) -> String {
-    let parts = ports.chunk_by(|before, after| before.checked_add(1) == Some(*after)).map(|run| match run {
+    let runs = ports.chunk_by(|before, after| before.checked_add(1) == Some(*after)).map(|run| match run {
         [first, _, .., last] => format!("{first}-{last}"),
         few => few.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
     });
-    parts.collect::<Vec<_>>().join(", ")
+    runs.collect::<Vec<_>>().join(", ")
 }
 
 /// Why there was no answer. A name that leads nowhere and one that leads inside have one word, so that nobody asks for the

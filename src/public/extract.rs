@@ -2,7 +2,7 @@
 
 use axum::body::{Body, Bytes};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::Response;
 use domain::body::{BodyKind, without_mark};
 use domain::fields::{Fields, Misplacement, UnreadableFields, no_form, shown_name};
@@ -51,11 +51,12 @@ pub(super) async fn query_with(
 }
 
 /// The credentials that other services read from a header, and this one does not (contract 2.6.4). Only their names.
-fn header_credentials(headers: &HeaderMap) -> Fields {
+pub(super) fn header_credentials(headers: &HeaderMap) -> Fields {
     let mut found = Fields::default();
-    let authorization = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let names: &[&str] = match authorization.and_then(|value| value.split(' ').next()) {
-        Some(scheme) if scheme.eq_ignore_ascii_case("basic") => &["app_id", "app_secret"],
+    // What stands behind the scheme need not be ASCII.
+    let authorization = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+    let names: &[&str] = match authorization.and_then(|value| value.split(|byte| *byte == b' ').next()) {
+        Some(scheme) if scheme.eq_ignore_ascii_case(b"basic") => &["app_id", "app_secret"],
         Some(_) => &["access_token"],
         None if ["access-token", "x-access-token"].iter().any(|name| headers.contains_key(*name)) => {
             &["access_token"]

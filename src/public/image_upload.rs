@@ -9,7 +9,7 @@ use axum::response::Response;
 use bytes::BytesMut;
 use domain::body::BodyKind;
 use domain::caller::Caller;
-use domain::fields::{Fields, UnreadableFields, shown};
+use domain::fields::{Fields, Misplacement, UnreadableFields, shown};
 use domain::text;
 use domain::text::Text;
 use futures_util::{Stream, TryStreamExt as _};
@@ -19,7 +19,7 @@ use pictures::{self, Unacceptable};
 use telemetry::traces::{self, SpanKind};
 use tokio::time::{Instant, timeout};
 
-use super::extract::{fields_of_any_kind, query_with};
+use super::extract::{fields_of_any_kind, header_credentials, query_with};
 use crate::http::body::{
     BoxedError, PACE_BYTES, TooSlow, announced_bytes, paced, read_body, read_start, too_large, too_slow,
 };
@@ -92,6 +92,8 @@ pub async fn upload_with_url(State(state): State<AppState>, request: Request) ->
         let body = read_body(&state.config.http, body).await?;
         let body = fields_of_any_kind(&parts.headers, body).await?;
         fields.complete(&["app_id", "access_token", "url"], &body);
+        let place = Misplacement { expected: "query or body", got: "header" };
+        fields = fields.beside(&header_credentials(&parts.headers), place);
     }
     let caller = match caller {
         Some(caller) => caller,

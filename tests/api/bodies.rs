@@ -194,6 +194,14 @@ async fn separators_that_are_none_are_named() {
     for name in ["params[app_id]", "app_id[]", "app_id[0]"] {
         missing(send(PATH, &format!("{name}={id}")).await, "app_id", &format!("\"{name}\" came"));
     }
+    missing(send(PATH, &format!("params[app_id][]={id}")).await, "app_id", "\"params[app_id][]\" came");
+    // A query that is escaped as a whole is one name, which has the token and is not told.
+    for path in [REPORT, WITH_FILE, WITH_URL] {
+        let escaped = with_credentials(path, &app).replace('=', "%3D").replace('&', "%26");
+        let answer = send(&escaped, "").await;
+        assert!(!answer.body.contains(token.as_str()), "{}", answer.body);
+        missing(answer, "app_id", "it came in a form that is escaped as a whole");
+    }
     let amp = with_credentials(REPORT, &app).replace('&', "&amp;");
     missing(send(&amp, "{}").await, "access_token", r#""amp;access_token" came"#);
     let twice = with_credentials(WITH_FILE, &app).replace('&', "?");
@@ -214,6 +222,11 @@ async fn a_signature_that_lacks_a_field_says_how_it_came() {
         ("&user_ip=", "&amp;user_ip=", r#"user_ip is missing; "amp;user_ip" came"#),
         ("&open_id=", "&openId=", r#"open_id is missing; "openId" came"#),
         ("&user_ip=", ";user_ip=", "user_ip is missing; it came in the value of"),
+        (
+            "&product_info=",
+            "&product_info[0][product_id]=",
+            r#"product_info is missing; "product_info[0][product_id]" came"#,
+        ),
     ] {
         let wrong = form.replacen(from, to, 1);
         assert_ne!(wrong, form, "{from}");
@@ -245,6 +258,19 @@ async fn credentials_in_a_header_are_told_so() {
         let text = format!("access_token: expected in the {place}, it came in the header");
         let request = Request::post(&path).header("authorization", &bearer).body(body);
         till.send(request).await.assert_refused(100_200_102, &text);
+    }
+    let text = "access_token: expected in the query or body, it came in the header";
+    for (name, value) in
+        [("authorization", &bearer), ("x-access-token", &app.token), ("access-token", &app.token)]
+    {
+        for (path, body) in [
+            (WITH_URL.to_owned(), "app_id=a1&url=https%3A%2F%2Fexample.com%2Fa.png"),
+            (WITH_URL.to_owned(), r#"{"app_id":"a1","url":"https://example.com/a.png"}"#),
+            (format!("{WITH_URL}?app_id=a1&url=https://example.com/a.png"), ""),
+        ] {
+            let request = Request::post(&path).header(name, value).body(body);
+            till.send(request).await.assert_refused(100_200_102, text);
+        }
     }
     let basic = Request::post(TOKEN)
         .header("authorization", "Basic YTpi")

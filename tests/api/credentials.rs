@@ -195,4 +195,17 @@ async fn what_is_around_a_credential_is_named() {
     let refused = quoted.send(till.operator_address).await;
     let text = "there is no such API key; it has quotes around it";
     assert_eq!((refused.status, &refused.json()["detail"]), (401, &json!(text)));
+    // Characters that are no ASCII.
+    for (value, strays) in [
+        (format!("Bearer \u{200b}{key}"), "a zero-width character"),
+        (format!("Bearer {key}\u{feff}"), "a zero-width character"),
+        (format!("Bearer \u{a0}{key}"), "a blank"),
+        (format!("Bearer\u{a0}{key}"), "a blank"),
+        (format!("Bearer \u{201c}{key}\u{201d}"), "quotes"),
+    ] {
+        let request = Request::get("/admin/v1/apps").header("authorization", &value);
+        let refused = request.send(till.operator_address).await;
+        let text = format!("there is no such API key; it has {strays} around it");
+        assert_eq!((refused.status, &refused.json()["detail"]), (401, &json!(text)), "{value:?}");
+    }
 }

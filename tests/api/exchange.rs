@@ -551,6 +551,53 @@ async fn a_sandbox_app_is_told_the_string_and_the_mistake() {
     assert_eq!(game.send(&till).await.code(), 1);
 }
 
+/// Rule 3.7.2: a right signature that is written wrong, a string with the separators of a page, and a placeholder.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sandbox_app_is_told_what_its_signature_was_made_into() {
+    let till = TestTill::start().await;
+    let app = till.app_like("a1", AppKind { sandbox: true, ..AppKind::default() }).await;
+    till.player(&app, "o1", 0, 100).await;
+    let game = Game::new(&app, "o1", "b1", 10);
+    let string = game.string_to_sign();
+    let key = PayKey::new(app.pay_key.clone());
+    for (sign, mistake) in [
+        (
+            format!("0{}", key.sign(&string)),
+            "the signature is right but written wrong: it is printed as a big integer; write two digits for each byte",
+        ),
+        (
+            format!("{}&", key.sign(&string)),
+            "the signature is right but written wrong: a separator, as &, is around it; leave it out",
+        ),
+        (
+            format!("\u{feff}{}", key.sign(&string)),
+            "the signature is right but written wrong: an unseen character is around it; leave it out",
+        ),
+        (
+            // The value with a sign of its own stays as it is.
+            key.sign(&string.replace('&', "&amp;").replace("&amp; shield", "& shield")),
+            "the fields were joined in another way; join name=value with &",
+        ),
+        (
+            key.sign(&format!("{string}&access_token={}", app.token)),
+            "access_token was included; it is not signed",
+        ),
+        (
+            "{sign}".to_owned(),
+            "the signature is a placeholder, which nothing replaced; send the HMAC-SHA256 with the pay key, in hexadecimal",
+        ),
+    ] {
+        // An app has five diagnoses a second.
+        till.clock.advance(Duration::from_secs(1));
+        let answer = game.clone().with("sign", sign).send(&till).await;
+        assert_eq!(answer.code(), 100_200_114, "{}", answer.body);
+        let expected =
+            serde_json::json!({ "string_to_sign": string, "bytes": string.len(), "mistake": mistake });
+        assert_eq!(answer.json()["data"], expected);
+    }
+    assert_untouched(&till).await;
+}
+
 /// The signed fields in the order of the table of contract 3.1, as a server that does not sort would join them.
 fn form_order(body: &str) -> String {
     let fields: std::collections::HashMap<String, String> = body

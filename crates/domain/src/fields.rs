@@ -11,7 +11,7 @@ use crate::redaction::redacted;
 use crate::text;
 use crate::text::Text;
 
-use absent::{RenamedField, bare, holds_pair};
+use absent::{RenamedField, bare, holds_pair, is_in_pieces};
 pub use error::{Expected, FieldError, FieldErrorKind, Misplacement, UnreadableFields};
 pub use form::no_form;
 pub(crate) use json::Members;
@@ -35,8 +35,11 @@ pub fn is_secret(name: &str) -> bool {
 /// Whether a log must hide the value of a field: its name is nearly that of a secret, or a secret stands in the value.
 #[must_use]
 pub fn holds_secret(name: &str, value: &str) -> bool {
-    let name = bare(name);
-    SECRET_FIELDS.iter().any(|secret| bare(secret) == name || holds_pair(value, secret))
+    let letters = bare(name);
+    SECRET_FIELDS.iter().any(|secret| {
+        let wanted = bare(secret);
+        wanted == letters || is_in_pieces(name, &wanted) || holds_pair(value, secret)
+    })
 }
 
 /// One value as it came.

@@ -54,6 +54,12 @@ impl PayKey {
         hex::encode(mac.finalize().into_bytes())
     }
 
+    /// A key of bytes that need be no text.
+    fn of_bytes(bytes: &[u8]) -> Self {
+        let keyed = Hmac::new_from_slice(bytes).expect("HMAC accepts keys of every length");
+        Self { keyed, text: String::new() }
+    }
+
     /// This key with a text before and one after it.
     fn surrounded(&self, before: &str, after: &str) -> Self {
         Self::new([before, &self.text, after].concat())

@@ -1,10 +1,11 @@
 //! A request to the admin API, read in one order: the key, its role, the query, then the body.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::body::Body;
 use axum::extract::{FromRequestParts as _, RawPathParams, Request};
-use axum::http::{HeaderMap, HeaderName, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use domain::body::without_mark;
 use domain::console_user::Role;
 use domain::fields::{Expected, FieldError, Fields, shown};
@@ -244,9 +245,9 @@ fn no_such_app(app_id: &str) -> Problem {
 
 /// Finds the API key that the request brings.
 async fn authenticate(state: &AppState, headers: &HeaderMap) -> Result<(ApiKey, String), Problem> {
-    let token = only_one(headers, &header::AUTHORIZATION).and_then(|text| text.split_once(' '));
-    let token = token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-    let token = token.map(|(_, token)| token.trim()).ok_or_else(messages::key_missing)?;
+    let value = only_one(headers, &header::AUTHORIZATION).ok_or_else(messages::key_missing)?;
+    let text = text_of(value);
+    let token = bearer_token(&text).ok_or_else(messages::key_missing)?;
     // What can be no key costs no look-up.
     if !is_api_key(token) {
         return Err(unknown_key(token));
@@ -265,10 +266,23 @@ fn unknown_key(token: &str) -> Problem {
     Problem { detail: told.english(), ..unknown }
 }
 
-/// The text of a header that came once.
-fn only_one<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+/// What stands behind the scheme. Only the blanks of HTTP are taken off: any other character is one to tell.
+fn bearer_token(text: &str) -> Option<&str> {
+    let (scheme, rest) = text.split_at_checked("bearer".len())?;
+    let is_behind = |next: char| next == ' ' || !next.is_ascii();
+    (scheme.eq_ignore_ascii_case("bearer") && rest.starts_with(is_behind)).then(|| rest.trim_ascii())
+}
+
+/// The value of a header that came once.
+fn only_one<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderValue> {
     let mut values = headers.get_all(name).iter();
-    values.next().filter(|_| values.next().is_none())?.to_str().ok()
+    values.next().filter(|_| values.next().is_none())
+}
+
+/// The text of a header, in UTF-8 or in the coding that old clients use.
+fn text_of(value: &HeaderValue) -> Cow<'_, str> {
+    let bytes = value.as_bytes();
+    std::str::from_utf8(bytes).map_or_else(|_| encoding_rs::mem::decode_latin1(bytes), Cow::Borrowed)
 }
 
 /// Whether the body is of this media type.
@@ -279,7 +293,8 @@ fn has_type(headers: &HeaderMap, expected: &str) -> bool {
 }
 
 fn idempotency_key(headers: &HeaderMap) -> Result<IdempotencyKey, Problem> {
-    let value = only_one(headers, &IDEMPOTENCY_KEY).and_then(|text| IdempotencyKey::parse(text).ok());
+    let value = only_one(headers, &IDEMPOTENCY_KEY).and_then(|value| value.to_str().ok());
+    let value = value.and_then(|text| IdempotencyKey::parse(text).ok());
     value.ok_or_else(messages::idempotency_key_missing)
 }
 

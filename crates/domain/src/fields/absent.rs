@@ -105,7 +105,10 @@ impl Fields {
         let wanted = bare(sent);
         let came = || self.texts().filter(|(came, _)| *came != name);
         let misspelt = |came: &str| FieldErrorKind::Misspelt { came: came.to_owned() };
-        let nearly = came().find(|(came, _)| bare(came) == wanted).map(|(came, _)| (came, misspelt(came)));
+        let nearly = came().find(|(came, _)| bare(came) == wanted);
+        // A list or an object in pieces, as PHP and jQuery send it.
+        let nearly = nearly.or_else(|| came().find(|(came, _)| is_in_pieces(came, &wanted)));
+        let nearly = nearly.map(|(came, _)| (came, misspelt(came)));
         let swallowed = || {
             let (by, value) = came().find(|(_, value)| holds_pair(value, sent))?;
             let is_json = value.trim_start().starts_with(['{', '[']);
@@ -113,11 +116,16 @@ impl Fields {
                 self.renamed.iter().find(|renamed| renamed.name == by).map_or(by, |renamed| renamed.sent);
             Some((by, FieldErrorKind::Swallowed { by: as_sent.to_owned(), is_json }))
         };
+        // The name is the whole form, so it holds credentials and is not told.
+        let escaped = || {
+            let (whole, _) = came().find(|(came, _)| is_in_escaped_form(came, sent))?;
+            Some((whole, FieldErrorKind::EscapedWhole))
+        };
         let elsewhere = || {
             let RenamedField { other, .. } = renamed.filter(|renamed| renamed.has_other)?;
             Some((*other, misspelt(other)))
         };
-        nearly.or_else(swallowed).or_else(elsewhere)
+        nearly.or_else(swallowed).or_else(escaped).or_else(elsewhere)
     }
 }
 
@@ -125,12 +133,22 @@ impl Fields {
 const ESCAPED_SEPARATORS: [&str; 10] =
     ["amp;", "AMP;", "#0038;", "#038;", "#38;", "#x0026;", "#x26;", "#X26;", "\\u0026", "\\x26"];
 
-/// The letters and digits of a name, without what a separator left in front of it. Of `params[name]`, `name[]` and `name[0]`,
-/// the name.
+/// Whether this name is that of a part of the field with these letters: `name[0][part]`, `name[0].part`.
+pub(super) fn is_in_pieces(came: &str, wanted: &str) -> bool {
+    came.split_once('[').is_some_and(|(root, _)| bare(root) == wanted)
+}
+
+/// Whether a name is a form that was escaped as a whole, and this field is in it.
+fn is_in_escaped_form(came: &str, name: &str) -> bool {
+    came.split('&').any(|pair| pair.strip_prefix(name).is_some_and(|rest| rest.starts_with('=')))
+}
+
+/// The letters and digits of a name, without what a separator left in front of it. Of `params[name]`, `name[]`, `name[0]` and
+/// `params[name][]`, the name.
 pub(super) fn bare(name: &str) -> String {
     let name = ESCAPED_SEPARATORS.iter().fold(name, |name, escaped| name.trim_start_matches(escaped));
     let name = match name.strip_suffix(']').and_then(|name| name.rsplit_once('[')) {
-        Some((outer, index)) if index.bytes().all(|byte| byte.is_ascii_digit()) => outer,
+        Some((outer, index)) if index.bytes().all(|byte| byte.is_ascii_digit()) => return bare(outer),
         Some((_, inner)) => inner,
         None => name,
     };
@@ -147,4 +165,40 @@ pub(super) fn holds_pair(value: &str, name: &str) -> bool {
         let after = value[at + name.len()..].trim_start_matches(['"', '\'', '\\', ' ']);
         is_behind_separator && after.starts_with(['=', ':'])
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Contract 2.10.5: what came in place of a field, and how it is told.
+    #[test]
+    fn a_field_in_pieces_or_in_an_escaped_form_is_told() {
+        let in_pieces = |came: &str| format!("product_info is missing; \"{came}\" came");
+        for (query, field, text) in [
+            (
+                "product_info%5B0%5D%5Bproduct_id%5D=1",
+                "product_info",
+                in_pieces("product_info[0][product_id]"),
+            ),
+            ("product_info[0].product_id=1", "product_info", in_pieces("product_info[0].product_id")),
+            ("productInfo[product_id]=1", "product_info", in_pieces("productInfo[product_id]")),
+            ("params[app_id][]=a1", "app_id", r#"app_id is missing; "params[app_id][]" came"#.to_owned()),
+            (
+                "app_id%3Da1%26access_token%3Dt",
+                "app_id",
+                "app_id is missing; it came in a form that is escaped as a whole".to_owned(),
+            ),
+            (
+                "app_id%3Da1%26access_token%3Dt&x=1",
+                "access_token",
+                "access_token is missing; it came in a form that is escaped as a whole".to_owned(),
+            ),
+            ("other_app_id%3Da1", "app_id", "app_id is missing".to_owned()),
+            ("info[0]=1", "product_info", "product_info is missing".to_owned()),
+        ] {
+            let fields = Fields::from_urlencoded(query.as_bytes()).unwrap();
+            assert_eq!(*fields.absent(field).text().english(), *text, "{query}");
+        }
+    }
 }

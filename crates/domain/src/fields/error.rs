@@ -64,6 +64,8 @@ pub enum FieldErrorKind {
         /// Whether the other field has JSON.
         is_json: bool,
     },
+    /// Required, and absent; it stands in a form of which `=` and `&` are escaped as well.
+    EscapedWhole,
     /// Absent, and so are the fields that may stand in its place.
     WithoutOthers(&'static str),
     /// Required, and empty.
@@ -107,6 +109,7 @@ impl FieldError {
             | FieldErrorKind::WithoutOthers(_)
             | FieldErrorKind::Misspelt { .. }
             | FieldErrorKind::Swallowed { .. }
+            | FieldErrorKind::EscapedWhole
             | FieldErrorKind::Empty => text!("{field} {problem}", field, problem),
             FieldErrorKind::Misplaced(_)
             | FieldErrorKind::Unknown { .. }
@@ -161,6 +164,7 @@ impl FieldErrorKind {
                     by = shown_plain(by)
                 )
             }
+            Self::EscapedWhole => text!("is missing; it came in a form that is escaped as a whole"),
             Self::Empty => text!("is empty"),
             Self::Misplaced(Misplacement { expected, got }) => {
                 let (expected, got) = (Text::new(expected), Text::new(got));

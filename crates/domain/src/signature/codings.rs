@@ -41,6 +41,9 @@ impl UrlCoding {
         Self { kept, is_plus, is_lower }
     }
 
+    /// PHP's urlencode.
+    pub(super) const PHP: Self = Self::new("-._", true, false);
+
     /// The most usual first.
     pub(super) const ALL: [Self; 11] = [
         // RFC 3986: PHP's rawurlencode, .NET's EscapeDataString.
@@ -55,8 +58,7 @@ impl UrlCoding {
         // Python's quote; its quote_plus, and Go's QueryEscape.
         Self::new("-._~/", false, false),
         Self::new("-._~", true, false),
-        // PHP's urlencode.
-        Self::new("-._", true, false),
+        Self::PHP,
         Self::new("-._~", false, true),
         Self::new("*-._", true, true),
         // JavaScript's encodeURI.

@@ -1,14 +1,17 @@
 //! The search for the mistake that explains a signature which does not match (contract 3.7.2). The most likely come
 //! first, and the work is bounded.
 
-use md5::Md5;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use md5::{Digest as _, Md5};
+use sha2::Sha256;
 
 use super::codings::in_other_coding;
 use super::mistaken_strings::{LIKELY_KINDS, MistakenStrings, UNLIKELY_KINDS, mistaken_strings};
-use super::miswritten::miswritten;
+use super::miswritten::{is_placeholder, miswritten};
 use super::other_rules::other_rule;
 use super::tries::SignTries;
-use super::{Mistake, PayKey, Sign};
+use super::{Mistake, PayKey, Sign, of_base64};
 use crate::key_uses::LiveKey;
 use crate::secret::Secret;
 use crate::wallet::{WalletForm, string_to_sign};
@@ -72,9 +75,10 @@ pub(super) fn search(form: &WalletForm, keys: &DiagnosisKeys<'_>, tries: &SignTr
         .or_else(|| of_kinds(&LIKELY_KINDS))
         .or_else(by_other_rule)
         .or_else(|| with_strays(&correct, keys, tries, ends.chain(PAIRS_OF_STRAYS)))
+        .or_else(|| with_changed_key(&correct, keys, tries))
         .or_else(|| keys.live.iter().find_map(|key| in_other_coding(&correct, key, tries)))
         .or_else(|| of_kinds(&UNLIKELY_KINDS))
-        .or_else(|| tries.sign.bytes.is_none().then_some(Mistake::NoDigest))
+        .or_else(|| tries.sign.bytes.is_none().then(|| no_digest(&tries.sign.text)))
 }
 
 /// The likely mistakes that leave the string as it should be.
@@ -128,6 +132,35 @@ fn with_strays(
         keys.live.iter().any(|key| tries.fits(&key.surrounded(before, after), correct))
     };
     ends.any(fits).then_some(Mistake::KeyWithStrays)
+}
+
+/// The key decoded, encoded, hashed or in another case.
+fn with_changed_key(correct: &str, keys: &DiagnosisKeys<'_>, tries: &SignTries<'_>) -> Option<Mistake> {
+    let changed = |text: &str| {
+        let (md5, sha256) = (Md5::digest(text), Sha256::digest(text));
+        let texts = [
+            hex::encode(md5),
+            hex::encode_upper(md5),
+            hex::encode(sha256),
+            STANDARD.encode(text),
+            hex::encode(text),
+            text.to_ascii_lowercase(),
+            text.to_ascii_uppercase(),
+        ];
+        let decoded = hex::decode(text).into_iter().chain(of_base64(text).take(1));
+        decoded
+            .chain([md5.to_vec(), sha256.to_vec()])
+            .chain(texts.map(String::into_bytes))
+            .collect::<Vec<_>>()
+    };
+    let fits =
+        |key: &PayKey| changed(&key.text).iter().any(|bytes| tries.fits(&PayKey::of_bytes(bytes), correct));
+    keys.live.iter().any(|key| fits(key)).then_some(Mistake::KeyChanged)
+}
+
+/// What is said of a text that is no signature.
+fn no_digest(text: &str) -> Mistake {
+    if is_placeholder(text) { Mistake::Placeholder } else { Mistake::NoDigest }
 }
 
 /// Where two strings begin to differ: the index of the first byte. `None` for equal strings.

@@ -44,6 +44,10 @@ mistakes! {
     EmptyFieldsKept: "empty fields were kept; leave them out of the string";
     /// `access_token` was signed too.
     AccessTokenIncluded: "access_token was included; it is not signed";
+    /// `access_token` and empty fields were signed too.
+    TokenAndEmptyFields: "access_token and empty fields were included; leave both out of the string";
+    /// `pay_priority` was signed, and did not come.
+    PriorityNotSent: "pay_priority was signed but not sent; send it, or leave it out of the string";
     /// The fields were not sorted by name.
     NotSorted: "the fields were not sorted; join them in ASCII order of their names";
     /// The names were in upper case.
@@ -58,6 +62,10 @@ mistakes! {
     AppIdAsKey: "the app_id was used as the key; sign with the pay key";
     /// The key was empty, as that of a variable which is not set.
     EmptyKey: "the key was empty; sign with the pay key";
+    /// What stands for the signature in an example, or what a program writes for nothing.
+    Placeholder: "the signature is a placeholder, which nothing replaced; send the HMAC-SHA256 with the pay key, in hexadecimal";
+    /// The key was decoded, encoded, hashed or changed in case before use.
+    KeyChanged: "the pay key was decoded, encoded, hashed or changed in case before use; use its text as it is";
     /// The signature is not 64 hexadecimal digits, whatever it is of.
     NoDigest: "the signature is not 64 hexadecimal digits; it is an HMAC-SHA256 with the pay key, in hexadecimal";
     /// A pay key was used that a rotation has retired.
@@ -73,6 +81,14 @@ mistakes! {
     PrefixBeforeSign: "the signature is right but written wrong: there is a prefix, as 0x or sha256=; leave it out";
     /// Blanks, line ends or quotes are around it.
     StraysAroundSign: "the signature is right but written wrong: a blank, a line end or quotes are around it";
+    /// A separator, as the `&` behind it, is around it.
+    SeparatorAroundSign: "the signature is right but written wrong: a separator, as &, is around it; leave it out";
+    /// Characters without a shape are around it.
+    UnseenAroundSign: "the signature is right but written wrong: an unseen character is around it; leave it out";
+    /// It is a big integer: negative, with a zero for its sign, or with its last byte first.
+    BigInteger: "the signature is right but written wrong: it is printed as a big integer; write two digits for each byte";
+    /// The bytes are decimal numbers in a list.
+    BytesInList: "the signature is right but written wrong: it is a list of decimal numbers; write two hexadecimal digits for each byte";
     /// Bytes above 127 were written as negative numbers.
     BytesWithSign: "the signature is right but written wrong: bytes above 127 begin with ffffff; write two digits for each byte";
     /// Only a part of the digits came.

@@ -4,12 +4,14 @@ use std::collections::HashSet;
 
 use super::Mistake;
 use super::codings::{UrlCoding, decoded, escape, unescape};
-use super::other_rules::{changed_strings, other_joins};
+use super::other_rules::{HTML_ESCAPES, changed_strings, other_joins};
 use super::product_info_texts::product_info_texts;
 use crate::wallet::{WalletForm, canonical_string, join};
 
 /// How many fields outside the list are tried one by one.
 const UNLISTED_FIELDS_MAX: usize = 16;
+/// A field that has a default.
+const PAY_PRIORITY: &str = "pay_priority";
 /// What is no part of any string.
 const CREDENTIALS: [&str; 2] = ["sign", "access_token"];
 
@@ -29,7 +31,7 @@ type Strings = Vec<(Mistake, String)>;
 pub(super) type MistakenStrings = fn(&SignedParts<'_>) -> Strings;
 
 /// The kinds of mistakes, the most likely first.
-pub(super) const LIKELY_KINDS: [MistakenStrings; 11] = [
+pub(super) const LIKELY_KINDS: [MistakenStrings; 12] = [
     values_encoded,
     other_fields,
     around_the_string,
@@ -41,11 +43,12 @@ pub(super) const LIKELY_KINDS: [MistakenStrings; 11] = [
     nulls,
     |parts| other_joins(&parts.sent, &parts.sorted),
     ampersands,
+    one_value_encoded,
 ];
 
 /// Kinds with many strings, each of which few people make.
-pub(super) const UNLIKELY_KINDS: [MistakenStrings; 2] =
-    [|parts| changed_strings(&parts.sorted), encoded_twice];
+pub(super) const UNLIKELY_KINDS: [MistakenStrings; 3] =
+    [|parts| changed_strings(&parts.sorted), items_escaped, encoded_twice];
 
 /// Every string but the right one, each once.
 pub(super) fn mistaken_strings<'a>(
@@ -97,15 +100,17 @@ fn other_fields(parts: &SignedParts<'_>) -> Strings {
         !value.is_empty() && (*name == "access_token" || form.call.signs(name))
     };
     let with_token = || fields.texts().filter(is_with_token);
+    let token = fields.text("access_token").unwrap_or_default();
     let as_sent = fields.texts().filter(|(name, value)| *name != "sign" && !value.is_empty());
     let renamed = |rename: fn(&str) -> String| {
         let pairs: Vec<_> = parts.sorted.iter().map(|(name, value)| (rename(name), *value)).collect();
         canonical_string(pairs.iter().map(|(name, value)| (name.as_str(), *value)))
     };
-    vec![
-        (Mistake::EmptyFieldsKept, join(sorted.into_iter())),
-        (Mistake::EmptyFieldsKept, join(all)),
+    let mut strings = vec![
+        (Mistake::EmptyFieldsKept, join(sorted.iter().copied())),
+        (Mistake::EmptyFieldsKept, join(all.clone())),
         (Mistake::AccessTokenIncluded, canonical_string(with_token())),
+        (Mistake::AccessTokenIncluded, format!("{}&access_token={token}", parts.correct)),
         (Mistake::NotSorted, join(parts.sent.iter().copied())),
         (Mistake::NotSorted, join(table_order)),
         (Mistake::NotSorted, join(with_token())),
@@ -113,7 +118,21 @@ fn other_fields(parts: &SignedParts<'_>) -> Strings {
         (Mistake::NotSorted, join(parts.sorted.iter().rev().copied())),
         (Mistake::UpperCaseNames, renamed(str::to_ascii_uppercase)),
         (Mistake::CamelCaseNames, renamed(camel_case)),
-    ]
+        (Mistake::TokenAndEmptyFields, joined_with(("access_token", token), sorted.iter().copied())),
+        (Mistake::TokenAndEmptyFields, joined_with(("access_token", token), all)),
+    ];
+    if form.call.signs(PAY_PRIORITY) && fields.text(PAY_PRIORITY).is_none() {
+        let with = |value| canonical_string(parts.sorted.iter().copied().chain([(PAY_PRIORITY, value)]));
+        strings.extend(["0", "1"].map(|value| (Mistake::PriorityNotSent, with(value))));
+    }
+    strings
+}
+
+/// These fields and one more in the order of their names, empty ones too.
+fn joined_with<'a>(more: (&'a str, &'a str), pairs: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+    let mut pairs: Vec<_> = pairs.chain([more]).collect();
+    pairs.sort_unstable();
+    join(pairs.into_iter())
 }
 
 fn camel_case(name: &str) -> String {
@@ -182,6 +201,17 @@ fn encoded_in_another_way(parts: &SignedParts<'_>) -> Strings {
     values.chain(whole).map(|string| (Mistake::ValuesEncoded, string)).collect()
 }
 
+/// One of the texts alone. It comes behind [`body_encoded_otherwise`], which says more of a `+` for a blank.
+fn one_value_encoded(parts: &SignedParts<'_>) -> Strings {
+    let of_each = |chosen: &'static str| {
+        let change = move |coding: &UrlCoding| {
+            parts.with(|name, value| if name == chosen { coding.encode(value) } else { value.to_owned() })
+        };
+        UrlCoding::ALL.iter().map(move |coding| (Mistake::ValuesEncoded, change(coding)))
+    };
+    ["product_info", "product_name"].into_iter().flat_map(of_each).collect()
+}
+
 fn encoded_twice(parts: &SignedParts<'_>) -> Strings {
     let twice = |coding: &UrlCoding, value: &str| coding.encode(&coding.encode(value));
     let strings = UrlCoding::ALL.iter().map(|coding| parts.with(|_, value| twice(coding, value)));
@@ -218,6 +248,14 @@ fn items_written_anew(parts: &SignedParts<'_>) -> Strings {
         parts.with(|name, value| if name == "product_info" { text.clone() } else { value.to_owned() })
     };
     product_info_texts(items).iter().map(|text| (Mistake::ProductInfoReserialised, with(text))).collect()
+}
+
+/// The items alone, with the escapes of a page.
+fn items_escaped(parts: &SignedParts<'_>) -> Strings {
+    let with = |change: &fn(&str) -> String| {
+        parts.with(|name, value| if name == "product_info" { change(value) } else { value.to_owned() })
+    };
+    HTML_ESCAPES.iter().map(|change| (Mistake::CharactersLost, with(change))).collect()
 }
 
 /// An empty field as the word of a language for nothing: all of them, and each alone.

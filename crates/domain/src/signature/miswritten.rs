@@ -1,9 +1,40 @@
 //! A right signature that is written wrong (contract 3.7.2): the bytes are right, and the text is not 64 digits.
 
+use std::cmp::Ordering;
+
 use super::{Mistake, bare, of_base64};
+use crate::strays::is_zero_width;
 
 /// The longest text before the digits that is a prefix: `HMAC-SHA256 Signature=`.
 const PREFIX_BYTES_MAX: usize = 32;
+/// What templates have around the name of a place.
+const PLACES: [(&str, &str); 9] = [
+    ("{", "}"),
+    ("{{", "}}"),
+    ("${", "}"),
+    ("#{", "}"),
+    ("<", ">"),
+    ("[", "]"),
+    ("%", "%"),
+    ("$", ""),
+    (":", ""),
+];
+/// Words in place of a signature: its own name, and what languages print for nothing.
+const PLACEHOLDERS: [&str; 11] = [
+    "sign",
+    "signature",
+    "your_sign",
+    "your_signature",
+    "undefined",
+    "null",
+    "none",
+    "nil",
+    "nan",
+    "false",
+    "%s",
+];
+/// The longest name of a place.
+const PLACEHOLDER_BYTES_MAX: usize = 40;
 /// The fewest digits that are a part of a signature, and no chance.
 const PART_DIGITS_MIN: usize = 16;
 
@@ -13,7 +44,11 @@ pub(super) fn miswritten(text: &str, right: &str) -> Option<Mistake> {
     let short = || bytes.iter().map(|byte| format!("{byte:x}")).collect::<Vec<_>>().concat();
     let bare = bare(text).to_ascii_lowercase();
     if bare == right {
-        return (bare.len() < text.len()).then_some(Mistake::StraysAroundSign);
+        return around_sign(text);
+    }
+    // Before the rest, because a prefix of zeros and a minus sign look like other mistakes.
+    if is_big_integer(&bare, &bytes) {
+        return Some(Mistake::BigInteger);
     }
     let digits: String =
         bare.replace("0x", "").replace("\\x", "").chars().filter(char::is_ascii_hexdigit).collect();
@@ -34,12 +69,76 @@ pub(super) fn miswritten(text: &str, right: &str) -> Option<Mistake> {
     if digits.len() >= PART_DIGITS_MIN && right.contains(&digits) {
         return Some(Mistake::PartOfSign);
     }
-    if of_base64(text).any(|decoded| decoded == bytes) {
+    if is_list_of(&bare, &bytes) {
+        return Some(Mistake::BytesInList);
+    }
+    // Behind a prefix, as `v1,`, stands base64 too.
+    let behind_prefix = text.split_once([',', ':', '=', ' ']).map(|(_, behind)| behind);
+    if of_base64(text).chain(behind_prefix.into_iter().flat_map(of_base64)).any(|decoded| decoded == bytes) {
         return Some(Mistake::Base64);
     }
-    let is_right = |text: Vec<u8>| text.eq_ignore_ascii_case(right.as_bytes());
+    let is_right = |text: Vec<u8>| {
+        let is_base64 =
+            std::str::from_utf8(&text).is_ok_and(|text| of_base64(text).any(|decoded| decoded == bytes));
+        text.trim_ascii().eq_ignore_ascii_case(right.as_bytes()) || is_base64
+    };
     (hex::decode(&digits).is_ok_and(is_right) || of_base64(text).any(is_right))
         .then_some(Mistake::EncodedTwice)
+}
+
+/// What stands around the right digits. `None`: nothing does.
+fn around_sign(text: &str) -> Option<Mistake> {
+    type Around = fn(char) -> bool;
+    let mistakes: [(Around, Mistake); 3] = [
+        (is_zero_width, Mistake::UnseenAroundSign),
+        (|character| "&,;".contains(character), Mistake::SeparatorAroundSign),
+        (|character| !character.is_ascii_hexdigit(), Mistake::StraysAroundSign),
+    ];
+    mistakes.into_iter().find(|(is_it, _)| text.chars().any(is_it)).map(|(_, mistake)| mistake)
+}
+
+/// Whether these digits are the bytes as a language prints an integer of any size: Java with a minus sign, C# with a zero
+/// in front of a positive one, or with its last byte first.
+fn is_big_integer(text: &str, bytes: &[u8]) -> bool {
+    let number = |bytes: &[u8]| hex::encode(bytes).trim_start_matches('0').to_owned();
+    if let Some(digits) = text.strip_prefix('-') {
+        // The two's complement: from the last byte that is not zero, each one before it is inverted.
+        let last = bytes.iter().rposition(|byte| *byte != 0).unwrap_or(0);
+        let negated = bytes.iter().enumerate().map(|(at, byte)| match at.cmp(&last) {
+            Ordering::Less => !byte,
+            Ordering::Equal => byte.wrapping_neg(),
+            Ordering::Greater => 0,
+        });
+        return digits.trim_start_matches('0') == number(&negated.collect::<Vec<u8>>());
+    }
+    let reversed: Vec<u8> = bytes.iter().rev().copied().collect();
+    let right = hex::encode(bytes);
+    ["0", "00"].iter().any(|zeros| text.strip_prefix(*zeros) == Some(right.as_str()))
+        || text.trim_start_matches('0') == number(&reversed)
+}
+
+/// Whether a text is a list of these bytes in decimal, with their sign or without.
+fn is_list_of(text: &str, bytes: &[u8]) -> bool {
+    let list = text.rsplit('[').next().unwrap_or_default();
+    let byte = |number: &str| {
+        let number = number.parse::<i16>().ok()?;
+        u8::try_from(number).ok().or_else(|| i8::try_from(number).ok().map(i8::cast_unsigned))
+    };
+    let numbers = list.split([',', ' ', ';', '\n']).filter(|number| !number.is_empty());
+    numbers.map(byte).eq(bytes.iter().map(|byte| Some(*byte)))
+}
+
+/// Whether a text stands for a signature: a place in a template, or a word for it or for nothing.
+pub(super) fn is_placeholder(text: &str) -> bool {
+    let text = text.trim();
+    let is_name = |name: &str| {
+        // With digits it may be a signature in brackets.
+        let is_of_name = |letter: char| letter.is_alphabetic() || " _-.".contains(letter);
+        !name.is_empty() && name.len() <= PLACEHOLDER_BYTES_MAX && name.chars().all(is_of_name)
+    };
+    let inside = |(before, after): &(&str, &str)| text.strip_prefix(before)?.strip_suffix(after);
+    PLACES.iter().filter_map(inside).any(is_name)
+        || PLACEHOLDERS.iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
 /// Bytes as a language prints integers of 32 bits that have their sign, each with this many digits or more.
@@ -86,11 +185,63 @@ mod tests {
             (format!("{}\n{}==", &base64[..76], &base64[76..]), Mistake::EncodedTwice),
             (hex::encode(RIGHT), Mistake::EncodedTwice),
             (with_sign(&hex::decode(RIGHT).unwrap(), 2), Mistake::BytesWithSign),
+            (format!("{RIGHT}&"), Mistake::SeparatorAroundSign),
+            (format!(" {RIGHT},"), Mistake::SeparatorAroundSign),
+            (format!("\u{200b}{RIGHT}"), Mistake::UnseenAroundSign),
+            (format!("{RIGHT}\u{feff}\n"), Mistake::UnseenAroundSign),
+            (format!("0{RIGHT}"), Mistake::BigInteger),
+            (format!("00{RIGHT}").to_uppercase(), Mistake::BigInteger),
+            (format!("v1,{RIGHT}"), Mistake::PrefixBeforeSign),
+            (format!("v1,{}", STANDARD_NO_PAD.encode(hex::decode(RIGHT).unwrap())), Mistake::Base64),
+            (format!("sha256={}=", STANDARD_NO_PAD.encode(hex::decode(RIGHT).unwrap())), Mistake::Base64),
+            (hex::encode(STANDARD_NO_PAD.encode(hex::decode(RIGHT).unwrap())), Mistake::EncodedTwice),
+            (STANDARD_NO_PAD.encode(format!("{RIGHT}\n")), Mistake::EncodedTwice),
+            (STANDARD_NO_PAD.encode(format!("{RIGHT}\r\n")), Mistake::EncodedTwice),
         ] {
             assert_eq!(miswritten(&text, RIGHT), Some(mistake), "{text}");
         }
-        for other in ["", "0", "zz", &RIGHT[..15], &RIGHT.replace('a', "b"), &"00".repeat(32)] {
+        for other in ["", "0", "-", "[1, 2]", "zz", &RIGHT[..15], &RIGHT.replace('a', "b"), &"00".repeat(32)]
+        {
             assert_eq!(miswritten(other, RIGHT), None, "{other}");
+        }
+    }
+
+    /// What Java, C#, Python and JavaScript print of the bytes, written out here.
+    #[test]
+    fn numbers_of_other_languages_are_named() {
+        // Java: new BigInteger(mac).toString(16).
+        let right = format!("ff00{}8000", "00".repeat(28));
+        let printed = format!("-ff{}8000", "ff".repeat(28));
+        assert_eq!(miswritten(&printed, &right), Some(Mistake::BigInteger));
+        let right = format!("80{}01", "00".repeat(30));
+        assert_eq!(miswritten(&format!("-7f{}", "ff".repeat(31)), &right), Some(Mistake::BigInteger));
+        assert_eq!(miswritten(&format!("-7f{}", "fe".repeat(31)), &right), None);
+        // C#: its integers begin with the last byte.
+        let reversed = format!("01{}80", "00".repeat(30));
+        for printed in [&reversed, &reversed[1..]] {
+            assert_eq!(miswritten(printed, &right), Some(Mistake::BigInteger), "{printed}");
+        }
+        let list = |first: &str, between: &str| format!("{first}{}1", format!("0{between}").repeat(30));
+        for printed in [
+            format!("[{}]", list("-128, ", ", ")),
+            format!("[{}]", list("128,", ",")),
+            list("-128 ", " "),
+            format!(r#"{{"type":"Buffer","data":[{}]}}"#, list("128,", ",")),
+        ] {
+            assert_eq!(miswritten(&printed, &right), Some(Mistake::BytesInList), "{printed}");
+        }
+        assert_eq!(miswritten(&list("-129,", ","), &right), None);
+    }
+
+    #[test]
+    fn a_placeholder_is_one() {
+        for text in
+            ["{sign}", "${sign}", "{{ sign }}", "<your sign>", "[object Promise]", "SIGN", "null", ":sign"]
+        {
+            assert!(is_placeholder(text), "{text}");
+        }
+        for text in ["", "xyz", "{}", "signs", "{sign", "5d41402abc4b2a76b9719d911017c592"] {
+            assert!(!is_placeholder(text), "{text}");
         }
     }
 }

@@ -7,6 +7,7 @@ use sha1::Sha1;
 use sha2::{Sha224, Sha256, Sha384, Sha512};
 
 use super::Mistake;
+use super::codings::UrlCoding;
 use super::tries::SignTries;
 use crate::wallet::{WalletForm, canonical_string, join};
 
@@ -93,7 +94,10 @@ pub(super) fn other_joins(sent: &[(&str, &str)], sorted: &[(&str, &str)]) -> Vec
         of_sent.join("&"),
         named("").concat(),
     ]);
-    strings.extend([", ", " & ", "&&", "\r\n"].map(|separator| equals.join(separator)));
+    strings.extend([", ", " & ", "&&", "\r\n", "&amp;"].map(|separator| equals.join(separator)));
+    // PHP's http_build_query, where its separator is that of a page.
+    let encode = |(name, value): &(&str, &str)| format!("{name}={}", UrlCoding::PHP.encode(value));
+    strings.push(sorted.iter().map(encode).collect::<Vec<_>>().join("&amp;"));
     strings.push(serde_json::Value::Object(json).to_string());
     strings.into_iter().map(|string| (Mistake::AnotherJoin, string)).collect()
 }
@@ -101,7 +105,7 @@ pub(super) fn other_joins(sent: &[(&str, &str)], sorted: &[(&str, &str)]) -> Vec
 /// The strings of servers that change characters of the values.
 pub(super) fn changed_strings(pairs: &[(&str, &str)]) -> Vec<(Mistake, String)> {
     let mut strings = Vec::new();
-    for change in CHANGES {
+    for change in CHANGES.iter().chain(&HTML_ESCAPES) {
         let changed: Vec<(&str, String)> = pairs.iter().map(|(name, value)| (*name, change(value))).collect();
         if changed.iter().zip(pairs).any(|((_, changed), (_, value))| changed != value) {
             let changed = || changed.iter().map(|(name, value)| (*name, value.as_str()));
@@ -114,7 +118,7 @@ pub(super) fn changed_strings(pairs: &[(&str, &str)]) -> Vec<(Mistake, String)> 
 }
 
 /// What servers do to a text on its way, unasked.
-const CHANGES: [fn(&str) -> String; 21] = [
+const CHANGES: [fn(&str) -> String; 16] = [
     // A text in Latin-1 or ASCII has no other characters, and UTF-16 counts some as two.
     |text| text.chars().map(|character| if character.is_ascii() { character } else { '?' }).collect(),
     |text| text.encode_utf16().map(|unit| u8::try_from(unit).map_or('?', char::from)).collect(),
@@ -137,13 +141,17 @@ const CHANGES: [fn(&str) -> String; 21] = [
     |text| text.replace("\r\n", "\n"),
     |text| text.replace("\r\n", "\n").replace('\n', "\r\n"),
     |text| text.replace(['\r', '\n'], ""),
-    // Escapes for HTML, with the quotes of PHP, Python, Go and XML; and for SQL.
+    // Escapes for SQL.
+    |text| text.replace('\\', "\\\\").replace('"', "\\\"").replace('\'', "\\'"),
+];
+
+/// Escapes for HTML, with the quotes of PHP, Python, Go and XML.
+pub(super) const HTML_ESCAPES: [fn(&str) -> String; 5] = [
     |text| html(text).replace('"', "&quot;"),
     |text| html(text).replace('"', "&quot;").replace('\'', "&#039;"),
     |text| html(text).replace('"', "&quot;").replace('\'', "&#x27;"),
     |text| html(text).replace('"', "&#34;").replace('\'', "&#39;"),
     |text| html(text).replace('"', "&quot;").replace('\'', "&#39;"),
-    |text| text.replace('\\', "\\\\").replace('"', "\\\"").replace('\'', "\\'"),
 ];
 
 fn html(text: &str) -> String {

@@ -94,11 +94,92 @@ pub(super) fn product_info_texts(text: &str) -> Vec<String> {
             }
         }
     }
+    for source in [text, &sorted] {
+        texts.extend(PRINTS.iter().filter_map(|print| printed(source, print)));
+    }
+    // What JavaScript and PHP print where a text belongs.
+    texts.extend([vec!["[object Object]"; items.len()].join(","), "Array".to_owned()]);
     // Written as a string of JSON, with its quotes and without.
     let quoted = serde_json::to_string(text).unwrap_or_default();
     let unquoted = quoted.trim_matches('"').to_owned();
     texts.extend([quoted, unquoted]);
     texts
+}
+
+/// How a language prints a list of maps that is no JSON.
+struct Print {
+    /// What an object begins and ends with.
+    ends: [&'static str; 2],
+    colon: &'static str,
+    comma: &'static str,
+    string: fn(&str) -> String,
+    /// How it writes `true`, `false` and `null`.
+    words: [&'static str; 3],
+}
+
+/// Java, Python, Ruby in two forms, Go.
+const PRINTS: [Print; 5] = [
+    Print {
+        ends: ["{", "}"],
+        colon: "=",
+        comma: ", ",
+        string: str::to_owned,
+        words: ["true", "false", "null"],
+    },
+    Print { ends: ["{", "}"], colon: ": ", comma: ", ", string: repr, words: ["True", "False", "None"] },
+    Print { ends: ["{", "}"], colon: "=>", comma: ", ", string: quoted, words: ["true", "false", "nil"] },
+    Print { ends: ["{", "}"], colon: " => ", comma: ", ", string: quoted, words: ["true", "false", "nil"] },
+    Print {
+        ends: ["map[", "]"],
+        colon: ":",
+        comma: " ",
+        string: str::to_owned,
+        words: ["true", "false", "<nil>"],
+    },
+];
+
+fn quoted(text: &str) -> String {
+    serde_json::to_string(text).unwrap_or_default()
+}
+
+/// A string as Python's `repr` writes it.
+fn repr(text: &str) -> String {
+    let escaped = text.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r").replace('\t', "\\t");
+    match (text.contains('\''), text.contains('"')) {
+        (true, false) => format!("\"{escaped}\""),
+        (_, _) => format!("'{}'", escaped.replace('\'', "\\'")),
+    }
+}
+
+/// The tokens of a JSON text, printed.
+fn printed(source: &str, print: &Print) -> Option<String> {
+    let mut printed = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some(first) = rest.chars().next() {
+        let is_part = |letter: char| letter.is_ascii_alphanumeric() || "+-.".contains(letter);
+        let length = match first {
+            '"' => string_length(rest)?,
+            part if is_part(part) => rest.find(|letter| !is_part(letter)).unwrap_or(rest.len()),
+            other => other.len_utf8(),
+        };
+        let (token, after) = rest.split_at(length);
+        rest = after;
+        match token {
+            "{" => printed.push_str(print.ends[0]),
+            "}" => printed.push_str(print.ends[1]),
+            ":" => printed.push_str(print.colon),
+            "," => printed.push_str(print.comma),
+            "true" => printed.push_str(print.words[0]),
+            "false" => printed.push_str(print.words[1]),
+            "null" => printed.push_str(print.words[2]),
+            " " | "\t" | "\r" | "\n" => {}
+            string if first == '"' => {
+                printed.push_str(&(print.string)(&serde_json::from_str::<String>(string).ok()?));
+            }
+            other => printed.push_str(other),
+        }
+    }
+    Some(printed)
 }
 
 /// The tokens of a JSON text, written anew.
@@ -199,6 +280,16 @@ mod tests {
             r#"[{"product_id":1,"name":"\u5e01\/a"}]"#,
             // Go: json.Marshal of a map
             r#"[{"name":"币/a","product_id":1}]"#,
+            // Python: str
+            "[{'product_id': 1, 'name': '币/a'}]",
+            // Java: List<Map>.toString
+            "[{product_id=1, name=币/a}]",
+            // Ruby: inspect
+            r#"[{"product_id"=>1, "name"=>"币/a"}]"#,
+            // Go: fmt.Sprint
+            "[map[name:币/a product_id:1]]",
+            // JavaScript: String
+            "[object Object]",
         ] {
             assert!(texts.iter().any(|text| text == expected), "{expected} in {texts:?}");
         }

@@ -10,7 +10,7 @@ use subtle::ConstantTimeEq as _;
 use super::{PayKey, Sign, of_base64};
 
 /// How many hashes and signatures a diagnosis computes at most.
-pub(super) const TRIES_MAX: usize = 700;
+pub(super) const TRIES_MAX: usize = 1000;
 
 /// A signature as it came, and how often it may be compared yet.
 pub(super) struct SignTries<'a> {

@@ -281,6 +281,109 @@ fn an_ampersand_in_a_value_is_named() {
     }
 }
 
+/// Contract 3.7.2: the token, empty fields, a default and separators of a page in the string.
+#[test]
+fn fields_too_many_and_separators_of_a_page_are_named() {
+    let form = of_body(
+        "access_token=t&open_id=o1&app_id=a1&amount=5&extension=&product_name=a+b&product_info=[{\"a\":1}]&sign=x",
+    );
+    let correct = "amount=5&app_id=a1&open_id=o1&product_info=[{\"a\":1}]&product_name=a b";
+    assert_eq!(string_to_sign(&form), correct);
+    let empty = correct.replace("&open_id", "&extension=&open_id");
+    for (signed, mistake) in [
+        (correct.replace('&', "&amp;"), Mistake::AnotherJoin),
+        (
+            "amount=5&amp;app_id=a1&amp;open_id=o1&amp;product_info=%5B%7B%22a%22%3A1%7D%5D&amp;product_name=a+b"
+                .to_owned(),
+            Mistake::AnotherJoin,
+        ),
+        (format!("{correct}&access_token=t"), Mistake::AccessTokenIncluded),
+        (format!("access_token=t&{empty}"), Mistake::TokenAndEmptyFields),
+        (
+            "access_token=t&amount=5&app_id=a1&biz_no=&extension=&open_id=o1&os=&pay_priority=&product_desc=\
+             &product_info=[{\"a\":1}]&product_name=a b&ts=&user_ip=&zone_id="
+                .to_owned(),
+            Mistake::TokenAndEmptyFields,
+        ),
+        (correct.replace("&product_info", "&pay_priority=0&product_info"), Mistake::PriorityNotSent),
+        (correct.replace("&product_info", "&pay_priority=1&product_info"), Mistake::PriorityNotSent),
+        (correct.replace("[{\"a\":1}]", "%5B%7B%22a%22%3A1%7D%5D"), Mistake::ValuesEncoded),
+        (correct.replace("a b", "a%20b"), Mistake::ValuesEncoded),
+        (correct.replace("a b", "a+b"), Mistake::PlusNotEscaped),
+        // The orders of the table and of the request have tests of their own.
+        (
+            "product_name=a b&product_info=[{\"a\":1}]&open_id=o1&app_id=a1&amount=5".to_owned(),
+            Mistake::NotSorted,
+        ),
+    ] {
+        assert_said(&form, &hex::encode(sha256(&signed)), mistake, &signed);
+    }
+    let (form, correct) = sent("it's", r#"[{"a":"<b>"}]"#);
+    for items in ["[{&quot;a&quot;:&quot;&lt;b&gt;&quot;}]", "[{&#34;a&#34;:&#34;&lt;b&gt;&#34;}]"] {
+        let signed = correct.replace(r#"[{"a":"<b>"}]"#, items);
+        assert_said(&form, &hex::encode(sha256(&signed)), Mistake::CharactersLost, &signed);
+    }
+}
+
+/// Contract 3.7.2: what languages print of a list that is no JSON.
+#[test]
+fn items_that_were_printed_are_named() {
+    let items = r#"[{"product_id":1,"name":"it's"},{"product_id":2,"name":null}]"#;
+    let (form, correct) = sent("n", items);
+    for other in [
+        "[{product_id=1, name=it's}, {product_id=2, name=null}]",
+        r#"[{'product_id': 1, 'name': "it's"}, {'product_id': 2, 'name': None}]"#,
+        r#"[{"product_id"=>1, "name"=>"it's"}, {"product_id"=>2, "name"=>nil}]"#,
+        "[map[name:it's product_id:1] map[name:<nil> product_id:2]]",
+        "[object Object],[object Object]",
+        "Array",
+    ] {
+        let sign = hex::encode(sha256(correct.replace(items, other)));
+        assert_said(&form, &sign, Mistake::ProductInfoReserialised, other);
+    }
+}
+
+/// Contract 3.7.2: the bytes of the key that are not those of its text.
+#[test]
+fn a_key_that_was_changed_is_named() {
+    let (form, correct) = sent("n", "[{}]");
+    let signed = |key: &[u8]| {
+        let mut mac = Hmac::<Sha256>::new_from_slice(key).unwrap();
+        mac.update(correct.as_bytes());
+        hex::encode(mac.finalize().into_bytes())
+    };
+    for key in [
+        STANDARD.decode(KEY).unwrap(),
+        hex::encode(Md5::digest(KEY)).into_bytes(),
+        hex::encode_upper(Md5::digest(KEY)).into_bytes(),
+        Md5::digest(KEY).to_vec(),
+        hex::encode(Sha256::digest(KEY)).into_bytes(),
+        STANDARD.encode(KEY).into_bytes(),
+        hex::encode(KEY).into_bytes(),
+        KEY.to_lowercase().into_bytes(),
+    ] {
+        assert_said(&form, &signed(&key), Mistake::KeyChanged, &hex::encode(&key));
+    }
+    // A key of hexadecimal digits.
+    let live = [LiveKey::from(PayKey::new("00ff".repeat(8)))];
+    let keys = DiagnosisKeys { live: &live, retired: &[], app_secrets: &[] };
+    let sign = Sign::new(&signed(&[0, 255].repeat(8)));
+    assert_eq!(diagnose(&form, &keys, &sign), Some(Mistake::KeyChanged));
+}
+
+/// Contract 3.7.2: a text in place of a signature.
+#[test]
+fn a_placeholder_is_named() {
+    let (form, _) = sent("n", "[{}]");
+    for (sign, mistake) in [
+        ("{sign}", Mistake::Placeholder),
+        ("undefined", Mistake::Placeholder),
+        ("{5d41402abc4b2a76b9719d911017c592}", Mistake::NoDigest),
+    ] {
+        assert_said(&form, sign, mistake, sign);
+    }
+}
+
 /// A right signature of other content is explained by nothing but its form, and the work is bounded whatever comes.
 #[test]
 fn other_content_gets_no_mistake_and_the_tries_are_bounded() {
