@@ -33,13 +33,13 @@ fn consequence(command: &StoreCommand) -> Option<String> {
             format!("Every server will refuse all requests of the app {app_id}.")
         }
         StoreCommand::App(AppArguments::RotatePayKey { app_id }) => {
-            format!("The pay key before the present one of the app {app_id} will no longer be valid.")
+            format!("The previous pay key of the app {app_id} will no longer be valid.")
         }
         StoreCommand::App(AppArguments::RotateSecret { app_id }) => {
-            format!("The app secret before the present one of the app {app_id} will no longer be valid.")
+            format!("The previous app secret of the app {app_id} will no longer be valid.")
         }
         StoreCommand::Wallet(WalletArguments::Freeze { app_id, open_id, .. }) => {
-            format!("Every server will refuse what the app {app_id} asks of the purses of {open_id}.")
+            format!("Every server will refuse wallet requests of the app {app_id} for the player {open_id}.")
         }
         StoreCommand::Token(TokenCommand::Revoke { app_id, all: true, .. }) => {
             format!("Every access token of the app {app_id} will be refused.")

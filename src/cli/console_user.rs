@@ -18,7 +18,7 @@ use super::{Context, not_done, refused};
 /// The apps that a user or a key is for.
 #[derive(Debug, Args)]
 pub(super) struct OwnApps {
-    /// App that the user or key sees, once for each; without it all apps
+    /// App that the user or key may access; repeat it for each app [default: all apps]
     #[arg(long = "app", value_name = "APP_ID")]
     apps: Vec<AppId>,
 }
@@ -64,7 +64,7 @@ pub(super) enum ConsoleUserCommand {
         #[command(flatten)]
         apps: OwnApps,
     },
-    /// Let every address sign in again that waits after ten wrong passwords
+    /// Unlock sign-in for a user after ten wrong passwords
     Unlock {
         /// Name of the user
         name: ConsoleUserName,

@@ -11,7 +11,7 @@ use super::database::Opened;
 /// Arguments of `minitill migrate`.
 #[derive(Debug, Args)]
 pub(super) struct MigrateArguments {
-    /// Where the tables lie: all on one node, or the money distributed over nodes by app. By default it is distributed
+    /// Place of the tables: all on one node, or the money distributed over nodes by app. By default it is distributed
     /// where the database has the extension citus
     #[arg(long, value_enum)]
     engine: Option<EngineArgument>,

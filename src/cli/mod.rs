@@ -107,7 +107,7 @@ enum Command {
     Serve,
     /// Show whether the server answers, the versions, and how much the database holds
     Status,
-    /// Ask the server of these settings whether it lives; exit code 1 if it does not
+    /// Ask the server of these settings whether it is alive; exit code 1 if it is not
     Health(health::HealthArguments),
     #[command(flatten)]
     OnStore(StoreCommand),
@@ -154,7 +154,7 @@ enum StoreCommand {
     /// Show exchanges
     #[command(subcommand)]
     Exchange(exchange::ExchangeCommand),
-    /// Show what was refused
+    /// Show refused requests
     #[command(subcommand)]
     Refusal(refusal_list::RefusalCommand),
     /// Set and show the prices of top-ups
@@ -169,7 +169,7 @@ enum StoreCommand {
     /// Show images, block pictures, and check or move the stored bytes
     #[command(subcommand)]
     Image(image::ImageArguments),
-    /// Tell servers of an app what happens
+    /// Manage the webhook receivers of an app
     #[command(subcommand)]
     Receiver(receiver::ReceiverArguments),
     /// Check every wallet against its ledger; exit code 1 if anything differs

@@ -26,7 +26,7 @@ pub(super) enum ReportCommand {
     /// Show the statement of a day or a month: opening and closing balances of all purses, and what came in and went out;
     /// exit code 1 if it does not tie to the ledger
     Statement(statement::StatementArguments),
-    /// Close the books of a month: keep who did, when, and the SHA-256 of its statement; the first close stands
+    /// Close the books of a month: record the user, the time and the SHA-256 of its statement; a second close changes nothing
     Close(close::CloseArguments),
     /// List the months whose books were closed, and whether their statements would differ now
     Closed(close::ClosedArguments),
@@ -36,7 +36,7 @@ pub(super) enum ReportCommand {
     Revenue(revenue::RevenueArguments),
     /// Show the income from payments: money, fees, refunds and coins
     Topups(topups::TopupsArguments),
-    /// Show the charged coins that nobody has used yet, by what they have cost
+    /// Show the unused charged coins by the price of a coin
     Unused(unused::UnusedArguments),
     /// Compare the sums of which reports are made with the ledger; exit code 1 if anything differs
     Check(check::CheckArguments),

@@ -164,7 +164,7 @@ fn tell_ready(context: &Context, config: &Config, is_sandbox: bool) -> Result<()
     }
     let folder = config.database.data_dir.display().to_string();
     let text = format!(
-        "ready: public {public}, operator {operator}, data_dir {folder}; nothing is durable (fsync is off), and the folder goes with this server"
+        "ready: public {public}, operator {operator}, data_dir {folder}; nothing is durable (fsync is off), and the folder is deleted when the server stops"
     );
     let value = json!({ "public": public, "operator": operator, "data_dir": folder, "durable": false });
     context.output.print(&value, text)

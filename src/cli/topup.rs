@@ -23,9 +23,9 @@ use super::{Context, not_done, refused};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum TopupCommand {
-    /// Enter a payment whose provider told nobody; one that is known changes nothing
+    /// Record a payment for which no callback came; a repeat changes nothing
     Pay(Box<PayArguments>),
-    /// Compare the payments with a provider's settlement file; exit 1 when something remains
+    /// Compare the payments with a provider's settlement file; exit code 1 if anything differs
     Expect(Box<ExpectArguments>),
     /// List payments, newest first
     List {
@@ -69,10 +69,10 @@ pub(super) enum TopupCommand {
         app_id: AppId,
         /// Payment provider
         provider: PaymentProvider,
-        /// How its callbacks look and are signed
+        /// Format and signature of its callbacks
         #[arg(long)]
         format: CallbackFormat,
-        /// What signs them; `-` reads it from standard input, so that no list of processes shows it
+        /// Secret that signs them; `-` reads it from standard input, so that no list of processes shows it
         #[arg(long, value_name = "S")]
         secret: String,
     },
@@ -88,7 +88,7 @@ pub(super) enum TopupCommand {
         /// Payment provider
         provider: PaymentProvider,
     },
-    /// Settle a payment that fits nothing, once: credit it, or mark it as paid back
+    /// Settle an unmatched payment, once: credit it, or mark it as paid back
     Settle(SettleArguments),
 }
 
@@ -146,7 +146,7 @@ pub(super) struct RefundArguments {
     /// Reason, for the operator's log
     #[arg(long)]
     reason: Reason,
-    /// What becomes of coins that are spent: refuse the refund, or record them as debt
+    /// For coins that are spent already: refuse the refund, or record them as debt
     #[arg(long, default_value = "refuse")]
     shortfall: Shortfall,
 }

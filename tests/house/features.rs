@@ -1,9 +1,9 @@
-//! Features of dependencies: the store alone compiles them as the workspace does.
+//! Features of dependencies: the store alone compiles them as the workspace does. And the crates that `cargo test` tests.
 
 use std::collections::BTreeSet;
 use std::process::Command;
 
-use super::sources::repository;
+use super::sources::{read, repository};
 
 /// Every dependency with its features, as Cargo compiles them for the tests of those packages.
 fn dependencies(packages: &[&str]) -> BTreeSet<String> {
@@ -27,4 +27,16 @@ fn the_store_alone_compiles_no_dependency_again() {
     assert!(store.len() > 200, "only {} dependencies were found", store.len());
     let again: Vec<_> = store.difference(&workspace).collect();
     assert!(again.is_empty(), "with other features than in the workspace: {again:#?}");
+}
+
+/// `cargo test` runs the tests of the default members alone.
+#[test]
+fn every_crate_with_tests_is_a_default_member() {
+    let workspace = read("Cargo.toml");
+    let members = workspace.split_once("default-members = [").unwrap().1.split_once(']').unwrap().0;
+    for entry in repository().join("crates").read_dir().unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let has_tests = !read(format!("crates/{name}/Cargo.toml")).contains("\ntest = false\n");
+        assert_eq!(members.contains(&format!("\"crates/{name}\"")), has_tests, "{name}");
+    }
 }

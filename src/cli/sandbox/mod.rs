@@ -35,18 +35,18 @@ pub(super) enum SandboxCommand {
 /// The commands for sandbox apps of any server.
 #[derive(Debug, Subcommand)]
 pub(super) enum SandboxStoreCommand {
-    /// Ask for a fault: the next answers or notifications fail, or a number is old
+    /// Inject a fault: the next answers or notifications fail, or a number is old
     Fault {
         /// Id of the sandbox app
         app_id: AppId,
         /// What the fault happens to: an endpoint such as exchange, a type of events, or numbers
         target: FaultTarget,
-        /// What happens: lost, unavailable, late or refuse; of notifications twice, late or never; of numbers old
+        /// Fault of answers: lost, unavailable, late or refuse; of notifications: twice, late or never; of numbers: old
         fault: FaultKind,
         /// How often it happens
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(i32).range(1..=TIMES_MAX))]
         times: i32,
-        /// How late is what is late, in milliseconds
+        /// Delay of the fault late, in milliseconds
         #[arg(long, value_name = "MS")]
         delay_ms: Option<i64>,
         /// The code that refuse answers
@@ -110,9 +110,8 @@ pub(super) async fn run(context: &Context, store: &Store, command: SandboxStoreC
 
 async fn sandbox_app(store: &Store, app_id: &AppId) -> Result<SandboxApp> {
     let app = store.find_app(app_id).await?.ok_or_else(|| unknown_app(app_id))?;
-    SandboxApp::of(&app).ok_or_else(|| {
-        anyhow!("{app_id} is no sandbox app: faults are for tests, and never for players who pay")
-    })
+    SandboxApp::of(&app)
+        .ok_or_else(|| anyhow!("{app_id} is no sandbox app; only a sandbox app can have faults"))
 }
 
 fn show(context: &Context, faults: &[FaultState]) -> Result<()> {

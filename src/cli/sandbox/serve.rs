@@ -27,7 +27,7 @@ const THIS_MACHINE: [&str; 2] = ["127.0.0.0/8", "::1/128"];
 
 #[derive(Debug, Args)]
 pub(in super::super) struct ServeArguments {
-    /// What is there after the start: apps, players, pictures [default: what `minitill sandbox seed` prints]
+    /// Apps, players and pictures at the start [default: what `minitill sandbox seed` prints]
     #[arg(long, value_name = "FILE")]
     seed: Option<PathBuf>,
     /// Port of the public listener on this machine; that of the operator's listener is the next one. 0 takes two free

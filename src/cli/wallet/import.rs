@@ -44,7 +44,7 @@ pub(in super::super) struct ImportArguments {
     /// Note for people, for example the reason
     #[arg(long, default_value = "", hide_default_value = true)]
     note: String,
-    /// Only tell what would become of each line
+    /// Show the result of each line, and change nothing
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -189,7 +189,7 @@ async fn foresee(store: &Store, import: &ImportArguments) -> Result<(Tally, u64)
                 Some(ForeseenCredit::Refused(why)) => {
                     tally.refuse(import.number(line), refused(why).to_string());
                 }
-                None => bail!("the store has told nothing of line {}", import.number(line)),
+                None => bail!("there is no result for line {}", import.number(line)),
             }
         }
     }

@@ -56,7 +56,7 @@ fn provider_example() -> Value {
 }
 
 fn format_and_secret(body: &mut Input<'_>) -> Result<ProviderCommand, FieldError> {
-    let words = "How its callbacks look and are signed: `standard` or `stripe`.";
+    let words = "Format and signature of its callbacks: `standard` or `stripe`.";
     let format = body.field("format", words).required("standard", CallbackFormat::parse)?;
     let words = "What signs them, as the provider shows it. It is shown nowhere.";
     let secret = body

@@ -24,7 +24,7 @@ pub struct TopupProvider {
     /// The provider.
     #[schemars(with = "PaymentProvider")]
     pub provider: String,
-    /// How its callbacks look and are signed.
+    /// Format and signature of its callbacks.
     #[schemars(with = "CallbackFormat")]
     pub format: String,
     /// When format and secret were set.
