@@ -1,4 +1,4 @@
--- Refs of payments in the bill, and refs that begin with a mark of their own.
+-- Refs of payments in the bill, refs that begin with a mark of their own, and payments that name a player.
 
 CREATE OR REPLACE VIEW ledger AS
 SELECT a.app_id, w.open_id, e.seq, e.kind,
@@ -28,3 +28,6 @@ FROM (
 ) e
 LEFT JOIN wallets w ON w.app_no = e.app_no AND w.wallet_no = e.wallet_no
 LEFT JOIN items i ON i.app_no = e.app_no AND i.item_id = e.item_id;
+
+-- Payments that fitted nothing when they came, by the player whom they name. The others are found by the wallet.
+CREATE INDEX topup_payments_named ON topup_payments (app_no, open_id) WHERE reason IS NOT NULL AND open_id IS NOT NULL;

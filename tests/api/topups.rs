@@ -423,6 +423,45 @@ async fn an_unmatched_payment_is_settled_once() {
     till.assert_audit_clean().await;
 }
 
+/// Rule 19.3.7: the payments of a player are those that credited the player, and those that name the player.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_payments_of_a_player_are_listed() {
+    let till = TestTill::start().await;
+    let app = app(&till).await;
+    let (admin, teller) = (Caller::admin(&till).await, Caller::new(&till, "payments", Role::Payments).await);
+    order(&till, &app, "t1").await;
+    assert_eq!(tell(&teller, &payment("pi_1", "t1")).await.status, 200);
+    let direct = |id: &str, open_id: &str, product_id: &str| {
+        let mut told = payment(id, "");
+        told.as_object_mut().unwrap().remove("biz_no");
+        (told["open_id"], told["product_id"]) = (open_id.into(), product_id.into());
+        told
+    };
+    assert_eq!(tell(&teller, &direct("pi_2", "o1", "gems60")).await.status, 200);
+    assert_eq!(tell(&teller, &direct("pi_3", "o2", "gems60")).await.status, 200);
+    // It names o1, and its coins go to o2.
+    assert_eq!(tell(&teller, &direct("pi_4", "o1", "unknown")).await.status, 202);
+    let body = json!({"action": "credit", "reason": "r", "open_id": "o2", "product_id": "gems60"});
+    assert_eq!(admin.post("/apps/a1/topups/stripe/pi_4/settlement", "k1", body).await.status, 200);
+    assert_eq!(tell(&teller, &direct("pi_5", "o1", "unknown")).await.status, 202);
+    assert_eq!(tell(&teller, &direct("pi_6", "nobody", "gems60")).await.status, 202);
+    let listed = async |query: &str| {
+        let page = admin.get(&format!("/apps/a1/topups?{query}")).await.json();
+        let ids = page["items"].as_array().unwrap().iter();
+        let ids: Vec<_> = ids.map(|row| row["provider_order_id"].as_str().unwrap().to_owned()).collect();
+        (ids.join(" "), page["next"].as_str().map(str::to_owned))
+    };
+    assert_eq!(listed("open_id=o1").await.0, "pi_5 pi_4 pi_2 pi_1");
+    assert_eq!(listed("open_id=o2").await.0, "pi_4 pi_3");
+    assert_eq!(listed("open_id=nobody").await.0, "pi_6");
+    assert_eq!(listed("open_id=o1&unmatched=true").await.0, "pi_5");
+    let (first, cursor) = listed("open_id=o1&limit=3").await;
+    assert_eq!(first, "pi_5 pi_4 pi_2");
+    let rest = listed(&format!("open_id=o1&limit=3&after={}", cursor.unwrap())).await;
+    assert_eq!(rest, ("pi_1".to_owned(), None));
+    assert_eq!(listed("").await.0, "pi_6 pi_5 pi_4 pi_3 pi_2 pi_1");
+}
+
 /// Rule 19.3.1: the same payment from many servers at once is credited once; of many payments of one order one is credited;
 /// and exchanges of the same wallet go on.
 #[tokio::test(flavor = "multi_thread")]

@@ -292,24 +292,50 @@ impl Store {
         limit: u32,
     ) -> Result<TopupsPage> {
         let place = after.map(|after| after.key.0.as_str());
-        let rows = payments!(
-            "p.app_no = (SELECT app_no FROM apps WHERE app_id = $1)
-                 AND ($2::boolean = false OR p.state = 'unmatched')
-                 AND ($3::text IS NULL OR p.open_id = $3 OR p.wallet_no = (
-                     SELECT wallet_no FROM players WHERE app_id = $1 AND open_id = $3))
-                 AND ($4::timestamptz IS NULL OR p.created_at >= $4) AND ($5::timestamptz IS NULL OR p.created_at < $5)
-                 AND ($6::timestamptz IS NULL OR (p.created_at, p.provider || '/' || p.provider_order_id) < ($6, $7))
-             ORDER BY p.created_at DESC, p.provider || '/' || p.provider_order_id DESC LIMIT $8",
-            app_id.as_str(),
-            filter.unmatched,
-            filter.open_id.as_ref().map(OpenId::as_str),
-            filter.since,
-            filter.until,
-            after.map(|after| after.at),
-            place,
-            i64::from(limit) + 1
-        );
-        let rows = self.with_refunds(app_id, rows.fetch_all(&self.pool).await?).await?;
+        let (at, most) = (after.map(|after| after.at), i64::from(limit) + 1);
+        let rows = match &filter.open_id {
+            None => payments!(
+                "p.app_no = (SELECT app_no FROM apps WHERE app_id = $1)
+                     AND ($2::boolean = false OR p.state = 'unmatched')
+                     AND ($3::timestamptz IS NULL OR p.created_at >= $3) AND ($4::timestamptz IS NULL OR p.created_at < $4)
+                     AND ($5::timestamptz IS NULL OR (p.created_at, p.provider || '/' || p.provider_order_id) < ($5, $6))
+                 ORDER BY p.created_at DESC, p.provider || '/' || p.provider_order_id DESC LIMIT $7",
+                app_id.as_str(),
+                filter.unmatched,
+                filter.since,
+                filter.until,
+                at,
+                place,
+                most
+            )
+            .fetch_all(&self.pool)
+            .await?,
+            // The payments of a player are found by two indexes, and not among all of the app by their time. One that
+            // fitted at once has credited the player whom it names.
+            Some(open_id) => payments!(
+                "(p.app_no, p.provider, p.provider_order_id) IN (
+                     SELECT app_no, provider, provider_order_id FROM topup_payments
+                     WHERE app_no = (SELECT app_no FROM apps WHERE app_id = $1)
+                         AND wallet_no = (SELECT wallet_no FROM players WHERE app_id = $1 AND open_id = $3)
+                     UNION SELECT app_no, provider, provider_order_id FROM topup_payments
+                     WHERE app_no = (SELECT app_no FROM apps WHERE app_id = $1) AND open_id = $3 AND reason IS NOT NULL)
+                     AND ($2::boolean = false OR p.state = 'unmatched')
+                     AND ($4::timestamptz IS NULL OR p.created_at >= $4) AND ($5::timestamptz IS NULL OR p.created_at < $5)
+                     AND ($6::timestamptz IS NULL OR (p.created_at, p.provider || '/' || p.provider_order_id) < ($6, $7))
+                 ORDER BY p.created_at DESC, p.provider || '/' || p.provider_order_id DESC LIMIT $8",
+                app_id.as_str(),
+                filter.unmatched,
+                open_id.as_str(),
+                filter.since,
+                filter.until,
+                at,
+                place,
+                most
+            )
+            .fetch_all(&self.pool)
+            .await?,
+        };
+        let rows = self.with_refunds(app_id, rows).await?;
         Ok(ListPage::cut(rows, limit, |last| TimeCursor {
             at: last.created_at,
             key: PaymentPlace(format!("{}/{}", last.provider, last.provider_order_id)),
