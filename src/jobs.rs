@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use self::job::{Begins, Job, Rest, done};
 use crate::state::AppState;
@@ -59,8 +59,6 @@ static JOBS: [Job<AppState>; 21] = [
     }),
 ];
 
-/// How long a run credits gifts. The next one goes on at once.
-const CREDITING_MAX: Duration = Duration::from_secs(30);
 /// How long notifications under way may take when the server stops.
 const NOTIFYING_PATIENCE: Duration = Duration::from_secs(4);
 /// How long the last counts may take to be stored when the server stops.
@@ -73,11 +71,10 @@ async fn take_sample(state: &AppState) -> store::Result<()> {
     state.health.sampled(&state.store, &state.metrics, state.clock.unix_millis()).await
 }
 
-/// Credits what is left of the gifts that were started, for as long as a run should take. Somebody waits for it.
+/// Credits what is left of the gifts that were started. Somebody waits for it.
 async fn credit_gifts(state: &AppState) -> store::Result<()> {
     let store = state.store.for_operators();
-    let began = Instant::now();
-    while began.elapsed() < CREDITING_MAX && store.credit_gift_lines().await? {}
+    while store.credit_gift_lines().await? {}
     Ok(())
 }
 

@@ -5,19 +5,15 @@ use std::time::Duration;
 
 use domain::clock::Clock;
 use futures_util::future::BoxFuture;
-use store::StoreError;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior, interval, interval_at, sleep, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, interval_at, sleep};
 
 use crate::metrics::{JobCounters, JobMetrics};
 
 /// How many times as long as it worked a job pauses while there is more to do. So the database is left to the
 /// exchanges most of the time.
 const PAUSES: u32 = 30;
-
-/// How long a run of a frequent job may take.
-const PATIENCE: Duration = Duration::from_mins(5);
 
 /// A run of a job. It fails as a call of the store does.
 type Run<C> = for<'a> fn(&'a C) -> BoxFuture<'a, store::Result<Rest>>;
@@ -27,9 +23,6 @@ pub(super) struct Job<C: 'static> {
     /// Its name in the log and in the label of its metrics.
     name: &'static str,
     every: Duration,
-    /// How long a run may take: a host of the database that falls silent would hold it for a quarter of an hour. `None` for
-    /// a job that may need long.
-    patience: Option<Duration>,
     /// Whether it waits while another such job works.
     takes_turns: bool,
     run: Run<C>,
@@ -51,12 +44,12 @@ pub(super) enum Rest {
 
 impl<C: Send + Sync> Job<C> {
     pub(super) const fn every(every: Duration, name: &'static str, run: Run<C>) -> Self {
-        Self { name, every, patience: Some(PATIENCE), takes_turns: false, run }
+        Self { name, every, takes_turns: false, run }
     }
 
     /// A job that removes what is old. It can have much to remove, so only one of them works at a time.
     pub(super) const fn hourly(name: &'static str, run: Run<C>) -> Self {
-        Self { name, every: Duration::from_hours(1), patience: None, takes_turns: true, run }
+        Self { name, every: Duration::from_hours(1), takes_turns: true, run }
     }
 
     /// Runs the job as often as its row says. It never ends by itself.
@@ -84,11 +77,7 @@ impl<C: Send + Sync> Job<C> {
     /// Runs the job once. Returns how long it pauses before it does the rest, where it has left something.
     async fn run_once(&self, context: &C, clock: &dyn Clock, counters: &JobCounters) -> Option<Duration> {
         let began = Instant::now();
-        let ran = match self.patience {
-            Some(patience) => timeout(patience, (self.run)(context)).await.unwrap_or_else(|_| Err(silent())),
-            None => (self.run)(context).await,
-        };
-        match ran {
+        match (self.run)(context).await {
             Ok(rest) => {
                 counters.last_success.set(clock.unix_millis().div_euclid(1000));
                 (rest == Rest::Something).then(|| began.elapsed() * PAUSES)
@@ -101,11 +90,6 @@ impl<C: Send + Sync> Job<C> {
             }
         }
     }
-}
-
-/// The fault of a run that was ended.
-fn silent() -> StoreError {
-    StoreError::Unavailable("it does not answer".to_owned())
 }
 
 /// A run that leaves nothing to do.
@@ -139,15 +123,17 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::sync::{Mutex as StdMutex, PoisonError};
 
+    use store::StoreError;
     use telemetry::metrics::ExchangeMetrics;
     use tokio::sync::Semaphore;
+    use tokio::time::timeout;
 
     use super::*;
     use crate::metrics::Metrics;
 
     const OFTEN: Duration = Duration::from_millis(1);
     /// A test that would wait for ever fails after this time.
-    const TEST_PATIENCE: Duration = Duration::from_mins(1);
+    const PATIENCE: Duration = Duration::from_mins(1);
 
     #[derive(Debug)]
     struct Noon;
@@ -190,7 +176,7 @@ mod tests {
                     sleep(OFTEN).await;
                 }
             };
-            timeout(TEST_PATIENCE, waiting).await.expect("the jobs go on");
+            timeout(PATIENCE, waiting).await.expect("the jobs go on");
         }
     }
 
@@ -259,17 +245,6 @@ mod tests {
         probe.permits[2].add_permits(1);
         probe.until(|runs| runs[3] == 1).await;
         assert_eq!(probe.runs()[2..], [1, 1]);
-    }
-
-    #[tokio::test]
-    async fn a_run_without_an_end_is_ended_and_counted_and_the_job_runs_again() {
-        static SILENT: [Job<Arc<Probe>>; 1] =
-            [Job { patience: Some(OFTEN), ..Job::every(OFTEN, "silent", |probe| done(probe.run(0))) }];
-        let (metrics, probe) = (metrics(), Probe::with_permits([0, 0, 0, 0]));
-        let clock: Arc<dyn Clock> = Arc::new(Noon);
-        let _tasks = start(&SILENT, &probe, &clock, metrics.jobs(), Begins::Now);
-        probe.until(|runs| runs[0] == 3).await;
-        assert!(metrics.jobs().of("silent").failures.get() >= 2);
     }
 
     /// What has more to do goes on before its next time, which is an hour away.

@@ -412,7 +412,7 @@ async fn what_a_spreadsheet_made_of_a_list_credits_nobody_twice() {
     };
     let complaint = program.complaint(&["wallet", "import", "a1", list.to_str().unwrap()]);
     let around = "minitill: line 5: ref: expected no apostrophe before it, got \"'gift1\"\n\
-                  minitill: line 6: ref: expected no zero-width character around it, got \"gift1\\u{200b}\"\n";
+                  minitill: line 6: ref: expected no blank or unseen character around it, got \"gift1\\u{200b}\"\n";
     let lines = [short(3, "ref", "1.79603E+12"), short(4, "open_id", "4.20001E+27"), around.to_owned()];
     let lines = lines.concat();
     assert_eq!(complaint, format!("{lines}minitill: nothing was credited: 4 of 5 lines cannot be\n"));

@@ -53,7 +53,7 @@ pub struct Store {
     operator_pool: PgPool,
     /// Where transactions run: on the threads of payments, which wait for the locks that an operator's change holds. The
     /// thread of the operator's listener may be busy with many readers.
-    runtime: Handle,
+    pub(crate) runtime: Handle,
     pub(crate) readiness_session: ReadinessSession,
     /// Nothing is cached: those who ask at the same time share one question.
     pub(crate) readiness: Arc<LookUpCache<(), Readiness>>,

@@ -28,7 +28,9 @@ pub(crate) use change::{GiveBackLimit, write_change};
 pub use credit_forecast::{CreditForecast, ForeseenCredit};
 pub use credit_list::{CreditList, CreditOfList, ListFault};
 pub use credits::{CREDITS_AT_ONCE, CREDITS_MAX, CreditResult, CreditsSource};
-pub(crate) use csv_file::{LINE_BYTES_MAX, bare_cell, bare_id, csv_fault, not_csv, separator, shortened};
+pub(crate) use csv_file::{
+    LINE_BYTES_MAX, bare_cell, bare_id, csv_fault, listed_id, not_csv, separator, shortened,
+};
 pub use csv_file::{STATEMENT_HEADING, csv_line, statement_line};
 pub(crate) use gift::begin as begin_gift;
 pub use gift::{GIFT_LINES_MAX, Gift, GiftFault, GiftLine};

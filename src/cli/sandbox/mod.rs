@@ -46,7 +46,7 @@ pub(super) enum SandboxStoreCommand {
         /// How often it happens
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(i32).range(1..=TIMES_MAX))]
         times: i32,
-        /// Delay of the fault late, in milliseconds
+        /// Delay for the fault `late`, in milliseconds
         #[arg(long, value_name = "MS")]
         delay_ms: Option<i64>,
         /// The code that refuse answers
@@ -110,8 +110,9 @@ pub(super) async fn run(context: &Context, store: &Store, command: SandboxStoreC
 
 async fn sandbox_app(store: &Store, app_id: &AppId) -> Result<SandboxApp> {
     let app = store.find_app(app_id).await?.ok_or_else(|| unknown_app(app_id))?;
-    SandboxApp::of(&app)
-        .ok_or_else(|| anyhow!("{app_id} is no sandbox app; only a sandbox app can have faults"))
+    SandboxApp::of(&app).ok_or_else(|| {
+        anyhow!("{app_id} is no sandbox app: faults are for tests, and never for players who pay")
+    })
 }
 
 fn show(context: &Context, faults: &[FaultState]) -> Result<()> {

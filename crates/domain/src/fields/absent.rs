@@ -135,7 +135,7 @@ const ESCAPED_SEPARATORS: [&str; 10] =
 
 /// Whether this name is that of a part of the field with these letters: `name[0][part]`, `name[0].part`.
 pub(super) fn is_in_pieces(came: &str, wanted: &str) -> bool {
-    came.split_once('[').is_some_and(|(root, _)| bare(root) == wanted)
+    came.split_once('[').is_some_and(|(root, _)| !root.contains('=') && bare(root) == wanted)
 }
 
 /// Whether a name is a form that was escaped as a whole, and this field is in it.
@@ -146,11 +146,13 @@ fn is_in_escaped_form(came: &str, name: &str) -> bool {
 /// The letters and digits of a name, without what a separator left in front of it. Of `params[name]`, `name[]`, `name[0]` and
 /// `params[name][]`, the name.
 pub(super) fn bare(name: &str) -> String {
-    let name = ESCAPED_SEPARATORS.iter().fold(name, |name, escaped| name.trim_start_matches(escaped));
-    let name = match name.strip_suffix(']').and_then(|name| name.rsplit_once('[')) {
-        Some((outer, index)) if index.bytes().all(|byte| byte.is_ascii_digit()) => return bare(outer),
-        Some((_, inner)) => inner,
-        None => name,
+    let mut rest = ESCAPED_SEPARATORS.iter().fold(name, |name, escaped| name.trim_start_matches(escaped));
+    let name = loop {
+        match rest.strip_suffix(']').and_then(|name| name.rsplit_once('[')) {
+            Some((outer, index)) if index.bytes().all(|byte| byte.is_ascii_digit()) => rest = outer,
+            Some((_, inner)) => break inner,
+            None => break rest,
+        }
     };
     name.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect()
 }
@@ -194,11 +196,23 @@ mod tests {
                 "access_token",
                 "access_token is missing; it came in a form that is escaped as a whole".to_owned(),
             ),
+            (
+                "product_info%3D%5B%7B%7D%5D%26app_id%3Da1",
+                "product_info",
+                "product_info is missing; it came in a form that is escaped as a whole".to_owned(),
+            ),
             ("other_app_id%3Da1", "app_id", "app_id is missing".to_owned()),
             ("info[0]=1", "product_info", "product_info is missing".to_owned()),
         ] {
             let fields = Fields::from_urlencoded(query.as_bytes()).unwrap();
             assert_eq!(*fields.absent(field).text().english(), *text, "{query}");
         }
+    }
+
+    /// A name of many pieces costs no stack.
+    #[test]
+    fn a_name_may_have_many_indices() {
+        assert_eq!(bare(&format!("app_id{}", "[0]".repeat(100_000))), "appid");
+        assert_eq!(bare(&format!("params[app_id]{}", "[]".repeat(100_000))), "appid");
     }
 }

@@ -10,12 +10,14 @@ mod left;
 mod texts;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use domain::ids::{AppId, OpenId};
 use domain::operation::player::{ErasedPlayer, archive_moving, nothing_recorded};
 use domain::operator::Operator;
 use serde_json::json;
 use sqlx::PgConnection;
+use time::OffsetDateTime;
 
 use crate::archive::{ArchiveState, lock_newest};
 use crate::books::await_writers;
@@ -28,6 +30,9 @@ use texts::{
     Names, replace_in_deliveries, replace_in_gifts, replace_in_items, replace_in_ledger, replace_in_log,
     replace_in_payments, replace_in_refusals, replace_in_requests,
 };
+
+/// How long a batch takes at most from its look at a wallet to its first lock, but for a machine that stands still.
+const BATCH_TIME: Duration = Duration::from_millis(250);
 
 impl Store {
     /// The line of the erasure that gave a player this pseudonym: who erased the player, and when.
@@ -45,9 +50,33 @@ impl Store {
         app_id: &AppId,
         open_id: &OpenId,
     ) -> Result<ErasedPlayer, OperationError> {
+        let (store, operator) = (self.clone(), operator.clone());
+        let (app_id, open_id) = (app_id.clone(), open_id.clone());
+        // Nobody drops it between its two transactions.
+        let task = self.runtime.spawn(async move {
+            let erased = store.erase_known(&operator, &app_id, &open_id).await?;
+            // The erasure stands. It must not seem to have failed.
+            if let Err(error) = store.erase_late_orders(&app_id, &open_id, &erased.pseudonym).await {
+                let pseudonym = &erased.pseudonym;
+                tracing::warn!(%app_id, %pseudonym, %error, "orders that were under way during an erasure may be left");
+            }
+            Ok(erased)
+        });
+        let ended =
+            |fault| Err(StoreError::Internal(format!("the task of an erasure ended: {fault}")).into());
+        task.await.unwrap_or_else(ended)
+    }
+
+    /// The first transaction, with all that is there.
+    async fn erase_known(
+        &self,
+        operator: &Operator,
+        app_id: &AppId,
+        open_id: &OpenId,
+    ) -> Result<ErasedPlayer, OperationError> {
         let pseudonym = new_pseudonym();
-        let context = (operator.clone(), app_id.clone(), open_id.clone(), pseudonym.clone());
-        let erased = self.transaction(context, |connection, (operator, app_id, open_id, pseudonym)| {
+        let context = (operator.clone(), app_id.clone(), open_id.clone(), pseudonym);
+        self.transaction(context, |connection, (operator, app_id, open_id, pseudonym)| {
             Box::pin(async move {
                 let names = Names { app_id: app_id.as_str(), open_id: open_id.as_str(), pseudonym };
                 let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", names.app_id);
@@ -78,50 +107,60 @@ impl Store {
                     .note(&note)
                     .record(connection)
                     .await?;
-                Ok::<_, OperationError>(erased)
+                Ok(erased)
             })
-        });
-        let erased = erased.await?;
-        // The erasure stands. Its command must not say that it failed.
-        if let Err(error) = self.erase_late_orders(app_id, open_id, &pseudonym).await {
-            tracing::warn!(%app_id, %pseudonym, %error, "orders that were written during an erasure were not looked for");
-        }
-        Ok(erased)
+        })
+        .await
     }
 
     /// Erases orders of a player that were written by transactions which had read the wallet before the erasure.
     async fn erase_late_orders(&self, app_id: &AppId, open_id: &OpenId, pseudonym: &str) -> Result<()> {
+        // A batch that has read the wallet writes within milliseconds, and holds no lock until then.
+        tokio::time::sleep(BATCH_TIME).await;
+        let mut session = self.pool.acquire().await?;
+        let have_ended = await_writers(&mut session, &["orders", "ledger_entries"]).await?;
+        drop(session);
         let context = (app_id.clone(), open_id.clone(), pseudonym.to_owned());
         let erased = self.transaction(context, |connection, (app_id, open_id, pseudonym)| {
             Box::pin(async move {
-                if !await_writers(connection, &["orders", "ledger_entries"]).await? {
-                    return Err(StoreError::Unavailable(
-                        "a transaction that writes orders does not end".to_owned(),
-                    ));
-                }
-                erase_orders(connection, app_id.as_str(), open_id.as_str()).await?;
-                let wallet = sqlx::query!(
-                    "SELECT w.app_no, w.wallet_no FROM wallets w JOIN apps a USING (app_no)
-                     WHERE a.app_id = $1 AND w.open_id = $2",
+                // One moment for all statements: the player may be made known again beside it.
+                sqlx::query!("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ").execute(&mut *connection).await?;
+                let wallets = sqlx::query!(
+                    r#"SELECT w.app_no, w.wallet_no, w.created_at, w.open_id = $3 AS "is_known_again!"
+                       FROM wallets w WHERE w.app_no = (SELECT app_no FROM apps WHERE app_id = $1) AND w.open_id IN ($2, $3)"#,
                     app_id.as_str(),
-                    pseudonym
+                    pseudonym,
+                    open_id.as_str()
                 );
-                if let Some(wallet) = wallet.fetch_optional(&mut *connection).await? {
-                    scrub_entries(connection, wallet.app_no, &[wallet.wallet_no]).await?;
+                let wallets = wallets.fetch_all(&mut *connection).await?;
+                let again = wallets.iter().find(|wallet| wallet.is_known_again);
+                let known_again_at = again.map(|wallet| wallet.created_at);
+                erase_orders(connection, app_id.as_str(), open_id.as_str(), known_again_at).await?;
+                if let Some(erased) = wallets.iter().find(|wallet| !wallet.is_known_again) {
+                    scrub_entries(connection, erased.app_no, &[erased.wallet_no]).await?;
                 }
-                Ok(())
+                Ok::<_, StoreError>(())
             })
         });
-        erased.await
+        erased.await?;
+        let lasts = || StoreError::Unavailable("a transaction that writes orders does not end".to_owned());
+        have_ended.then_some(()).ok_or_else(lasts)
     }
 }
 
-/// Removes the reported orders of a player. Returns how many there were.
-async fn erase_orders(connection: &mut PgConnection, app_id: &str, open_id: &str) -> Result<u64> {
+/// Removes the reported orders of a player, those before `before` where it is given. Returns how many there were.
+async fn erase_orders(
+    connection: &mut PgConnection,
+    app_id: &str,
+    open_id: &str,
+    before: Option<OffsetDateTime>,
+) -> Result<u64> {
     let orders = sqlx::query_scalar!(
-        "DELETE FROM orders WHERE app_id = $1 AND open_id = $2 RETURNING out_biz_order_no",
+        "DELETE FROM orders WHERE app_id = $1 AND open_id = $2 AND ($3::timestamptz IS NULL OR created_at < $3)
+         RETURNING out_biz_order_no",
         app_id,
-        open_id
+        open_id,
+        before
     );
     let orders = orders.fetch_all(&mut *connection).await?;
     let events = sqlx::query!(
@@ -181,7 +220,7 @@ async fn erase(
     let login_codes =
         sqlx::query!("DELETE FROM login_codes WHERE app_id = $1 AND open_id = $2", app_id, open_id);
     rows.insert("login_codes", login_codes.execute(&mut *connection).await?.rows_affected());
-    rows.insert("orders", erase_orders(connection, app_id, open_id).await?);
+    rows.insert("orders", erase_orders(connection, app_id, open_id, None).await?);
     rows.extend(scrub_payments(connection, app_no, names).await?);
     let requests = sqlx::query!(
         "UPDATE console_requests SET open_id = $3, reason = '' WHERE app_id = $1 AND open_id = $2",

@@ -21,7 +21,7 @@ use super::number_of;
 use crate::error::{OperationError, Result, StoreError};
 use crate::operator_log::{LogLine, OperatorAction};
 use crate::store::Store;
-use crate::wallet::{bare_cell, bare_id, csv_fault, csv_line, not_csv, separator};
+use crate::wallet::{bare_cell, csv_fault, csv_line, listed_id, not_csv, separator};
 
 /// The columns of a file, in any order.
 pub const PRICE_COLUMNS: [&str; 7] =
@@ -344,7 +344,7 @@ fn price(record: &StringRecord, places: [usize; 7], faults: &mut Vec<Text>) -> O
             $parse(text).map_err(|expected| fault($column, expected, text)).ok()
         }};
     }
-    let id = bare_id(text(product_id), PricedProductId::parse);
+    let id = listed_id(text(product_id));
     let product_id = PricedProductId::parse(id).map_err(|expected| fault(0, expected, id)).ok();
     let currency = cell!(1, currency, Currency::parse);
     let amount = cell!(2, amount, money);

@@ -9,7 +9,7 @@ use domain::operation::wallet::{Credit, CreditCells, CreditsForAll, credit_amoun
 use domain::text;
 use domain::text::Text;
 
-use super::csv_file::{bare_cell, bare_id, csv_fault, not_csv, separator, shortened, surrounded};
+use super::csv_file::{bare_cell, csv_fault, listed_id, not_csv, separator, shortened, surrounded};
 
 /// The columns that a list may have, in any order.
 const COLUMNS: [&str; 4] = ["open_id", "free", "charge", "ref"];
@@ -198,7 +198,7 @@ fn cell<T>(
     let name = COLUMNS[column];
     let bare = bare_cell(text);
     let (text, fault) = match name {
-        "open_id" => (bare_id(bare, OpenId::parse), shortened(bare)),
+        "open_id" => (listed_id(bare), shortened(bare)),
         "ref" => (bare, surrounded(bare).or_else(|| shortened(bare))),
         _ => (bare, None),
     };

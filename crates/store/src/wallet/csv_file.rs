@@ -106,13 +106,20 @@ pub(crate) fn bare_id<T>(cell: &str, parse: impl FnOnce(&str) -> Result<T, Expec
     if parse(bare).is_ok() { bare } else { cell }
 }
 
+/// An id of a list without an apostrophe in front, and without blanks and unseen characters around it (contract 8.3.16).
+#[must_use]
+pub(crate) fn listed_id(cell: &str) -> &str {
+    let seen = without_unseen(cell);
+    without_unseen(seen.strip_prefix('\'').unwrap_or(seen))
+}
+
 /// The fault of a ref with an apostrophe before it, by which a spreadsheet marks a text, or with something unseen around it.
 /// It is not taken off: a file that was credited with it would be credited again without it. `None` for all else.
 #[must_use]
 pub(crate) fn surrounded(reference: &str) -> Option<Text> {
     let got = shown(reference);
     if without_unseen(reference) != reference {
-        Some(text!("expected no zero-width character around it, got {got}", got))
+        Some(text!("expected no blank or unseen character around it, got {got}", got))
     } else if reference.starts_with('\'') {
         Some(text!("expected no apostrophe before it, got {got}", got))
     } else {
@@ -205,7 +212,7 @@ mod tests {
         let fault = |cell: &str| surrounded(cell).map(|fault| fault.english());
         let apostrophe = "expected no apostrophe before it, got \"'gift1\"";
         assert_eq!(fault("'gift1").as_deref(), Some(apostrophe));
-        let unseen = "expected no zero-width character around it, got \"gift1\\u{200b}\"";
+        let unseen = "expected no blank or unseen character around it, got \"gift1\\u{200b}\"";
         assert_eq!(fault("gift1\u{200b}").as_deref(), Some(unseen));
         for cell in ["\u{feff}gift1", "'\u{200b}gift1\u{200b}", "'=x"] {
             assert!(surrounded(cell).is_some(), "{cell:?}");
