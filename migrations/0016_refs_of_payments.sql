@@ -31,3 +31,6 @@ LEFT JOIN items i ON i.app_no = e.app_no AND i.item_id = e.item_id;
 
 -- Payments that fitted nothing when they came, by the player whom they name. The others are found by the wallet.
 CREATE INDEX topup_payments_named ON topup_payments (app_no, open_id) WHERE reason IS NOT NULL AND open_id IS NOT NULL;
+
+-- What was not taken of an event keeps the event.
+CREATE INDEX deliveries_of_event ON deliveries (app_id, event_no) WHERE state <> 'taken';

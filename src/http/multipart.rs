@@ -11,6 +11,8 @@ use super::refusal::{Code, Refusal};
 
 mod file_name;
 
+/// So much of a part's disposition is read: the names in it are short, and its head has no limit but that of its body.
+const DISPOSITION_BYTES_MAX: usize = 8192;
 /// Transfer codings that change bytes. Other words of `Content-Transfer-Encoding` do not count.
 const TRANSFER_CODINGS: [&str; 4] = ["base64", "quoted-printable", "x-uuencode", "uuencode"];
 /// What browsers write in a quoted value for the three characters that must not stand there.
@@ -84,7 +86,7 @@ impl PartHead {
     #[must_use]
     pub fn of(headers: &HeaderMap) -> Self {
         let value = headers.get(header::CONTENT_DISPOSITION).map_or(&b""[..], |value| value.as_bytes());
-        let parameters = parameters(value);
+        let parameters = parameters(&value[..value.len().min(DISPOSITION_BYTES_MAX)]);
         let find = |name: &str| parameters.iter().find(|parameter| parameter.name == name.as_bytes());
         // The form with a charset says more, so it goes before the other (RFC 6266, 4.3).
         let ext = |name: &str| find(name).and_then(|parameter| of_ext_value(&parameter.value));
@@ -176,9 +178,12 @@ fn parameters(header: &[u8]) -> Vec<HeadParameter> {
 /// A backslash makes the next quote or backslash a part of the value. Some clients escape nothing: then the value ends
 /// at the first quote that the header ends with, or a `;`.
 fn of_quoted(text: &[u8]) -> (Vec<u8>, usize, bool) {
+    // It looks behind a quote alone: then each blank is passed once, however many there are.
     let closes = |at: usize| {
-        let behind = text[at + 1..].trim_ascii_start();
-        text[at] == b'"' && (behind.is_empty() || behind.starts_with(b";"))
+        text[at] == b'"' && {
+            let behind = text[at + 1..].trim_ascii_start();
+            behind.is_empty() || behind.starts_with(b";")
+        }
     };
     let (mut value, mut at) = (Vec::new(), 0);
     while at < text.len() && text[at] != b'"' {

@@ -430,6 +430,23 @@ async fn a_settlement_into_debt_counts_for_the_limit_of_one_person() {
     till.assert_audit_clean().await;
 }
 
+/// Rule 8.6.40: what two people agreed to exempts no other change that has the same text as its ref.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_confirmed_credit_exempts_no_settlement_of_its_ref() {
+    let till = TestTill::start_with(|config| config.console.second_person_above = 60).await;
+    let app = app(&till).await;
+    let (admin, teller) = (Caller::admin(&till).await, Caller::new(&till, "payments", Role::Payments).await);
+    assert_eq!(tell(&teller, &payment("pi_1", "nobodys")).await.status, 202);
+    let confirmed = "INSERT INTO console_requests (app_id, ref, kind, open_id, free, charge, create_wallet, reason, asked_by,
+             state, ended_by, ended_at)
+         VALUES ('a1', 'stripe/pi_1', 'credit', 'o1', 61, 0, false, 'r', 'ann', 'confirmed', 'bob', now())";
+    till.execute(confirmed).await;
+    let body = json!({"action": "credit", "reason": "r", "open_id": "o1", "product_id": "gems60"});
+    let settled = admin.post("/apps/a1/topups/stripe/pi_1/settlement", "k1", body).await;
+    assert_eq!(settled.status, 403, "{}", settled.body);
+    assert_eq!(till.purses(&app, "o1").await, (40, 100, 1));
+}
+
 /// Rule 19.5.2: of copies of a refund at once one takes effect, beside its payment, exchanges and other refunds.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_refunds_at_once_each_takes_effect_once() {

@@ -7,7 +7,8 @@
 //! IPv4 inside IPv6 (mapped, compatible, translated, NAT64, 6to4, Teredo, ISATAP) is refused
 //! outright, whatever address is inside. Public web servers have an IPv4 address of their own, and
 //! to check the inner address would be to trust an unknown gateway. On a network whose resolver
-//! answers with NAT64 addresses, list `64:ff9b::/96` in `allow_networks`.
+//! answers with NAT64 addresses, list `64:ff9b::/96` in `allow_networks`. That gateway is known, so the
+//! address inside is judged.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -34,6 +35,9 @@ const fn v4(start: Ipv4Addr, prefix: u8, name: &'static str, source: &'static st
 const fn v6(start: Ipv6Addr, prefix: u8, name: &'static str, source: &'static str) -> SpecialPurpose {
     SpecialPurpose { network: IpNet::new_assert(IpAddr::V6(start), prefix), name, source }
 }
+
+/// The well-known prefix of NAT64, `64:ff9b::/96` (RFC 6052). The IPv4 address follows.
+const NAT64_PREFIX: [u8; 12] = [0, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0];
 
 /// Every block that is refused. Narrower blocks stand before the wider ones that hold them.
 static SPECIAL_PURPOSE: [SpecialPurpose; 51] = [
@@ -133,7 +137,13 @@ pub fn judge(addresses: &[SocketAddr], own: &[IpAddr], allow: &[IpNet]) -> Resul
         return Err(FetchError::NameNotFound);
     }
     let is_strange = |address: IpAddr| is_public(address) && !own.contains(&address);
-    let fine = |address: IpAddr| is_strange(address) || is_allowed(address, allow);
+    let fine = |address: IpAddr| {
+        // What is in a network of a translator is reached as the address inside, so that one is judged.
+        let translated = translated(address).filter(|_| !is_allowed_within(address, allow));
+        is_strange(address)
+            || is_allowed(address, allow)
+                && translated.is_none_or(|v4| is_strange(v4) || is_allowed(v4, allow))
+    };
     if addresses.iter().all(|address| fine(address.ip())) {
         Ok(())
     } else {
@@ -157,6 +167,20 @@ pub fn own_addresses() -> Result<Vec<IpAddr>, FetchError> {
 fn ip(address: &SockaddrStorage) -> Option<IpAddr> {
     let v4 = address.as_sockaddr_in().map(|address| address.ip().into());
     v4.or_else(|| address.as_sockaddr_in6().map(|address| address.ip().into()))
+}
+
+/// The IPv4 address that a NAT64 translator makes of an address with its well-known prefix (RFC 6052).
+fn translated(address: IpAddr) -> Option<IpAddr> {
+    let IpAddr::V6(v6) = address else { return None };
+    let octets = v6.octets();
+    let inner: [u8; 4] = octets.strip_prefix(&NAT64_PREFIX)?.try_into().ok()?;
+    Some(IpAddr::from(inner))
+}
+
+/// Whether a network that is a part of the translator's has the address: then the operator means the address inside.
+fn is_allowed_within(address: IpAddr, allow: &[IpNet]) -> bool {
+    let is_part = |network: &&IpNet| usize::from(network.prefix_len()) > 8 * NAT64_PREFIX.len();
+    allow.iter().filter(is_part).any(|network| network.contains(&address))
 }
 
 fn is_allowed(address: IpAddr, allow: &[IpNet]) -> bool {

@@ -64,7 +64,8 @@ async fn moved(executor: impl PgExecutor<'_>, operator: &Operator) -> Result<i64
                AND NOT EXISTS (
                    SELECT 1 FROM console_requests r
                    WHERE r.app_id = l.app_id AND r.ref = l.after ->> 'ref' AND r.state = 'confirmed'
-                       AND l.action <> 'wallet.credits')"#,
+                       -- A payment or a gift may have the ref of another change.
+                       AND l.action = CASE r.kind WHEN 'gift' THEN 'gift.start' ELSE 'wallet.' || r.kind END)"#,
         operator.kind().as_str(),
         operator.name()
     )

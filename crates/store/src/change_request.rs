@@ -164,7 +164,9 @@ impl Store {
             create: gift.create,
             reason: gift.reason,
         };
-        self.ask(operator, name, change).await
+        let request = self.ask(operator, name, change).await?;
+        let is_gift = matches!(request.change, RequestedChange::Gift { .. });
+        if is_gift { Ok(request) } else { Err(ref_used(name).into()) }
     }
 
     /// Asks for a change of this player's wallet, and returns its request. The same change under the same ref is the same

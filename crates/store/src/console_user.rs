@@ -116,7 +116,7 @@ pub(crate) async fn carry_out(
     name: &ConsoleUserName,
     command: &UserCommand,
 ) -> Result<(), OperationError> {
-    if operator.kind() == OperatorKind::Console {
+    if operator.kind() != OperatorKind::CommandLine {
         keep_admin(connection, name, command).await?;
     }
     if let UserCommand::Add(rights, password) = command {

@@ -5,6 +5,7 @@ use domain::console_user::{ConsoleUserName, Role};
 use domain::fields::{FieldError, Fields};
 use domain::health::Verdict;
 use domain::ids::{ApiKeyName, AppId};
+use domain::operation::account::AccountChange;
 use domain::operation::key::ApiKeyCommand;
 use domain::operation::user::{UserCommand, unknown_own_app};
 use domain::rights::{Apps, Rights};
@@ -73,7 +74,7 @@ routes! { "Operators":
     GET "/change-requests", "listChangeRequests", Read(Read, OwnApps): requests -> ListBody<RequestShown> =>
         lists("The requests.", &json!({
             "ref": "case-4711", "kind": "credit", "app_id": APP_ID, "subject": OPEN_ID, "free": 5000, "charge": 0,
-            "biz_no": null, "amount": null, "role": null, "reason": "outage", "asked_by": USER, "asked_at": MOMENT,
+            "biz_no": null, "amount": null, "role": null, "second_person_above": null, "reason": "outage", "asked_by": USER, "asked_at": MOMENT,
             "ends_at": MOMENT, "state": "waiting", "ended_by": null, "ended_at": null,
         }));
     /// Show the health of the till
@@ -144,6 +145,8 @@ struct RequestShown {
     amount: Option<i64>,
     /// The role that it gives.
     role: Option<Role>,
+    /// The limit of its own that a key gets: coins in 24 hours without a second person. Null for all else.
+    second_person_above: Option<i64>,
     /// Why.
     reason: String,
     /// Who asked.
@@ -174,12 +177,14 @@ impl From<ChangeRequest> for RequestShown {
             RequestedChange::Wallet { command, .. } => command.given_back(),
             RequestedChange::Gift { .. } | RequestedChange::Account(_) => None,
         };
-        let (kind, purses, role) = match &change {
-            RequestedChange::Wallet { command, .. } => (command.kind().as_str(), command.purses(), None),
-            RequestedChange::Gift { free, charge, .. } => ("gift", Some((*free, *charge)), None),
-            RequestedChange::Account(change) => {
-                (change.kind().as_str(), None, change.rights().map(|rights| rights.role))
-            }
+        let account = match &change {
+            RequestedChange::Account(change) => Some(change),
+            RequestedChange::Wallet { .. } | RequestedChange::Gift { .. } => None,
+        };
+        let (kind, purses) = match &change {
+            RequestedChange::Wallet { command, .. } => (command.kind().as_str(), command.purses()),
+            RequestedChange::Gift { free, charge, .. } => ("gift", Some((*free, *charge))),
+            RequestedChange::Account(change) => (change.kind().as_str(), None),
         };
         let (free, charge) = purses.unzip();
         let (biz_no, amount) = given_back.map(|(biz_no, amount)| (biz_no.to_string(), amount.get())).unzip();
@@ -191,7 +196,8 @@ impl From<ChangeRequest> for RequestShown {
             charge,
             biz_no,
             amount,
-            role,
+            role: account.and_then(AccountChange::rights).map(|rights| rights.role),
+            second_person_above: account.and_then(AccountChange::alone_max),
             reason: change.note().to_owned(),
             reference: reference.to_string(),
             asked_by,

@@ -32,6 +32,8 @@ pub(super) struct AccountRequest {
     pub(super) change: &'static str,
     pub(super) account: String,
     pub(super) rights: Option<Rights>,
+    /// The limit of its own that a key gets.
+    pub(super) alone_max: Option<i64>,
     pub(super) asked_by: String,
     pub(super) asked_at: OffsetDateTime,
     pub(super) state: RequestState,
@@ -52,6 +54,7 @@ impl AccountRequest {
             },
             account: change.account().to_owned(),
             rights: change.rights().cloned(),
+            alone_max: change.alone_max(),
             asked_by: request.asked_by.clone(),
             asked_at: request.asked_at,
             state: request.state,

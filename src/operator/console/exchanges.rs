@@ -345,7 +345,7 @@ fn in_csv(rows: &[SaleRow]) -> std::io::Result<Vec<u8>> {
     let text = |text: Option<&str>| csv_text(text.unwrap_or_default()).into_owned();
     for row in rows {
         csv.serialize((
-            (rfc3339(row.created_at), &row.app_id, &row.kind, text(row.biz_no.as_deref())),
+            (rfc3339(row.created_at), text(Some(&row.app_id)), &row.kind, text(row.biz_no.as_deref())),
             (text(row.reference.as_deref()), text(row.pay_biz_no.as_deref()), text(Some(&row.open_id))),
             (text(Some(&row.zone_id)), text(row.product_name.as_deref()), row.free_change, row.charge_change),
         ))?;

@@ -53,6 +53,8 @@ pub(super) async fn verify(
             None => true,
         };
     if fits {
+        // Ten wrong ones in a row count, whatever asks for the password.
+        state.store.forget_sign_in_attempts(name, client).await?;
         return Ok(Some(kept));
     }
     let user = name.as_str();

@@ -102,6 +102,31 @@ async fn sessions_are_listed_and_ended() {
     assert_eq!(till.number(lines).await, 2);
 }
 
+/// Rule 8.6.11: ten wrong passwords in a row make an address wait. Right ones between them end the row, whatever asks.
+#[tokio::test(flavor = "multi_thread")]
+async fn right_passwords_make_no_address_wait() {
+    let till = TestTill::start_with(|config| config.console.reauth_after = Duration::ZERO).await;
+    let app = till.app("a1").await;
+    till.player(&app, "o1", 0, 0).await;
+    let hash = known_user(&till, "alice", Role::Admin).await;
+    let alice = browser(&till, "alice", &hash).await;
+    let credit = async |turn: &str, password: &str| {
+        let reference = format!("r{turn}");
+        let fields =
+            [("gifted", "1"), ("reference", &*reference), ("reason", "r"), ("present_password", password)];
+        alice.post("/console/apps/a1/players/o1/credit", &fields).await.status
+    };
+    for turn in 1..=11 {
+        assert_eq!(credit(&turn.to_string(), PASSWORD).await, 303, "proof {turn}");
+    }
+    // One wrong one starts a row of its own.
+    assert_eq!(credit("x", "wrong password").await, 403);
+    assert_eq!(till.number("SELECT failed_attempts::bigint FROM console_attempts").await, 1);
+    assert_eq!(credit("y", PASSWORD).await, 303);
+    assert_eq!(till.number("SELECT count(*) FROM console_attempts").await, 0);
+    assert_eq!(till.purses(&app, "o1").await, (12, 0, 13));
+}
+
 /// Rule 8.6.17: keys, money and users ask for the password when it was typed long ago. What was typed is kept.
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_money_and_users_ask_for_the_password_again() {

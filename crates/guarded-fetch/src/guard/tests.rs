@@ -280,7 +280,23 @@ fn an_allowed_network_allows_its_own_addresses_only() {
         judge(&addresses(&["127.0.0.1"]), &[], &networks(&["::/0"])),
         Err(FetchError::AddressNotPublic)
     );
-    assert_eq!(judge(&addresses(&["64:ff9b::808:808"]), &[], &networks(&["64:ff9b::/96"])), Ok(()));
+}
+
+/// Rule (contract 5.3.5): behind a NAT64 the address inside is judged.
+#[test]
+fn a_translator_leads_to_no_address_that_is_not_public() {
+    let nat64 = networks(&["64:ff9b::/96"]);
+    assert_eq!(judge(&addresses(&["64:ff9b::808:808"]), &[], &nat64), Ok(()));
+    for inside in ["64:ff9b::a9fe:a9fe", "64:ff9b::a00:5", "64:ff9b::7f00:1"] {
+        assert_eq!(judge(&addresses(&[inside]), &[], &nat64), Err(FetchError::AddressNotPublic), "{inside}");
+    }
+    let own = addresses(&["8.8.8.8"])[0].ip();
+    assert_eq!(judge(&addresses(&["64:ff9b::808:808"]), &[own], &nat64), Err(FetchError::AddressNotPublic));
+    // The operator names what is inside, in one form or the other.
+    for more in ["10.0.0.0/8", "64:ff9b::a00:0/104"] {
+        let allow = networks(&["64:ff9b::/96", more]);
+        assert_eq!(judge(&addresses(&["64:ff9b::a00:5"]), &[], &allow), Ok(()), "{more}");
+    }
 }
 
 proptest! {

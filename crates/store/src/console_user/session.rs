@@ -116,6 +116,17 @@ impl Store {
         }))
     }
 
+    /// Deletes the attempts of an address with a name, whose password was right.
+    pub async fn forget_sign_in_attempts(&self, name: &ConsoleUserName, client: IpAddr) -> Result<()> {
+        let gone = sqlx::query!(
+            "DELETE FROM console_attempts WHERE name = $1 AND address = $2",
+            name.as_str(),
+            client.to_string()
+        );
+        gone.execute(&self.pool).await?;
+        Ok(())
+    }
+
     /// Deletes attempts of an address that has not tried for a day.
     pub async fn forget_old_console_attempts(&self) -> Result<u64> {
         let gone = sqlx::query!(
@@ -125,8 +136,8 @@ impl Store {
         Ok(gone.execute(&self.pool).await?.rows_affected())
     }
 
-    /// Starts a session after the password was verified, and forgets the attempts of its address. `false`
-    /// when the user was removed or got another password meanwhile.
+    /// Starts a session after the password was verified. `false` when the user was removed or got another password
+    /// meanwhile.
     pub async fn begin_console_session(
         &self,
         name: &ConsoleUserName,
@@ -136,8 +147,6 @@ impl Store {
         // The lock waits for a change of the user under way, and then compares the password once more.
         let begun = sqlx::query!(
             "WITH known AS (SELECT name FROM console_users WHERE name = $1 AND password = $2 FOR SHARE),
-                  forgotten AS (DELETE FROM console_attempts AS attempt USING known
-                                WHERE attempt.name = known.name AND address = $4),
                   ended AS (DELETE FROM console_sessions USING known WHERE token_sha256 = $5)
              INSERT INTO console_sessions (token_sha256, name, address) SELECT $3, name, $4 FROM known",
             name.as_str(),
