@@ -211,7 +211,7 @@ pub type TopupsPage = ListPage<TopupRow, TopupCursor>;
 
 /// Reads payments. `$rest` is the condition and the order.
 macro_rules! payments {
-    ($rest:literal $(, $parameter:expr)*) => {
+    ($rest:literal $(+ $more:literal)? $(, $parameter:expr)*) => {
         sqlx::query_as!(
             PaymentColumns,
             r#"SELECT a.app_id, p.provider, p.provider_order_id, p.state, p.reason, p.currency, p.amount, p.fee, p.paid_at,
@@ -221,7 +221,7 @@ macro_rules! payments {
                FROM topup_payments p
                JOIN apps a ON a.app_no = p.app_no
                LEFT JOIN wallets w ON w.app_no = p.app_no AND w.wallet_no = p.wallet_no
-               WHERE "# + $rest
+               WHERE "# + $rest $(+ $more)?
             $(, $parameter)*
         )
     };
@@ -292,48 +292,40 @@ impl Store {
         limit: u32,
     ) -> Result<TopupsPage> {
         let place = after.map(|after| after.key.0.as_str());
-        let (at, most) = (after.map(|after| after.at), i64::from(limit) + 1);
+        // Those that fit the filter, and come after a place.
+        macro_rules! page_of {
+            ($those:literal $(, $parameter:expr)*) => {
+                payments!(
+                    $those + " AND ($2::boolean = false OR p.state = 'unmatched')
+                         AND ($3::timestamptz IS NULL OR p.created_at >= $3) AND ($4::timestamptz IS NULL OR p.created_at < $4)
+                         AND ($5::timestamptz IS NULL OR (p.created_at, p.provider || '/' || p.provider_order_id) < ($5, $6))
+                     ORDER BY p.created_at DESC, p.provider || '/' || p.provider_order_id DESC LIMIT $7",
+                    app_id.as_str(),
+                    filter.unmatched,
+                    filter.since,
+                    filter.until,
+                    after.map(|after| after.at),
+                    place,
+                    i64::from(limit) + 1
+                    $(, $parameter)*
+                )
+                .fetch_all(&self.pool)
+                .await?
+            };
+        }
         let rows = match &filter.open_id {
-            None => payments!(
-                "p.app_no = (SELECT app_no FROM apps WHERE app_id = $1)
-                     AND ($2::boolean = false OR p.state = 'unmatched')
-                     AND ($3::timestamptz IS NULL OR p.created_at >= $3) AND ($4::timestamptz IS NULL OR p.created_at < $4)
-                     AND ($5::timestamptz IS NULL OR (p.created_at, p.provider || '/' || p.provider_order_id) < ($5, $6))
-                 ORDER BY p.created_at DESC, p.provider || '/' || p.provider_order_id DESC LIMIT $7",
-                app_id.as_str(),
-                filter.unmatched,
-                filter.since,
-                filter.until,
-                at,
-                place,
-                most
-            )
-            .fetch_all(&self.pool)
-            .await?,
+            None => page_of!("p.app_no = (SELECT app_no FROM apps WHERE app_id = $1)"),
             // The payments of a player are found by two indexes, and not among all of the app by their time. One that
             // fitted at once has credited the player whom it names.
-            Some(open_id) => payments!(
+            Some(open_id) => page_of!(
                 "(p.app_no, p.provider, p.provider_order_id) IN (
                      SELECT app_no, provider, provider_order_id FROM topup_payments
                      WHERE app_no = (SELECT app_no FROM apps WHERE app_id = $1)
-                         AND wallet_no = (SELECT wallet_no FROM players WHERE app_id = $1 AND open_id = $3)
+                         AND wallet_no = (SELECT wallet_no FROM players WHERE app_id = $1 AND open_id = $8)
                      UNION SELECT app_no, provider, provider_order_id FROM topup_payments
-                     WHERE app_no = (SELECT app_no FROM apps WHERE app_id = $1) AND open_id = $3 AND reason IS NOT NULL)
-                     AND ($2::boolean = false OR p.state = 'unmatched')
-                     AND ($4::timestamptz IS NULL OR p.created_at >= $4) AND ($5::timestamptz IS NULL OR p.created_at < $5)
-                     AND ($6::timestamptz IS NULL OR (p.created_at, p.provider || '/' || p.provider_order_id) < ($6, $7))
-                 ORDER BY p.created_at DESC, p.provider || '/' || p.provider_order_id DESC LIMIT $8",
-                app_id.as_str(),
-                filter.unmatched,
-                open_id.as_str(),
-                filter.since,
-                filter.until,
-                at,
-                place,
-                most
-            )
-            .fetch_all(&self.pool)
-            .await?,
+                     WHERE app_no = (SELECT app_no FROM apps WHERE app_id = $1) AND open_id = $8 AND reason IS NOT NULL)",
+                open_id.as_str()
+            ),
         };
         let rows = self.with_refunds(app_id, rows).await?;
         Ok(ListPage::cut(rows, limit, |last| TimeCursor {
