@@ -1,9 +1,7 @@
 //! The limit of what one person does alone (contract 8.6.40 and 8.6.44), by the operator's log. The sums are read when the
 //! head of the log is locked, so of two changes at the same time the later one sees the other.
 
-use domain::console_user::Role;
 use domain::operation::OperationRefusal;
-use domain::operation::key::NewApiKey;
 use domain::operator::{Operator, OperatorKind};
 use sqlx::{PgConnection, PgExecutor};
 
@@ -71,10 +69,4 @@ async fn moved(executor: impl PgExecutor<'_>, operator: &Operator) -> Result<i64
     )
     .fetch_one(executor)
     .await?)
-}
-
-/// Whether a key is made by two people: one of the role admin, and one with a limit of its own, by which its maker would have
-/// another one.
-pub(crate) fn makes_two_people(operator: &Operator, key: &NewApiKey) -> bool {
-    operator.alone_max().is_some() && (key.rights.role == Role::Admin || key.alone_max.is_some())
 }

@@ -13,7 +13,6 @@ use serde::Serialize;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use crate::alone_limit::makes_two_people;
 use crate::console_user::{rights_shown, stored_rights_shown};
 use crate::error::{OperationError, Result, StoreError};
 use crate::key_lease::{ApiKey, KeyLeases};
@@ -125,7 +124,7 @@ async fn create(
     operator: &Operator,
     new: &NewApiKey,
 ) -> Result<ApiKeyReport, OperationError> {
-    if makes_two_people(operator, new) {
+    if operator.alone_max().is_some() && new.is_made_by_two_people() {
         return Err(account_needs_second_person().into());
     }
     let key = random_api_key();

@@ -3,7 +3,6 @@
 
 use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::post;
-use domain::console_user::Role;
 use domain::ids::CreditRef;
 use domain::operation::account::{AccountChange, AccountChangeKind};
 use domain::operation::key::NewApiKey;
@@ -74,7 +73,7 @@ pub(super) fn needs_second_person(request: &ConsoleRequest) -> bool {
 
 /// The same for this API key.
 pub(super) fn key_needs_second_person(request: &ConsoleRequest, key: &NewApiKey) -> bool {
-    needs_second_person(request) && (key.rights.role == Role::Admin || key.alone_max.is_some())
+    needs_second_person(request) && key.is_made_by_two_people()
 }
 
 /// Asks for a change.

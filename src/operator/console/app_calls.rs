@@ -12,11 +12,13 @@ use domain::app::App;
 use domain::examples::{PRICED, USER_IP};
 use domain::fields::{Expected, Fields};
 use domain::ids::{AppId, BizNo, OpenId};
+use domain::operation::app::{AppCommand, IssuedToken};
 use domain::rights::Need;
 use domain::signature::SignedRequest;
 use domain::text;
 use domain::topup::PricedProductId;
 use domain::wallet::{AMOUNT_MAX, WalletCall};
+use store::StoreError;
 use tower::ServiceExt as _;
 
 use super::error::ConsoleError;
@@ -106,10 +108,11 @@ async fn find_app(request: &ConsoleRequest, name: &str) -> Result<Arc<App>, Cons
 async fn send_call(request: &ConsoleRequest, app: &App) -> Result<SentCall, ConsoleError> {
     let (state, fields) = (&request.state, &request.fields);
     let call = fields.required("call", parse_call)?;
-    let token = state.store.issue_token(&app.id, TOKEN_LIFETIME).await?;
-    let (token, _) = token.ok_or_else(|| ConsoleError::no_such_app(app.id.as_str()))?;
-    let filled = filled_in(call, fields, app, &token, state.clock.unix_millis())?;
+    let mut filled = filled_in(call, fields, app, state.clock.unix_millis())?;
     let key = app.live_pay_keys.first().ok_or_else(|| ConsoleError::no_such_app(app.id.as_str()))?;
+    // After all checks: a form that is refused issues no token.
+    let token = issue_token(request, &app.id).await?;
+    filled.add_text("access_token".to_owned(), token).expect("each name comes once");
     let form = form_urlencoded::Serializer::new(String::new()).extend_pairs(filled.texts()).finish();
     let body = SignedRequest::of(key, &filled).body;
     let path = format!("/api/kpay/minigame/{}", call.segment());
@@ -126,14 +129,17 @@ async fn send_call(request: &ConsoleRequest, app: &App) -> Result<SentCall, Cons
     Ok(SentCall { status, answer, curl, form, programs: SIGNING })
 }
 
-/// The fields of the call: those of the form, and the rest.
-fn filled_in(
-    call: WalletCall,
-    given: &Fields,
-    app: &App,
-    token: &str,
-    now_millis: i64,
-) -> Result<Fields, ConsoleError> {
+/// A token of the app for the user, with its line in the operator's log (contract 8.5.1).
+async fn issue_token(request: &ConsoleRequest, app_id: &AppId) -> Result<String, ConsoleError> {
+    let command = AppCommand::IssueToken(TOKEN_LIFETIME);
+    let report = request.state.store.carry_out(&request.operator()?, app_id, command).await?;
+    let issued = IssuedToken::try_from(report);
+    let issued = issued.map_err(|_| StoreError::Internal("token.issue made another report".to_owned()))?;
+    Ok(issued.access_token)
+}
+
+/// The fields of the call but for the token: those of the form, and the rest.
+fn filled_in(call: WalletCall, given: &Fields, app: &App, now_millis: i64) -> Result<Fields, ConsoleError> {
     let open_id = given.required("open_id", OpenId::parse)?;
     let amount = given.integer("amount", 1, AMOUNT_MAX)?.unwrap_or(1).to_string();
     let biz_no = given.optional("biz_no", BizNo::parse)?;
@@ -143,7 +149,6 @@ fn filled_in(
     let product_id = product_id.map_or_else(|| PRICED.to_owned(), |product_id| product_id.to_string());
     let ts = now_millis.to_string();
     let fields = [
-        ("access_token", token),
         ("app_id", app.id.as_str()),
         ("open_id", open_id.as_str()),
         ("zone_id", "zone1_role1"),
@@ -160,7 +165,7 @@ fn filled_in(
     ];
     let mut filled = Fields::default();
     for (name, value) in fields {
-        if (name == "access_token" || call.signs(name)) && !value.is_empty() {
+        if call.signs(name) && !value.is_empty() {
             filled.add_text(name.to_owned(), value.to_owned()).expect("each name comes once");
         }
     }

@@ -86,9 +86,9 @@ pub(super) async fn find(store: &Store, of: &Apps, text: &str) -> Result<Vec<Gro
         app_id: found.app_id,
     });
     let ledger: Vec<Hit> = ledger.collect();
-    let mut refused = store.find_refused_number(text, HITS_MAX).await?;
+    let mut refused = store.find_refused_number(of, text, HITS_MAX).await?;
     // The page of an exchange shows its refusals too.
-    refused.retain(|number| of.has(&number.app_id) && ledger.iter().all(|hit| hit.app_id != number.app_id));
+    refused.retain(|number| ledger.iter().all(|hit| hit.app_id != number.app_id));
     let refused = refused.into_iter().map(|number| Hit {
         path: exchange_path(&number.app_id, &number.name),
         name: number.name,
@@ -118,8 +118,7 @@ async fn players(store: &Store, of: &Apps, text: &str) -> Result<Vec<Hit>, Store
         name: wallet.open_id,
         app_id: wallet.app_id,
     });
-    let refused = store.find_refused_player(&open_id, HITS_MAX).await?.into_iter();
-    let refused = refused.filter(|player| of.has(&player.app_id));
+    let refused = store.find_refused_player(of, &open_id, HITS_MAX).await?.into_iter();
     let unknown = refused.map(|player| Hit {
         path: player_path(&player.app_id, &player.name),
         name: player.name,

@@ -48,6 +48,13 @@ async fn a_call_is_sent_and_shown_with_programs_that_sign_it() {
     assert!(page.body.contains("&#34;freeBalance&#34;:41"), "{}", page.body);
     let wrong = developer.post(path, &[("call", "buy"), ("open_id", "o1")]).await;
     assert_eq!(wrong.status, 400);
+    let wrong = developer.post(path, &[("call", "pay"), ("open_id", "a b")]).await;
+    assert_eq!(wrong.status, 400);
+    // Rule 8.5.1: the log tells of the token of each of the three calls. A form that was refused issued none.
+    let lines = "SELECT count(*) FROM operator_log WHERE action = 'token.issue' AND app_id = 'a1' AND operator_kind = 'console'
+                 AND operator ~ '^developer-' AND after = '{\"lifetime\": \"10m\"}'";
+    let tokens = "SELECT count(*) FROM access_tokens WHERE app_id = 'a1'";
+    assert_eq!((till.number(lines).await, till.number(tokens).await), (3, 4));
     assert_eq!(developer.post("/console/apps/live/calls", &fields).await.status, 404);
     // A game's own calls are there too, and nobody sees a secret.
     Game::new(&app, "o1", "B2", 1).send(&till).await;

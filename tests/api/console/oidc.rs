@@ -4,6 +4,8 @@ mod provider;
 
 use domain::console_user::{ConsoleUserName, PasswordHash, Role};
 use domain::operation::user::{UserCommand, of_a_provider};
+use domain::operator::{Operator, OperatorKind};
+use domain::rights::{Apps, Rights};
 use guarded_fetch::ServiceClient;
 use minitill::config::OIDC_CALLBACK_PATH;
 use minitill::operator::oidc::{OidcFault, SignInProvider, SignInSecret};
@@ -164,6 +166,83 @@ async fn a_provider_signs_users_in() {
                  AND (action, before, after) IN (('console_user.set_role', '{\"role\": \"admin\"}', '{\"role\": \"viewer\"}'))
                  OR action = 'console_user.add' AND after ->> 'oidc_subject' = 'subject-1' AND after ->> 'role' = 'admin'";
     assert_eq!(till.number(lines).await, 2);
+    till.assert_audit_clean().await;
+}
+
+/// The browser of `subject-1`, who has this name at the provider now and has just proved who they are.
+async fn signed_as<'a>(till: &'a TestTill, provider: &Provider, name: &str) -> Browser<'a> {
+    let answer = signed(till, provider, "", |token| {
+        token.claims["preferred_username"] = json!(name);
+        token.claims["auth_time"] = json!(now() - 1);
+    });
+    browser(till, &answer.await)
+}
+
+/// Changes a user from the command line.
+async fn change(till: &TestTill, name: &str, command: UserCommand) {
+    let name = ConsoleUserName::parse(name).unwrap();
+    till.store.change_console_user(&operator(), &name, command).await.unwrap();
+}
+
+async fn credit(browser: &Browser<'_>, coins: &str, reference: &str) -> Answer {
+    let fields = [("charged", coins), ("reference", reference), ("reason", "late")];
+    browser.post("/console/apps/a1/players/o1/credit", &fields).await
+}
+
+/// Rules 8.6.21 to 8.6.23: whoever was removed and signs in again is the same person, whatever the provider calls them now.
+/// So 8.6.37 and 8.6.40 go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removed_user_comes_back_with_the_name_and_the_apps_of_before() {
+    let provider = Provider::start().await;
+    let till = TestTill::start_with(|config| {
+        provider.settings()(config);
+        config.console.second_person_above = 500;
+    })
+    .await;
+    let app = till.app("a1").await;
+    till.app("a2").await;
+    till.player(&app, "o1", 0, 0).await;
+    let is_there = async |name: &str, apps: &str| {
+        let same = format!("name = '{name}' AND apps = '{apps}' AND oidc_subject = 'subject-1'");
+        till.number(&format!("SELECT count(*) FROM console_users WHERE {same}")).await == 1
+    };
+
+    signed_as(&till, &provider, "alice").await;
+    let of_a1 = Rights { role: Role::Admin, apps: Apps::parse("a1").unwrap() };
+    change(&till, "alice", UserCommand::Rights(of_a1)).await;
+    let alice = signed_as(&till, &provider, "alice").await;
+    let made = credit(&alice, "500", "r1").await;
+    assert_eq!((made.status, till.purses(&app, "o1").await), (303, (0, 500, 2)), "{}", made.body);
+    change(&till, "alice", UserCommand::Remove).await;
+    let again = signed_as(&till, &provider, "eve").await;
+    assert!(is_there("alice", "{a1}").await);
+    assert_eq!(again.get("/console/apps/a2").await.status, 404);
+    let waits = credit(&again, "1", "r2").await;
+    assert_eq!(waits.header("location"), Some("/console/apps/a1/request?ref=r2"), "{}", waits.body);
+    assert_eq!(till.purses(&app, "o1").await, (0, 500, 2));
+    let told = "SELECT count(*) FROM operator_log WHERE action = 'console_user.add' AND subject = 'alice' AND operator = subject
+                AND after ->> 'role' = 'admin' AND after -> 'apps' = '[\"a1\"]' AND after ->> 'oidc_subject' = 'subject-1'";
+    assert_eq!(till.number(told).await, 1, "the line of the second time has the apps");
+
+    // Another user has the name now. So it is the next one, and the apps of before all the same.
+    change(&till, "alice", UserCommand::Remove).await;
+    user(&till, "alice", Role::Viewer).await;
+    signed_as(&till, &provider, "eve").await;
+    assert!(is_there("eve", "{a1}").await);
+    // The last rights count, and who gave them is no second person of hers (8.6.45).
+    let bob = till.browser(Role::Admin).await;
+    let name = "SELECT name FROM console_users WHERE name LIKE 'admin-%'";
+    let name: String = sqlx::query_scalar(name).fetch_one(&till.sql).await.unwrap();
+    let (eve, hand) =
+        (ConsoleUserName::parse("eve").unwrap(), Operator::new(OperatorKind::Console, &name).unwrap());
+    till.store.change_console_user(&hand, &eve, UserCommand::Rights(Role::Admin.into())).await.unwrap();
+    change(&till, "eve", UserCommand::Remove).await;
+    let eve = signed_as(&till, &provider, "mallory").await;
+    assert!(is_there("eve", "{}").await);
+    let waits = credit(&eve, "501", "r3").await;
+    assert_eq!(waits.header("location"), Some("/console/apps/a1/request?ref=r3"), "{}", waits.body);
+    let refused = bob.post("/console/apps/a1/request/confirm", &[("ref", "r3")]).await;
+    assert!(refused.body.contains("one of you made or changed the account of the other"), "{}", refused.body);
     till.assert_audit_clean().await;
 }
 

@@ -1,6 +1,7 @@
 //! The search of the header, and filters that cannot be used.
 
 use domain::console_user::Role;
+use domain::rights::{Apps, Rights};
 
 use crate::game::Game;
 use crate::support::TestTill;
@@ -71,6 +72,26 @@ async fn several_hits_are_grouped_by_kind() {
         assert!(group.contains(&format!("href=\"{link}\"")), "{link}: {group}");
     }
     assert!(!page.body.contains("<h2>Orders</h2>"));
+}
+
+/// Rules 8.6.35 and 8.6.37: what a user's own app refused is found, however many other apps refused the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn refusals_of_other_apps_hide_none_of_an_own_app() {
+    let till = TestTill::start().await;
+    // Before the own app are as many others as the page has hits of a kind.
+    for number in 0..=20 {
+        let app = till.app(&format!("a{number:02}")).await;
+        assert_ne!(Game::new(&app, "ghost", "B1", 5).send(&till).await.code(), 1);
+    }
+    till.store.write_refusals().await.unwrap();
+    let of_own = Rights { role: Role::Viewer, apps: Apps::parse("a20").unwrap() };
+    let viewer = till.browser_of(of_own).await;
+    for (text, place) in
+        [("B1", "/console/apps/a20/exchanges/B1"), ("ghost", "/console/apps/a20/players/ghost")]
+    {
+        let found = viewer.get(&format!("/console/search?q={text}")).await;
+        assert_eq!((found.status, found.header("location")), (303, Some(place)), "{text}: {}", found.body);
+    }
 }
 
 /// Rule: the box for exchanges says what else has the number, and nothing of a free `biz_no` then.

@@ -176,7 +176,7 @@ async fn the_limit_of_support_holds_when_it_asks_and_when_an_admin_confirms() {
 }
 
 /// Rule 8.6.40: a key with a limit of its own moves so much alone, whatever its maker has moved, and its maker likewise. Two
-/// people make such a key.
+/// people make such a key, and one that tells of payments (8.6.44).
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_with_a_limit_of_its_own_is_somebody_of_its_own() {
     use domain::ids::ApiKeyName;
@@ -219,6 +219,10 @@ async fn a_key_with_a_limit_of_its_own_is_somebody_of_its_own() {
     let confirmed = bob.post("/console/account-requests/confirm", &[("ref", &reference)]).await;
     assert_eq!(confirmed.status, 303, "{}", confirmed.body);
     assert_eq!(till.number(limit).await, 9000);
+    let of_payments = [("name", "payer"), ("role", "payments")];
+    let asked = alice.post("/console/api-keys", &of_payments).await;
+    assert!(asked.status == 200 && asked.body.contains("once another admin has confirmed"), "{}", asked.body);
+    assert_eq!(till.number("SELECT count(*) FROM api_keys WHERE name = 'payer'").await, 0);
     let of_support = [("name", "plain"), ("role", "support")];
     assert_eq!(alice.post("/console/api-keys", &of_support).await.status, 200);
     assert_eq!(till.number("SELECT count(*) FROM api_keys WHERE name = 'plain'").await, 1);

@@ -18,7 +18,7 @@ crate::word_enum! {
         SetRights = "set_rights",
         /// A user signs in without the second factor.
         ResetSecondFactor = "reset_second_factor",
-        /// A new API key of the role admin, or with a limit of its own.
+        /// A new API key that two people make ([`NewApiKey::is_made_by_two_people`]).
         CreateKey = "create_key",
     }
 }

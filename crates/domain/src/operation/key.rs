@@ -3,6 +3,7 @@
 use std::fmt::Display;
 
 use super::{OperationRefusal, RefusalKind, Subject};
+use crate::console_user::Role;
 use crate::ids::ApiKeyName;
 use crate::rights::Rights;
 use crate::secret::Secret;
@@ -21,6 +22,13 @@ pub struct NewApiKey {
 }
 
 impl NewApiKey {
+    /// Whether two people make it, where one person alone has a limit (contract 8.6.44). A key of the role admin makes
+    /// users, one of the role payments makes charged coins, and one with a limit of its own has another limit than its maker.
+    #[must_use]
+    pub const fn is_made_by_two_people(&self) -> bool {
+        matches!(self.rights.role, Role::Admin | Role::Payments) || self.alone_max.is_some()
+    }
+
     /// A key that shares the limit of its maker.
     #[must_use]
     pub const fn new(name: ApiKeyName, rights: Rights) -> Self {

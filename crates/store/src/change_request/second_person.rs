@@ -19,7 +19,9 @@ pub(super) async fn require_two_people(
     let is_one = sqlx::query_scalar!(
         r#"WITH RECURSIVE touched AS (
                SELECT l.subject, coalesce(l.after ->> 'asked_by', l.operator) AS hand, l.action = 'console_user.add' AS is_made
-               FROM operator_log l LEFT JOIN console_users u ON u.name = l.subject
+               FROM operator_log l
+               -- A user of a provider who was made again is the same person; others may be somebody new.
+               LEFT JOIN console_users u ON u.name = l.subject AND u.oidc_issuer IS NULL
                WHERE l.action IN ('console_user.add', 'console_user.set_role', 'console_user.reset_second_factor')
                    AND l.operator_kind = 'console' AND l.at > clock_timestamp() - interval '30 days'
                    AND l.at >= coalesce(u.created_at, '-infinity')

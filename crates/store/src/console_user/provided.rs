@@ -1,5 +1,6 @@
 //! Users whom an OpenID Connect provider signs in. A row with the provider's issuer and subject is made at the
-//! first sign-in. It has no password, and a user with a password is never signed in here.
+//! first sign-in. It has no password, and a user with a password is never signed in here. One who was removed comes back with
+//! the name and the apps of before.
 
 use std::time::Duration;
 
@@ -7,8 +8,10 @@ use domain::console_user::{ConsoleUserName, ProvidedUser};
 use domain::operator::{Operator, OperatorKind};
 use serde_json::json;
 use sqlx::PgConnection;
+use sqlx::types::Json;
 
 use super::session::{NewSession, end_all};
+use super::stored_rights_shown;
 use crate::error::{Result, StoreError};
 use crate::operator_log::{LogLine, OperatorAction};
 use crate::store::Store;
@@ -54,7 +57,7 @@ async fn begin(
 ) -> Result<Option<ConsoleUserName>> {
     let made = if find(connection, user).await?.is_none() { add(connection, user).await? } else { false };
     // Once more: another sign-in may have made the user meanwhile.
-    let Some((name, role)) = find(connection, user).await? else { return Ok(None) };
+    let Some((name, role, apps)) = find(connection, user).await? else { return Ok(None) };
     let (has_other_role, subject) = (role != user.role.as_str(), name.as_str());
     if has_other_role {
         end_all(connection, &name, None).await?;
@@ -78,7 +81,9 @@ async fn begin(
     let oneself = oneself.map_err(|_| StoreError::damaged("console_users.name"))?;
     if made {
         let line = LogLine::new(&oneself, OperatorAction::ConsoleUserAdd, subject);
-        let after = json!({ "role": user.role, "oidc_issuer": user.issuer, "oidc_subject": user.subject });
+        let mut after = stored_rights_shown(&role, &apps);
+        after["oidc_issuer"] = user.issuer.as_str().into();
+        after["oidc_subject"] = user.subject.as_str().into();
         line.after(after).record(connection).await?;
     } else if has_other_role {
         let line = LogLine::new(&oneself, OperatorAction::ConsoleUserSetRole, subject);
@@ -87,35 +92,65 @@ async fn begin(
     Ok(Some(name))
 }
 
-/// Locks the user's row, and gives the name and the role.
+/// Locks the user's row, and gives the name, the role and the apps.
 async fn find(
     connection: &mut PgConnection,
     user: &ProvidedUser,
-) -> Result<Option<(ConsoleUserName, String)>> {
+) -> Result<Option<(ConsoleUserName, String, Vec<String>)>> {
     let found = sqlx::query!(
-        "SELECT name, role FROM console_users WHERE oidc_issuer = $1 AND oidc_subject = $2 FOR UPDATE",
+        "SELECT name, role, apps FROM console_users WHERE oidc_issuer = $1 AND oidc_subject = $2 FOR UPDATE",
         user.issuer,
         user.subject
     );
     let Some(row) = found.fetch_optional(connection).await? else { return Ok(None) };
     let name = ConsoleUserName::parse(&row.name).map_err(|_| StoreError::damaged("console_users.name"))?;
-    Ok(Some((name, row.role)))
+    Ok(Some((name, row.role, row.apps)))
 }
 
-/// Adds the user under the first name that nobody has.
+/// Adds the user with the name and the apps of before, so that the limits of a person go on (contract 8.6.37 and 8.6.40).
+/// Without such a name, or where another user has it, it takes the first name that nobody has.
 async fn add(connection: &mut PgConnection, user: &ProvidedUser) -> Result<bool> {
-    for name in &user.names {
+    let told = last_told(connection, user).await?;
+    let apps = told.as_ref().map(|(_, apps)| apps.as_slice()).unwrap_or_default();
+    let names: Vec<&ConsoleUserName> = told.iter().map(|(name, _)| name).chain(&user.names).collect();
+    for name in names {
         let made = sqlx::query!(
-            "INSERT INTO console_users (name, role, password, oidc_issuer, oidc_subject) VALUES ($1, $2, '', $3, $4)
-             ON CONFLICT DO NOTHING",
+            "INSERT INTO console_users (name, role, apps, password, oidc_issuer, oidc_subject)
+             VALUES ($1, $2, $3, '', $4, $5) ON CONFLICT DO NOTHING",
             name.as_str(),
             user.role.as_str(),
+            apps,
             user.issuer,
             user.subject
         );
         if made.execute(&mut *connection).await?.rows_affected() == 1 {
-            return Ok(true);
+            // From here on the row keeps other sign-ins of the identity out. Before, one may have come, got other apps and
+            // gone since the log was read.
+            let is_still_told = last_told(connection, user).await? == told;
+            return if is_still_told { Ok(true) } else { Err(StoreError::Again) };
         }
     }
     Ok(false)
+}
+
+/// The name and the apps that the identity had last: each line that adds a user or sets rights tells both. `None` for one
+/// that was never here. The index `operator_log_accounts` has these lines.
+async fn last_told(
+    connection: &mut PgConnection,
+    user: &ProvidedUser,
+) -> Result<Option<(ConsoleUserName, Vec<String>)>> {
+    let told = sqlx::query!(
+        r#"SELECT subject, coalesce(coalesce(state, after) -> 'apps', '[]') AS "apps!: Json<Vec<String>>"
+           FROM operator_log
+           WHERE action IN ('console_user.add', 'console_user.set_role')
+               -- Lines of older versions have no state.
+               AND coalesce(state, after) ->> 'oidc_issuer' = $1 AND coalesce(state, after) ->> 'oidc_subject' = $2
+           ORDER BY seq DESC LIMIT 1"#,
+        user.issuer,
+        user.subject
+    );
+    let Some(line) = told.fetch_optional(connection).await? else { return Ok(None) };
+    let name =
+        ConsoleUserName::parse(&line.subject).map_err(|_| StoreError::damaged("operator_log.subject"))?;
+    Ok(Some((name, line.apps.0)))
 }

@@ -187,25 +187,37 @@ impl Store {
         .await?)
     }
 
-    /// Apps that have refused this number, at most `limit`. It reads each app by its key.
-    pub async fn find_refused_number(&self, biz_no: &str, limit: u32) -> Result<Vec<RefusedMatch>> {
+    /// Those of these apps that have refused this number, at most `limit`. It reads each app by its key.
+    pub async fn find_refused_number(
+        &self,
+        apps: &Apps,
+        biz_no: &str,
+        limit: u32,
+    ) -> Result<Vec<RefusedMatch>> {
         Ok(sqlx::query_as!(
             RefusedMatch,
             "SELECT a.app_id, r.biz_no AS name FROM apps a CROSS JOIN LATERAL (
                  SELECT biz_no FROM exchange_refusals r
                  WHERE r.app_id = a.app_id AND r.biz_no = $1 AND r.last_at > now() - make_interval(days => $2)
                  LIMIT 1) r
+             WHERE $4::text[] IS NULL OR a.app_id = ANY ($4)
              ORDER BY a.app_id LIMIT $3",
             biz_no,
             KEPT_DAYS,
-            i64::from(limit)
+            i64::from(limit),
+            apps.ids()
         )
         .fetch_all(&self.pool)
         .await?)
     }
 
-    /// Apps that have refused this player and do not know them, at most `limit`.
-    pub async fn find_refused_player(&self, open_id: &OpenId, limit: u32) -> Result<Vec<RefusedMatch>> {
+    /// Those of these apps that have refused this player and do not know them, at most `limit`.
+    pub async fn find_refused_player(
+        &self,
+        apps: &Apps,
+        open_id: &OpenId,
+        limit: u32,
+    ) -> Result<Vec<RefusedMatch>> {
         // Apart, because Citus does not join a table of the coordinator with one of its nodes.
         let known = sqlx::query_scalar!(
             "SELECT a.app_id FROM apps a JOIN wallets w ON w.app_no = a.app_no WHERE w.open_id = $1",
@@ -218,12 +230,13 @@ impl Store {
                  SELECT open_id FROM exchange_refusals r
                  WHERE r.app_id = a.app_id AND r.open_id = $1 AND r.last_at > now() - make_interval(days => $2)
                  LIMIT 1) r
-             WHERE a.app_id <> ALL ($4)
+             WHERE a.app_id <> ALL ($4) AND ($5::text[] IS NULL OR a.app_id = ANY ($5))
              ORDER BY a.app_id LIMIT $3",
             open_id.as_str(),
             KEPT_DAYS,
             i64::from(limit),
-            &known
+            &known,
+            apps.ids()
         )
         .fetch_all(&self.pool)
         .await?)
