@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, Subcommand};
 use domain::body::BodyKind;
+use domain::fields::FieldError;
 use domain::ids::{AppId, BizNo, OpenId, Os, Reason};
 use domain::moment;
 use domain::operation::topup::{ProviderCommand, SettlePayment, Settlement, unknown_payment};
@@ -273,6 +274,8 @@ async fn pay(context: &Context, store: &Store, arguments: PayArguments) -> Resul
         fee: arguments.fee,
         note: arguments.note,
     };
+    let of_option = |error| anyhow!("{}", FieldError { field: "--paid-at".to_owned(), ..error });
+    payment.check_paid_at(context.clock.unix_millis() / 1000).map_err(of_option)?;
     let report = store.take_payment(&context.operator, &app_id, payment).await.map_err(not_done)?;
     context.output.show(&report)
 }

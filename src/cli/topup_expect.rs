@@ -58,8 +58,9 @@ pub(super) async fn expect(context: &Context, store: &Store, arguments: ExpectAr
     let mut printed = Printed::new(context.output.is_json);
     let mut remains = false;
     if apply {
-        refuse_wrong(&mut found, &zone).await?;
-        remains = enter(context, store, (&app_id, &zone), &mut found, &mut printed).await?;
+        let at = (&zone, context.clock.unix_millis() / 1000);
+        refuse_wrong(&mut found, at).await?;
+        remains = enter(context, store, (&app_id, at), &mut found, &mut printed).await?;
     }
     remains |= show(&mut printed, &mut found, !apply).await?;
     printed.end()?;
@@ -71,10 +72,10 @@ pub(super) async fn expect(context: &Context, store: &Store, arguments: ExpectAr
 ///
 /// # Errors
 /// There is one. Nothing was entered.
-async fn refuse_wrong(found: &mut Reconciled<PaymentBooks>, zone: &TimeZone) -> Result<()> {
+async fn refuse_wrong(found: &mut Reconciled<PaymentBooks>, at: (&TimeZone, i64)) -> Result<()> {
     let mut wrong = 0;
     found
-        .each_missing(zone, async |MissingPayment { reference, payment }| {
+        .each_missing(at, async |MissingPayment { reference, payment }| {
             if let Err(error) = payment {
                 wrong += 1;
                 if wrong <= TOLD_MAX {
@@ -95,14 +96,14 @@ async fn refuse_wrong(found: &mut Reconciled<PaymentBooks>, zone: &TimeZone) -> 
 async fn enter(
     context: &Context,
     store: &Store,
-    (app_id, zone): (&AppId, &TimeZone),
+    (app_id, at): (&AppId, (&TimeZone, i64)),
     found: &mut Reconciled<PaymentBooks>,
     printed: &mut Printed,
 ) -> Result<bool> {
     printed.list("entered")?;
     let mut remains = false;
     found
-        .each_missing(zone, async |MissingPayment { reference, payment }| {
+        .each_missing(at, async |MissingPayment { reference, payment }| {
             let payment = payment.map_err(|error| anyhow!("{reference}: {error}"))?;
             let report = store.take_payment(&context.operator, app_id, payment).await.map_err(not_done)?;
             remains |= report.reason.is_some();

@@ -98,9 +98,26 @@ impl PartHead {
     }
 }
 
-/// What is wrong with a body, without the names of its parts: they may be anything, also a credential.
+/// What stands before each part of a body with this boundary.
 #[must_use]
-pub fn fault(error: &multer::Error) -> String {
+pub fn delimiter(boundary: &str) -> Vec<u8> {
+    format!("--{boundary}").into_bytes()
+}
+
+/// What is wrong with a body that begins with these bytes and has this delimiter. The names of its parts are not told: they may
+/// be anything, also a credential.
+#[must_use]
+pub fn fault(error: &multer::Error, start: &[u8], delimiter: &[u8]) -> String {
+    // A head without its empty line reaches as far as the next one, or to the end of the body.
+    let may_be_of_head = matches!(
+        error,
+        multer::Error::ReadHeaderFailed(_)
+            | multer::Error::IncompleteHeaders
+            | multer::Error::IncompleteStream
+    );
+    if may_be_of_head && let Some(fault) = head_fault(start, delimiter) {
+        return fault.to_owned();
+    }
     match error {
         multer::Error::IncompleteFieldData { .. } => "a part is cut".to_owned(),
         multer::Error::IncompleteStream => {
@@ -111,6 +128,71 @@ pub fn fault(error: &multer::Error) -> String {
         }
         multer::Error::DecodeHeaderName { .. } => "a header of a part has no name".to_owned(),
         other => other.to_string(),
+    }
+}
+
+/// What is wrong with the first head of a part, among those in these bytes, that is folded or lacks its empty line.
+fn head_fault(start: &[u8], delimiter: &[u8]) -> Option<&'static str> {
+    let mut lines = HeadLines(start);
+    while let Some((line, _)) = lines.next() {
+        if line.strip_prefix(delimiter).is_some_and(|padding| padding.trim_ascii().is_empty())
+            && let Some(fault) = fault_of_lines(&mut lines, delimiter)
+        {
+            return Some(fault);
+        }
+    }
+    None
+}
+
+/// The fault of the head whose lines begin here. They are read up to the empty line behind it.
+fn fault_of_lines(lines: &mut HeadLines<'_>, delimiter: &[u8]) -> Option<&'static str> {
+    let mut has_header = false;
+    for (line, is_whole) in lines {
+        if line.is_empty() {
+            return None;
+        }
+        let is_continued = line.starts_with(b" ") || line.starts_with(b"\t");
+        if has_header && is_continued && !line.trim_ascii().is_empty() {
+            return Some("a header of a part goes on in the next line; each is one line");
+        }
+        if line.starts_with(delimiter) || !may_be_header(line, is_whole) {
+            return Some("no empty line stands between the headers of a part and its content");
+        }
+        // Lines that end with LF alone are another fault.
+        if line.contains(&b'\n') {
+            return None;
+        }
+        has_header = true;
+    }
+    None
+}
+
+/// Whether a line is a header, or may become one where it is not whole: a name, and a colon behind it.
+fn may_be_header(line: &[u8], is_whole: bool) -> bool {
+    let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    match line.iter().position(|byte| !is_of_name(byte)) {
+        Some(end) => end > 0 && line[end..].trim_ascii_start().starts_with(b":"),
+        None => !is_whole,
+    }
+}
+
+/// Lines that end with CR LF, each with whether it has its end.
+struct HeadLines<'a>(&'a [u8]);
+
+impl<'a> Iterator for HeadLines<'a> {
+    type Item = (&'a [u8], bool);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        if let Some(end) = self.0.windows(2).position(|pair| pair == b"\r\n") {
+            let line = &self.0[..end];
+            self.0 = &self.0[end + 2..];
+            return Some((line, true));
+        }
+        let line = std::mem::take(&mut self.0);
+        Some((line.strip_suffix(b"\r").unwrap_or(line), false))
     }
 }
 

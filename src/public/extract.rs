@@ -147,8 +147,10 @@ async fn read_any_kind(fields: &mut Fields, headers: &HeaderMap, body: Bytes) ->
 }
 
 async fn read_multipart(fields: &mut Fields, boundary: String, body: Bytes) -> Result<(), Refusal> {
+    let (start, delimiter) = (body.clone(), multipart::delimiter(&boundary));
     let unreadable = |error: multer::Error| {
-        Refusal::new(Code::IllegalParameter, text!("body: {fault}", fault = multipart::fault(&error)))
+        let fault = multipart::fault(&error, &start, &delimiter);
+        Refusal::new(Code::IllegalParameter, text!("body: {fault}", fault))
     };
     let stream = futures_util::stream::iter([Ok::<_, std::convert::Infallible>(body)]);
     let mut multipart = multer::Multipart::new(stream, boundary);

@@ -1,7 +1,7 @@
 //! The two ways to upload a cover image, by file and by URL, with one acceptance path
 //! (contract 5.1 and 5.2).
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use axum::body::Bytes;
 use axum::extract::{Request, State};
@@ -41,6 +41,8 @@ pub(super) use describe::{describe_with_file, describe_with_url};
 pub const UPLOAD_BODY_BYTES_MAX: usize = pictures::BYTES_MAX + 256 * 1024;
 /// What an upload takes in memory beside the picture: the reader's buffer.
 const BESIDE_PICTURE_BYTES: usize = 64 * 1024;
+/// How much of the beginning of a body is kept, to tell what is wrong with the head of a part.
+const START_BYTES_MAX: usize = 8 * 1024;
 /// How many parts the refusal of a body without the part `file` names.
 const PARTS_NAMED_MAX: usize = 10;
 /// Extensions a file name may have, where one is given (contract 5.1).
@@ -219,8 +221,10 @@ pub async fn read_file_part(
     let constraints = multer::Constraints::new()
         .size_limit(multer::SizeLimit::new().whole_stream(UPLOAD_BODY_BYTES_MAX as u64));
     let kind = Arc::new(OnceLock::new());
-    let seen = Arc::clone(&kind);
+    let start: Arc<Mutex<Vec<u8>>> = Arc::default();
+    let (seen, kept) = (Arc::clone(&kind), Arc::clone(&start));
     let body = body.inspect_ok(move |chunk| {
+        keep_start(&mut kept.lock().unwrap_or_else(PoisonError::into_inner), chunk);
         match chunk.trim_ascii_start() {
             [] => BodyKind::Nothing,
             // A boundary, behind which the first part may be cut.
@@ -228,7 +232,12 @@ pub async fn read_file_part(
             _ => *seen.get_or_init(|| BodyKind::of(chunk)),
         };
     });
-    let unreadable = |error| unreadable(&error, kind.get().copied().unwrap_or(BodyKind::Nothing));
+    let delimiter = multipart::delimiter(&boundary);
+    let unreadable = |error| {
+        let start = start.lock().unwrap_or_else(PoisonError::into_inner);
+        let kind = kind.get().copied().unwrap_or(BodyKind::Nothing);
+        unreadable(&error, kind, (start.as_slice(), &delimiter[..]))
+    };
     let mut multipart = multer::Multipart::with_constraints(body, boundary, constraints);
     let mut file = None;
     let mut others = Vec::new();
@@ -259,6 +268,12 @@ pub async fn read_file_part(
     file.ok_or_else(|| {
         if others.is_empty() { illegal("file is missing") } else { file_missing(others.join(", ")) }
     })
+}
+
+/// Adds a piece of a body to its kept beginning, up to [`START_BYTES_MAX`].
+fn keep_start(start: &mut Vec<u8>, chunk: &[u8]) {
+    let room = START_BYTES_MAX - start.len();
+    start.extend_from_slice(&chunk[..chunk.len().min(room)]);
 }
 
 /// The refusal of a picture in this field. What is wrong with damaged bytes is told in English.
@@ -323,8 +338,9 @@ fn with_kind(refusal: Refusal, kind: BodyKind) -> Refusal {
     Refusal { message, ..refusal }
 }
 
-/// The refusal of a body that begins as this kind. Before the first boundary plain text may stand (RFC 2046, 5.1.1).
-fn unreadable(error: &multer::Error, kind: BodyKind) -> Refusal {
+/// The refusal of a body of this kind that begins with these bytes and has this delimiter. Before the first boundary plain text
+/// may stand (RFC 2046, 5.1.1).
+fn unreadable(error: &multer::Error, kind: BodyKind, (start, delimiter): (&[u8], &[u8])) -> Refusal {
     if let multer::Error::StreamReadFailed(cause) = error
         && let Some(TooSlow(limit)) = cause.downcast_ref()
     {
@@ -337,7 +353,7 @@ fn unreadable(error: &multer::Error, kind: BodyKind) -> Refusal {
         }
         other => illegal(text!(
             "body: expected a complete multipart body ({fault})",
-            fault = multipart::fault(other)
+            fault = multipart::fault(other, start, delimiter)
         )),
     }
 }

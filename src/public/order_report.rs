@@ -159,13 +159,7 @@ fn read(body: &mut Input<'_>, now_millis: i64) -> Result<OrderReport, Refusal> {
             .demand("maxLength", ORDER_PATH_BYTES_MAX)
             .required(format!("{PAGE}?id={ORDER_NO}"), parse_order_path)
             .map_err(coded(Code::IllegalPath))?,
-        product_cover_img_id: body
-            .field("product_cover_img_id", "The cover image, from an upload of this app.")
-            .required(IMG_ID, ImgId::parse)
-            .map_err(|error| match error.problem {
-                FieldErrorKind::Malformed { got: Some(got), .. } => unknown_image(&got),
-                _ => error.into(),
-            })?,
+        product_cover_img_id: read_cover(body)?,
         order_backup_url: body
             .field("order_backup_url", format!("Fallback web link: {}.", WebUrl::EXPECTED))
             .example("https://shop.example/orders/1")
@@ -188,9 +182,40 @@ fn read(body: &mut Input<'_>, now_millis: i64) -> Result<OrderReport, Refusal> {
     })
 }
 
+/// Reads the cover. A malformed id is refused as an unknown one, unless it never was the id of an image.
+fn read_cover(body: &mut Input<'_>) -> Result<ImgId, Refusal> {
+    let mut was_id = true;
+    let parse = |text: &str| {
+        was_id = may_have_been_id(text);
+        ImgId::parse(text)
+    };
+    body.field("product_cover_img_id", "The cover image, from an upload of this app.")
+        .required(IMG_ID, parse)
+        .map_err(|error| match error.problem {
+            FieldErrorKind::Malformed { got: Some(got), .. } if was_id => unknown_image(&got),
+            FieldErrorKind::Malformed { got: Some(got), .. } => no_image_id(&got),
+            _ => error.into(),
+        })
+}
+
+/// Whether a text may be the id of an image that was changed on its way: cut, escaped or in capitals. Other signs than
+/// these are those of addresses, of names of files and of JSON.
+fn may_have_been_id(text: &str) -> bool {
+    !text.contains(|sign: char| sign.is_ascii_punctuation() && !matches!(sign, '%' | '-' | '_'))
+}
+
 /// The refusal of an id that this app has no image with, whoever made it up or gave it out.
 fn unknown_image(got: &Text) -> Refusal {
     let text = text!("product_cover_img_id: {got} is unknown here: upload the picture again", got);
+    Refusal::new(Code::ImageNotFound, text)
+}
+
+/// The refusal of a text that was never the id of an image.
+fn no_image_id(got: &Text) -> Refusal {
+    let text = text!(
+        "product_cover_img_id: {got} is no id of an image: send the imgId that an upload answered",
+        got
+    );
     Refusal::new(Code::ImageNotFound, text)
 }
 

@@ -251,6 +251,11 @@ async fn what_is_not_signed_leaves_a_count_and_no_row() {
         (of(path, PAY, AT + 301), far(AT + 301)),
         (Request::post(path).body(body.clone()), "webhook-id is missing".to_owned()),
         (of("/notify/a1/stripe", PAY, AT), "stripe-signature is missing".to_owned()),
+        (
+            Request::post(path).header("Stripe-Signature", "t=1,v1=00").body(body.clone()),
+            "webhook-id is missing; stripe-signature came: to take callbacks of Stripe, run: minitill topup provider --format stripe"
+                .to_owned(),
+        ),
     ];
     let count = refused.len();
     for (request, text) in refused {
@@ -312,6 +317,10 @@ async fn each_refusal_of_a_callback_has_its_status() {
         (
             standard(&paid_at("9999-12-31T23:59:59-08:00")),
             "data.paid_at: expected a date and time in the years 1 to 9999 of UTC, got \"9999-12-31T23:59:59-08:00\"",
+        ),
+        (
+            standard(&paid_at("2099-01-01T00:00:00Z")),
+            "data.paid_at: expected a time from 2000-01-01 on and at most a day ahead of now, got \"2099-01-01T00:00:00Z\"",
         ),
         (standard(&other), r#"data.provider: expected pay, got "stripe""#),
         (standard(&nameless), "data.biz_no is missing; without it, expected open_id and product_id"),

@@ -355,6 +355,7 @@ async fn each_field_is_refused_by_its_own_rule() {
         // The player's address is repeated nowhere.
         ("user_ip", "1.2.3".into(), "expected an IPv4 or IPv6 address".into()),
         ("user_ip", "1.2.3.4&x=1".into(), "expected an IPv4 or IPv6 address".into()),
+        ("user_ip", "203.0.113.7:80".into(), "expected an IPv4 or IPv6 address; it has a port".into()),
         ("amount", "0".into(), format!("expected {amount}, got \"0\"")),
         ("amount", "-5".into(), format!("expected {amount}, got \"-5\"")),
         ("amount", "+5".into(), format!("expected {amount}, got \"+5\"")),

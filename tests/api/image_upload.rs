@@ -146,6 +146,9 @@ async fn heads_of_parts_and_boundaries_are_read_as_people_write_them() {
     let coded = format!("{FILE_PART}\r\ncontent-transfer-encoding: base64");
     let text = "file: expected the bytes as they are, got base64 (Content-Transfer-Encoding)";
     refused(&coded, text).await;
+    let folded = FILE_PART.replacen("; filename", ";\r\n filename", 1);
+    let text = "body: expected a complete multipart body (a header of a part goes on in the next line; each is one line)";
+    refused(&folded, text).await;
     let with = |content_type: &str, boundary: &str| {
         let start = format!("--{boundary}\r\n{FILE_PART}\r\n\r\n");
         let body = [start.as_bytes(), PICTURE, format!("\r\n--{boundary}--\r\n").as_bytes()].concat();
@@ -170,6 +173,11 @@ async fn heads_of_parts_and_boundaries_are_read_as_people_write_them() {
     assert!(answer.message().starts_with("app_secret"), "{}", answer.body);
     let text = "content type: expected multipart/form-data with a boundary";
     till.send(token("multipart/form-data")).await.assert_refused(100_200_100, text);
+    let body = "--b\r\ncontent-disposition: form-data; name=\"app_id\"\r\na1\r\n--b--\r\n";
+    let endless =
+        Request::post("/oauth2/access_token").header("content-type", "multipart/form-data; boundary=b");
+    let text = "body: no empty line stands between the headers of a part and its content";
+    till.send(endless.body(body)).await.assert_refused(100_200_100, text);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -239,6 +247,7 @@ async fn a_picture_that_is_not_acceptable_is_refused_with_the_reason() {
         (b"RIFF\x24\0\0\0WEBPVP8 ", "file: it is a WebP; a PNG or JPEG is expected"),
         (b"data:image/png;base64,iVBORw0KGgo=", "file: it is a data: URL; a PNG or JPEG is expected"),
         (b"iVBORw0KGgoAAAANSUhEUg==", "file: it is base64 text; a PNG or JPEG is expected"),
+        (b"PNG\r\n\x1a\n\0", "file: it is a PNG that was damaged as text; a PNG or JPEG is expected"),
         (&PICTURE[..PICTURE.len() / 2], "file: the PNG is cut"),
         (&JPEG[..JPEG.len() - 20], "file: the JPEG is cut"),
         (&corrupt, "file: the PNG is corrupt"),

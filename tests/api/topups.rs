@@ -295,6 +295,34 @@ async fn a_payment_is_credited_once_for_its_pair() {
     till.assert_audit_clean().await;
 }
 
+/// Rule 19.3.1: a zero time and a far future are refused, a time a day ahead is taken, and UTC stands for an offset.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payment_of_no_possible_time_is_refused() {
+    let till = TestTill::start().await;
+    app(&till).await;
+    let teller = Caller::new(&till, "payments", Role::Payments).await;
+    let at = |paid_at: &str| {
+        let mut told = payment("pi_1", "t1");
+        told["paid_at"] = paid_at.into();
+        told
+    };
+    for (paid_at, shown) in [
+        ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00Z"),
+        ("2027-01-16T08:00:01", "2027-01-16T08:00:01Z"),
+        ("2099-01-01T00:00:00+08:00", "2098-12-31T16:00:00Z"),
+    ] {
+        let refused = tell(&teller, &at(paid_at)).await;
+        assert_problem(&refused, 422, "invalid-field", "wrong: paid_at");
+        let detail =
+            format!("expected a time from 2000-01-01 on and at most a day ahead of now, got \"{shown}\"");
+        assert_eq!(refused.json()["errors"], json!([{"field": "paid_at", "detail": detail}]));
+    }
+    assert_eq!(till.number("SELECT count(*) FROM topup_payments").await, 0);
+    assert_eq!(tell(&teller, &at("2027-01-16T08:00:00")).await.status, 202);
+    let shown = teller.get("/apps/a1/topups/stripe/pi_1").await.json();
+    assert_eq!(shown["paid_at"], "2027-01-16T08:00:00Z");
+}
+
 /// Rule 19.3.4 and 19.3.5: what differs is kept with its reason, answered 202, told by an event, and credited to nobody.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_payment_that_fits_nothing_is_kept_and_credits_nobody() {

@@ -57,6 +57,8 @@ pub enum FieldValue {
     List(Vec<FieldValue>),
     /// A JSON object with its members in order, where its fields are read.
     Object(Vec<(String, FieldValue)>),
+    /// A JSON object whose fields are not read, with their names: a refusal tells a field that came in it.
+    Unread(Vec<String>),
     /// A JSON value of a type that no field has, and its name.
     Other(&'static str),
 }
@@ -70,7 +72,7 @@ impl FieldValue {
             Self::Null => Text::same("null"),
             Self::Flag(flag) => Text::same(flag),
             Self::List(items) => text!("a list of {count}", count = items.len()),
-            Self::Object(_) => text!("an object"),
+            Self::Object(_) | Self::Unread(_) => text!("an object"),
             Self::Other(kind) => Text::new(kind),
         }
     }
@@ -185,6 +187,7 @@ impl Fields {
             | FieldValue::Flag(_)
             | FieldValue::List(_)
             | FieldValue::Object(_)
+            | FieldValue::Unread(_)
             | FieldValue::Other(_) => None,
         })
     }

@@ -16,6 +16,8 @@ use crate::text::Text;
 pub const SECONDS_MAX: i64 = 9_999_999_999;
 /// The values with 16 digits: such a time was given in microseconds.
 const MICROSECONDS: RangeInclusive<i64> = 1_000_000_000_000_000..=9_999_999_999_999_999;
+/// The values with 19 digits: such a time was given in nanoseconds. The largest number stands for no end, and is no time.
+const NANOSECONDS: RangeInclusive<i64> = 1_000_000_000_000_000_000..=i64::MAX - 1;
 
 /// An order status code of contract 4.3. Codes 7, 8 and 9 have no meaning there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, schemars::JsonSchema)]
@@ -84,8 +86,8 @@ impl OrderCreateTime {
     /// Accepts milliseconds up to `now_millis`, plus the clock skew that is allowed.
     ///
     /// # Errors
-    /// A time in the future; 10 digits or fewer, which are seconds; 16 digits, which are microseconds; anything that
-    /// is no integer.
+    /// A time in the future; 10 digits or fewer, which are seconds; 16 digits, which are microseconds; 19 digits, which
+    /// are nanoseconds; anything that is no integer.
     pub fn parse(text: &str, now_millis: i64) -> Result<Self, Expected> {
         let value = parse_integer(text, 0, i64::MAX, "milliseconds since 1970")?;
         let skew = i64::try_from(Self::CLOCK_SKEW_MAX.as_millis()).unwrap_or(i64::MAX);
@@ -94,6 +96,9 @@ impl OrderCreateTime {
         }
         if MICROSECONDS.contains(&value) {
             return Err(Expected::new("milliseconds (microseconds given, milliseconds expected)"));
+        }
+        if NANOSECONDS.contains(&value) {
+            return Err(Expected::new("milliseconds (nanoseconds given, milliseconds expected)"));
         }
         if value > now_millis.saturating_add(skew) {
             let ahead = moment::distance(value, now_millis);
@@ -298,6 +303,12 @@ mod tests {
         );
         assert!(
             parse("9999999999").unwrap_err().0.english().contains("seconds given, milliseconds expected")
+        );
+        let nanoseconds = "milliseconds (nanoseconds given, milliseconds expected)";
+        assert_eq!(parse("1700000000000000000").unwrap_err().0.english(), nanoseconds);
+        // It stands for no end, and is a time that is far ahead.
+        assert!(
+            parse("9223372036854775807").unwrap_err().0.english().contains("ahead of this server's clock")
         );
         assert!(parse("10000000000").is_ok());
         assert!(parse("1700000000000.0").is_err() && parse("-1").is_err());

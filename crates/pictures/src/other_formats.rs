@@ -6,7 +6,7 @@ const LOOKED_AT: usize = 4096;
 const BASE64_BYTES_MIN: usize = 64;
 
 /// Formats with a signature at their beginning.
-const SIGNATURES: [(&[u8], &str); 27] = [
+const SIGNATURES: [(&[u8], &str); 31] = [
     (b"GIF87a", "a GIF"),
     (b"GIF89a", "a GIF"),
     (b"II*\0", "a TIFF"),
@@ -23,14 +23,18 @@ const SIGNATURES: [(&[u8], &str); 27] = [
     (b"PK\x03\x04", "a ZIP archive"),
     (b"\x1f\x8b", "gzip data"),
     (b"\x28\xb5\x2f\xfd", "Zstandard data"),
-    // The sender read the bytes as text: each that is no UTF-8 became another character.
+    // The sender read the bytes as text: each that is no letter there became another character, or went.
     (b"\xef\xbf\xbdPNG", "a PNG that was damaged as text"),
     (b"\xc2\x89PNG", "a PNG that was damaged as text"),
+    (b"\xe2\x80\xb0PNG", "a PNG that was damaged as text"),
     (b"?PNG\r\n", "a PNG that was damaged as text"),
+    (b"PNG\r\n\x1a\n", "a PNG that was damaged as text"),
     (b"\x89PNG\n\x1a\n", "a PNG that was damaged as text"),
     (b"\x89PNG\r\r\n", "a PNG that was damaged as text"),
     (b"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd", "a JPEG that was damaged as text"),
     (b"\xc3\xbf\xc3\x98\xc3\xbf", "a JPEG that was damaged as text"),
+    (b"????\0", "a JPEG that was damaged as text"),
+    (b"\0\x10JFIF", "a JPEG that was damaged as text"),
     (b"version https://git-lfs", "a pointer of Git LFS"),
     (b"@/", "the path of a file"),
     (b"OggS", "a video"),
@@ -204,6 +208,15 @@ mod tests {
             (b"PK\x03\x04", "a ZIP archive"),
             (b"\x1f\x8b\x08", "gzip data"),
             (b"\xef\xbf\xbdPNG\r\n", "a PNG that was damaged as text"),
+            (b"\xe2\x80\xb0PNG\r\n", "a PNG that was damaged as text"),
+            (b"PNG\r\n\x1a\n\0\0\0\rIHDR", "a PNG that was damaged as text"),
+            (
+                b"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\0\x10JFIF",
+                "a JPEG that was damaged as text",
+            ),
+            (b"????\0\x10JFIF", "a JPEG that was damaged as text"),
+            (b"????\0C\0", "a JPEG that was damaged as text"),
+            (b"\0\x10JFIF\0\x01", "a JPEG that was damaged as text"),
             (b"\xef\xbb\xbf\r\n\x89PNG\r\n\x1a\n", "a picture with a byte-order mark before it"),
             (b"\n\n\xff\xd8\xff\xe0", "a picture with blanks or line ends before it"),
             (b"<svg xmlns='x'>", "an SVG"),

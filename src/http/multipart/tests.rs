@@ -155,6 +155,40 @@ fn boundaries_are_read_as_people_write_them() {
     assert!(boundary(&headers).is_err());
 }
 
+/// Rule (contract 5.1.12): a head that is folded, or that no empty line ends, is named. Any other body has no such fault.
+#[test]
+fn a_head_that_is_folded_or_has_no_end_is_named() {
+    const HEAD: &[u8] = b"content-disposition: form-data; name=\"file\"";
+    fn body_of(lines: &[&[u8]]) -> Vec<u8> {
+        lines.join(&b"\r\n"[..])
+    }
+    let folded = Some("a header of a part goes on in the next line; each is one line");
+    let endless = Some("no empty line stands between the headers of a part and its content");
+    let good =
+        body_of(&[b"--b", HEAD, b"", b"\x89PNG", b"\x1a\n", b"--b \t", HEAD, b"", b"a1", b"--b--", b""]);
+    for (body, fault) in [
+        (body_of(&[b"--b", HEAD, b" filename=a.png", b"", b"x", b"--b--", b""]), folded),
+        (body_of(&[b"--b", HEAD, b"\tfilename=a.png", b"", b"x", b"--b--", b""]), folded),
+        (body_of(&[b"--b", HEAD, b"\x89PNG", b"\x1a\n", b"--b--", b""]), endless),
+        (body_of(&[b"--b", HEAD, b"\xff\xd8\xff"]), endless),
+        (body_of(&[b"--b", HEAD, b"a1", b"--b--", b""]), endless),
+        (body_of(&[b"--b", HEAD, b"http://a.example/a.png", b"--b--", b""]), endless),
+        (body_of(&[b"--b", HEAD, b" ", b"a1", b"--b--", b""]), endless),
+        (body_of(&[b"--b", b"a1", b"--b--", b""]), endless),
+        (body_of(&[b"preamble", b"--b", HEAD, b"", b"x", b"--b", HEAD, b"a1", b"--b--", b""]), endless),
+        // Other faults, which have texts of their own.
+        (body_of(&[b"--b", b"content-disposition : form-data", b"", b"x", b"--b--", b""]), None),
+        (body_of(&[b"--b", b"content-disposition: form-data\n\nx", b"--b--", b""]), None),
+        (b"--b\ncontent-disposition: form-data; name=file\n\nx\n--b--\n".to_vec(), None),
+        (Vec::new(), None),
+    ] {
+        assert_eq!(head_fault(&body, b"--b"), fault, "{}", body.escape_ascii());
+    }
+    for end in 0..=good.len() {
+        assert_eq!(head_fault(&good[..end], b"--b"), None, "{}", good[..end].escape_ascii());
+    }
+}
+
 #[test]
 fn a_part_in_another_form_is_named() {
     let check = |value: &'static str| {

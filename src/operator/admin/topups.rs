@@ -115,7 +115,8 @@ fn payment_fields(body: &mut Input<'_>) -> Result<(PaymentProvider, PaymentField
 async fn take(state: &AppState, call: &Call) -> Result<PaymentReport, Problem> {
     let app_id = call.app_id()?;
     let (provider, fields) = call.read(payment_fields)?;
-    Ok(state.store.take_payment(&call.operator(), &app_id, fields.of(provider)?).await?)
+    let payment = fields.of(provider, state.now().unix_timestamp())?;
+    Ok(state.store.take_payment(&call.operator(), &app_id, payment).await?)
 }
 
 fn key_of(call: &Call) -> Result<PaymentKey, Problem> {

@@ -43,6 +43,19 @@ fn multipart(file: &[u8], before: &[u8], after: &[u8]) -> Vec<u8> {
     [&parts[..], other.as_bytes(), after, b"\r\n--b--\r\n"].concat()
 }
 
+/// Rule (contract 5.1.12): a head without its empty line is named, wherever the body is cut on its way.
+#[test]
+fn a_head_without_its_empty_line_is_named() {
+    let body = b"--b\r\ncontent-disposition: form-data; name=\"file\"\r\n\x89PNG\r\n\x1a\n\r\n--b--\r\n";
+    for cut in [1, 60, body.len()] {
+        let refused = read(body, cut).unwrap_err();
+        assert_eq!(
+            refused.message.english(),
+            "body: expected a complete multipart body (no empty line stands between the headers of a part and its content)"
+        );
+    }
+}
+
 fn without_boundary() -> impl Strategy<Value = Vec<u8>> {
     vec(any::<u8>(), 0..300)
         .prop_filter("holds the boundary", |bytes| !bytes.windows(3).any(|window| window == b"--b"))

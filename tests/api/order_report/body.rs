@@ -155,6 +155,16 @@ async fn deep_nesting_in_an_unknown_field_is_ignored_and_harms_nobody() {
     }
 }
 
+/// Contract 2.10.5: a report in an object of its own is told so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_report_in_an_envelope_is_told_so() {
+    let scene = Scene::new().await;
+    let enveloped = json!({"code": 0, "data": scene.report()}).to_string();
+    let text = "out_biz_order_no is missing; it came inside the JSON of data: send that as it is";
+    scene.send_text(&enveloped).await.assert_refused(10_000_200, text);
+    assert_eq!(scene.rows().await, (0, 0, 0));
+}
+
 /// Contract 2.1: the text tells what came.
 #[tokio::test(flavor = "multi_thread")]
 async fn more_fields_than_allowed_are_refused_in_words() {

@@ -56,6 +56,13 @@ pub(super) fn bad_fields() -> Vec<(&'static str, Value, u64, String)> {
         ),
         (
             "order_create_time",
+            json!(1_700_000_000_000_000_000_i64),
+            10_000_200,
+            "expected milliseconds (nanoseconds given, milliseconds expected), got \"1700000000000000000\""
+                .to_owned(),
+        ),
+        (
+            "order_create_time",
             json!(later),
             10_000_200,
             format!(
@@ -85,6 +92,13 @@ pub(super) fn bad_fields() -> Vec<(&'static str, Value, u64, String)> {
             json!("0".repeat(48)),
             10_000_417,
             format!("\"{}\" is unknown here: upload the picture again", "0".repeat(48)),
+        ),
+        (
+            "product_cover_img_id",
+            json!("https://a.example/cover.png"),
+            10_000_417,
+            "\"https://a.example/cover.png\" is no id of an image: send the imgId that an upload answered"
+                .to_owned(),
         ),
         (
             "order_backup_url",

@@ -97,8 +97,8 @@ impl Fields {
         FieldError { field: name.to_owned(), problem }
     }
 
-    /// How a field that is absent came after all: under a name that is nearly right, or in the value of another field.
-    /// Neither is a credential, because both are told.
+    /// How a field that is absent came after all: under a name that is nearly right, or in the value of another field, such as an
+    /// object around it. Neither is a credential, because both are told.
     fn mistaken_for(&self, name: &str) -> Option<(&str, FieldErrorKind)> {
         let renamed = self.renamed.iter().find(|renamed| renamed.name == name);
         let sent = renamed.map_or(name, |renamed| renamed.sent);
@@ -116,6 +116,14 @@ impl Fields {
                 self.renamed.iter().find(|renamed| renamed.name == by).map_or(by, |renamed| renamed.sent);
             Some((by, FieldErrorKind::Swallowed { by: as_sent.to_owned(), is_json }))
         };
+        let enveloped = || {
+            let holds = |value: &FieldValue| {
+                let FieldValue::Unread(names) = value else { return false };
+                names.iter().any(|name| name == sent)
+            };
+            let (by, _) = self.values.iter().find(|(_, value)| holds(value))?;
+            Some((by.as_str(), FieldErrorKind::Swallowed { by: by.clone(), is_json: true }))
+        };
         // The name is the whole form, so it holds credentials and is not told.
         let escaped = || {
             let (whole, _) = came().find(|(came, _)| is_in_escaped_form(came, sent))?;
@@ -125,7 +133,7 @@ impl Fields {
             let RenamedField { other, .. } = renamed.filter(|renamed| renamed.has_other)?;
             Some((*other, misspelt(other)))
         };
-        nearly.or_else(swallowed).or_else(escaped).or_else(elsewhere)
+        nearly.or_else(swallowed).or_else(enveloped).or_else(escaped).or_else(elsewhere)
     }
 }
 
@@ -207,6 +215,20 @@ mod tests {
             let fields = Fields::from_urlencoded(query.as_bytes()).unwrap();
             assert_eq!(*fields.absent(field).text().english(), *text, "{query}");
         }
+    }
+
+    /// Contract 2.10.5: an object around the fields is told, however deep it is, and not one that has other fields.
+    #[test]
+    fn a_field_in_an_object_around_it_is_told() {
+        let deep = format!("{}1{}", r#"{"a":"#.repeat(10_000), "}".repeat(10_000));
+        let body = format!(r#"{{"meta":{{"a":1}},"list":[{{"ts":1}}],"data":{{"b":{deep},"app_id":"a1"}}}}"#);
+        let fields = Fields::from_json(body.as_bytes()).unwrap();
+        let told = |name: &str| fields.absent(name).text().english();
+        assert_eq!(told("app_id"), "app_id is missing; it came inside the JSON of data: send that as it is");
+        assert_eq!(told("ts"), "ts is missing");
+        let mut completed = Fields::default();
+        completed.complete(&["app_id"], &fields);
+        assert_eq!(completed.absent("app_id"), fields.absent("app_id"));
     }
 
     /// A name of many pieces costs no stack.

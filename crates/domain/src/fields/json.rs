@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{self, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::{FIELDS_MAX, FieldValue, Fields, UnreadableFields, check_name, shown_name};
@@ -17,7 +17,7 @@ use crate::text::Text;
 const NESTED_MAX: usize = 3;
 
 impl Fields {
-    /// Reads one JSON object. Only the top level matters; what is nested is kept as a type.
+    /// Reads one JSON object. Only the top level matters; of an object in it the names are kept, of a list the type.
     ///
     /// # Errors
     /// As [`Fields::from_urlencoded`], and anything that is not one JSON object.
@@ -25,7 +25,7 @@ impl Fields {
         Self::from_json_with(0, body)
     }
 
-    /// The same with the objects in it, for [`Fields::required_object`]. What is nested deeper is kept as a type.
+    /// The same with the objects in it, for [`Fields::required_object`]. What is nested deeper is not read.
     ///
     /// # Errors
     /// As [`Fields::from_json`], also for a name or a text within an object.
@@ -93,7 +93,7 @@ fn json_value(name: &str, raw: &str, nested: usize) -> Result<FieldValue, Unread
             FieldValue::Text(text.map_err(|_| UnreadableFields::NotUtf8(shown_name(name)))?)
         }
         Some(b'{') if nested > 0 => FieldValue::Object(nested_members(name, raw, nested - 1)?),
-        Some(b'{') => FieldValue::Other("an object"),
+        Some(b'{') => FieldValue::Unread(names_in(raw)),
         Some(b'[') => FieldValue::Other("an array"),
         Some(b't') => FieldValue::Other("true"),
         Some(b'f') => FieldValue::Other("false"),
@@ -114,6 +114,12 @@ fn nested_members(
     let read =
         |(name, raw): (String, &RawValue)| json_value(&name, raw.get(), nested).map(|value| (name, value));
     object.0.into_iter().map(read).collect()
+}
+
+/// The names in an object that is not read. One that cannot be read has none: whatever stands in it is no fault.
+fn names_in(raw: &str) -> Vec<String> {
+    let object: Result<Members<IgnoredAny>, _> = serde_json::from_str(raw);
+    object.map(|object| object.0.into_iter().map(|(name, _)| name).collect()).unwrap_or_default()
 }
 
 fn json_fault(text: &str, error: &serde_json::Error) -> UnreadableFields {

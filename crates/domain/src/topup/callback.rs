@@ -138,6 +138,8 @@ pub struct CallbackProvider {
 pub struct SignedCallback<'a> {
     provider: &'a CallbackProvider,
     body: &'a [u8],
+    /// When it came, in Unix seconds.
+    now: i64,
 }
 
 /// What a callback tells.
@@ -174,7 +176,7 @@ impl CallbackProvider {
             claimed.macs.iter().fold(false, |found, given| found | bool::from(mac.ct_eq(given)))
         };
         if self.secrets.iter().fold(false, |found, secret| found | signed(secret)) {
-            Ok(SignedCallback { provider: self, body })
+            Ok(SignedCallback { provider: self, body, now })
         } else {
             Err(not_signed(claimed.header))
         }
@@ -188,6 +190,23 @@ pub fn not_signed(name: impl std::fmt::Display) -> Text {
         "{name}: no secret of this provider has signed the body; to set the one that signs, run: minitill topup provider",
         name
     )
+}
+
+/// Why a callback without the header of this name is refused. Where Stripe has signed it, the provider was set with the
+/// other format.
+fn missing_header<'a>(
+    format: CallbackFormat,
+    name: &'static str,
+    header: impl Fn(&'static str) -> Option<&'a str>,
+) -> Text {
+    match format {
+        CallbackFormat::Standard if header(STRIPE_SIGNATURE).is_some() => text!(
+            "{name} is missing; {came} came: to take callbacks of Stripe, run: minitill topup provider --format stripe",
+            name,
+            came = STRIPE_SIGNATURE
+        ),
+        CallbackFormat::Standard | CallbackFormat::Stripe => text!("{name} is missing", name),
+    }
 }
 
 /// What the headers of a callback claim.
@@ -205,7 +224,7 @@ struct Claimed<'a> {
 
 impl<'a> Claimed<'a> {
     fn of(format: CallbackFormat, header: impl Fn(&'static str) -> Option<&'a str>) -> Result<Self, Text> {
-        let required = |name| header(name).ok_or_else(|| text!("{name} is missing", name));
+        let required = |name| header(name).ok_or_else(|| missing_header(format, name, &header));
         match format {
             CallbackFormat::Standard => {
                 let (id, at) = (required(WEBHOOK_ID)?, required(WEBHOOK_TIMESTAMP)?);
@@ -246,8 +265,8 @@ impl SignedCallback<'_> {
         match body.required("type", any_text)?.as_str() {
             "payment.succeeded" => body.required_object("data", |data| {
                 self.only_this_provider(data)?;
-                let payment =
-                    PaymentFields::read(&mut Input::of(data))?.of(self.provider.provider.clone())?;
+                let fields = PaymentFields::read(&mut Input::of(data))?;
+                let payment = fields.of(self.provider.provider.clone(), self.now)?;
                 Ok(CallbackEvent::Payment(Box::new(payment)))
             }),
             "payment.refunded" => body.required_object("data", |data| {
@@ -281,7 +300,12 @@ impl SignedCallback<'_> {
                 let paid_at = required_integer(body, "created", 0, SECONDS_MAX)?;
                 let paid_at =
                     OffsetDateTime::from_unix_timestamp(paid_at).unwrap_or(OffsetDateTime::UNIX_EPOCH);
-                of_object(&|session| self.session(session, paid_at))
+                let event = of_object(&|session| self.session(session, paid_at))?;
+                if let CallbackEvent::Payment(payment) = &event {
+                    let of_event = |error| FieldError { field: "created".to_owned(), ..error };
+                    payment.check_paid_at(self.now).map_err(of_event)?;
+                }
+                Ok(event)
             }
             "charge.refunded" => {
                 // Each event is a refund of its own: it tells what all refunds sum up to.

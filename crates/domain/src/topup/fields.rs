@@ -40,7 +40,8 @@ impl PaymentFields {
         let currency = body.field("currency", words).required("CNY", Currency::parse)?;
         let amount =
             body.field("amount", "The money, in minor units.").required_integer(600, 1, FIGURE_MAX)?;
-        let paid_at = body.field("paid_at", "When it was paid, as the provider says.");
+        let paid_at =
+            body.field("paid_at", "When it was paid, as the provider says; UTC where no offset stands.");
         let paid_at =
             paid_at.demand("format", "date-time").required_as::<String, _>(MOMENT, moment::parse)?;
         let biz_no = body.field("biz_no", "The order that it pays.").example(NAMED_BIZ_NO);
@@ -59,14 +60,14 @@ impl PaymentFields {
         Ok(fields)
     }
 
-    /// The payment that this provider tells of.
+    /// The payment that this provider tells of at `now`, in Unix seconds.
     ///
     /// # Errors
-    /// It names neither an order nor a player with a product.
-    pub fn of(self, provider: PaymentProvider) -> Read<Payment> {
+    /// It names neither an order nor a player with a product, or its time is none of a payment.
+    pub fn of(self, provider: PaymentProvider, now: i64) -> Read<Payment> {
         let target = PaymentTarget::of(self.biz_no, self.open_id, self.product_id);
         let target = target.ok_or_else(|| FieldError::without("biz_no", "open_id and product_id"))?;
-        Ok(Payment {
+        let payment = Payment {
             key: PaymentKey { provider, provider_order_id: self.provider_order_id },
             currency: self.currency,
             amount: self.amount,
@@ -75,7 +76,9 @@ impl PaymentFields {
             os: self.os,
             fee: self.fee,
             note: self.note,
-        })
+        };
+        payment.check_paid_at(now)?;
+        Ok(payment)
     }
 }
 

@@ -3,8 +3,16 @@
 use time::OffsetDateTime;
 
 use super::{Currency, PaymentProvider, Price, PricedProductId, ProviderOrderId};
+use crate::fields::FieldError;
 use crate::ids::{BizNo, OpenId, Os};
 use crate::ledger::{SETTLEMENT_MARK, TOPUP_MARK};
+use crate::moment;
+use crate::text;
+
+/// The first second of 2000, in Unix seconds. What was paid before is the zero of some language, or another unit.
+const PAID_AT_MIN: i64 = 946_684_800;
+/// How far ahead of now a payment may be, in seconds. A time whose offset was left out is within a day.
+const PAID_AHEAD_MAX: i64 = 24 * 60 * 60;
 
 /// The idempotency key of a payment in its app, for ever.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -236,6 +244,19 @@ pub struct Coins {
 }
 
 impl Payment {
+    /// Whether it can have been paid when it said, as it is told at `now`, in Unix seconds.
+    ///
+    /// # Errors
+    /// `paid_at` is before 2000 or more than a day ahead (contract 19.3.1).
+    pub fn check_paid_at(&self, now: i64) -> Result<(), FieldError> {
+        let latest = now.saturating_add(PAID_AHEAD_MAX);
+        if (PAID_AT_MIN..=latest).contains(&self.paid_at.unix_timestamp()) {
+            return Ok(());
+        }
+        let expected = text!("a time from 2000-01-01 on and at most a day ahead of now");
+        Err(FieldError::malformed("paid_at", expected, &moment::rfc3339(self.paid_at)))
+    }
+
     /// What a payment is credited as: its checks in the order of the law, one reason each (contract 19.3.4).
     ///
     /// # Errors
@@ -340,6 +361,29 @@ mod tests {
             charge: 60,
             bonus: 6,
             is_paid: false,
+        }
+    }
+
+    /// Rule 19.3.1: a zero value and a far future are no times of a payment, and a clock may be wrong by a day.
+    #[test]
+    fn a_payment_was_made_between_2000_and_a_day_ahead() {
+        const NOW: i64 = 1_800_000_000;
+        let at = |seconds: i64| {
+            let paid_at = OffsetDateTime::from_unix_timestamp(seconds).unwrap();
+            Payment { paid_at, ..of_order(None, None) }.check_paid_at(NOW).map_err(|error| error.to_string())
+        };
+        for fits in [946_684_800, NOW, NOW + 86_400] {
+            assert_eq!(at(fits), Ok(()), "{fits}");
+        }
+        let expected = "paid_at: expected a time from 2000-01-01 on and at most a day ahead of now, got";
+        for (wrong, shown) in [
+            (-62_135_596_800, "0001-01-01T00:00:00Z"),
+            (0, "1970-01-01T00:00:00Z"),
+            (946_684_799, "1999-12-31T23:59:59Z"),
+            (NOW + 86_401, "2027-01-16T08:00:01Z"),
+            (4_070_908_800, "2099-01-01T00:00:00Z"),
+        ] {
+            assert_eq!(at(wrong), Err(format!("{expected} \"{shown}\"")));
         }
     }
 

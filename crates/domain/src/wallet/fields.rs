@@ -254,7 +254,7 @@ impl Sent {
         let os = os.required("android", Os::parse)?;
         let ts = ts(input)?;
         let user_ip = input.field_with("user_ip", || format!("The player's address, {}.", UserIp::EXPECTED));
-        let user_ip = user_ip.required(USER_IP, UserIp::parse)?;
+        let user_ip = user_ip.required(USER_IP, super::user_ip::parse)?;
         Ok(Self { open_id, zone_id, os, ts, is_fresh: reading.is_fresh(ts), user_ip })
     }
 

@@ -6,12 +6,14 @@
 //! - `request`: a call, or an operator's change, with checked fields; and its outcome.
 //! - `purses`: the arithmetic of gifted and charged currency.
 //! - `query`: the answers to what only asks.
+//! - `user_ip`: the address of the player, and what is sent in its place.
 
 mod call;
 mod fields;
 mod purses;
 mod query;
 mod request;
+mod user_ip;
 
 pub(crate) use call::join;
 pub use call::{SignedFields, WalletCall, WalletForm, canonical_string, is_ambiguous, string_to_sign};

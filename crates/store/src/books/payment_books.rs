@@ -171,13 +171,14 @@ pub struct MissingPayment {
 }
 
 impl Reconciled<PaymentBooks> {
-    /// Payments that are only in the file, in the order of their refs. A time without an offset is in this zone.
+    /// Payments that are only in the file, in the order of their refs, as they are told at `now`, in Unix seconds. A time
+    /// without an offset is in this zone.
     ///
     /// # Errors
     /// The database is away, or `each` has failed, which ends it.
     pub async fn each_missing<E: From<StoreError>>(
         &mut self,
-        zone: &TimeZone,
+        (zone, now): (&TimeZone, i64),
         mut each: impl AsyncFnMut(MissingPayment) -> Result<(), E>,
     ) -> Result<(), E> {
         let columns = list(&self.columns, |column| format!(", {}", name("there", column)));
@@ -186,19 +187,23 @@ impl Reconciled<PaymentBooks> {
             format!("SELECT number, lines{columns} FROM compared WHERE found = {only_there} ORDER BY number");
         let mut rows = sqlx::query(AssertSqlSafe(sql)).fetch(&mut self.connection);
         while let Some(row) = rows.try_next().await.map_err(StoreError::from)? {
-            each(missing_of(&row, &self.columns, zone)?).await?;
+            each(missing_of(&row, &self.columns, (zone, now))?).await?;
         }
         Ok(())
     }
 }
 
-fn missing_of(row: &PgRow, columns: &[PaymentColumn], zone: &TimeZone) -> Result<MissingPayment, StoreError> {
+fn missing_of(
+    row: &PgRow,
+    columns: &[PaymentColumn],
+    (zone, now): (&TimeZone, i64),
+) -> Result<MissingPayment, StoreError> {
     let (reference, lines): (String, i64) = (row.try_get(0)?, row.try_get(1)?);
     let mut values = Vec::with_capacity(columns.len());
     for (place, column) in columns.iter().enumerate() {
         values.push((*column, row.try_get::<String, _>(place + 2)?));
     }
-    let payment = payment_of(&reference, lines, &values, zone);
+    let payment = payment_of(&reference, lines, &values, (zone, now));
     Ok(MissingPayment { reference, payment })
 }
 
@@ -207,7 +212,7 @@ fn payment_of(
     reference: &str,
     lines: i64,
     values: &[(PaymentColumn, String)],
-    zone: &TimeZone,
+    (zone, now): (&TimeZone, i64),
 ) -> Result<Payment, FieldError> {
     if lines > 1 {
         let expected = "a line for each payment";
@@ -249,7 +254,7 @@ fn payment_of(
         }
     }
     add("amount", minor.unwrap_or_default());
-    PaymentFields::read(&mut Input::of(&fields))?.of(provider)
+    PaymentFields::read(&mut Input::of(&fields))?.of(provider, now)
 }
 
 /// Money in minor units, of a value of `money`.

@@ -72,6 +72,17 @@ fn a_callback_of_stripe_is_signed_by_either_secret() {
     assert_eq!(english(both.verify(|_| None, body, NOW)), "stripe-signature is missing");
 }
 
+/// Rule 19.4.3: a callback of Stripe at a provider of the standard format is told which header is expected, and which came.
+#[test]
+fn a_callback_of_stripe_at_a_standard_provider_is_named() {
+    let provider = provider(CallbackFormat::Standard, &[STANDARD_SECRET]);
+    let header = |name: &'static str| (name == "stripe-signature").then_some("t=1,v1=00");
+    assert_eq!(
+        english(provider.verify(header, b"{}", NOW)),
+        "webhook-id is missing; stripe-signature came: to take callbacks of Stripe, run: minitill topup provider --format stripe"
+    );
+}
+
 /// Rule 19.4.2: what a secret looks like.
 #[test]
 fn a_secret_fits_its_format() {
@@ -128,7 +139,7 @@ fn a_secret_that_does_not_fit_is_told_why() {
 
 fn told(format: CallbackFormat, body: &str) -> Result<CallbackEvent, Text> {
     let provider = provider(format, &[STANDARD_SECRET]);
-    SignedCallback { provider: &provider, body: body.as_bytes() }.read()
+    SignedCallback { provider: &provider, body: body.as_bytes(), now: NOW }.read()
 }
 
 /// Rule 19.4.5: each field of a callback that is absent or wrong is named by its place.
@@ -165,12 +176,40 @@ fn a_wrong_field_is_named_by_its_place() {
     );
 }
 
+/// Rules 19.3.1 and 19.4.5: a payment of a zero time or of a far future is refused where the time stands, after all else.
+#[test]
+fn a_payment_of_no_possible_time_is_named() {
+    let expected = "expected a time from 2000-01-01 on and at most a day ahead of now, got";
+    let standard = |paid_at: &str| {
+        let order = r#""provider_order_id":"p1","currency":"CNY","amount":600,"biz_no":"b1""#;
+        let body = format!(r#"{{"type":"payment.succeeded","data":{{{order},"paid_at":"{paid_at}"}}}}"#);
+        told(CallbackFormat::Standard, &body)
+    };
+    for zero in ["0001-01-01T00:00:00Z", "2099-01-01T00:00:00Z"] {
+        assert_eq!(english(standard(zero)), format!("data.paid_at: {expected} \"{zero}\""));
+    }
+    // UTC where no offset stands.
+    let told_in_utc = standard("2026-11-21T08:00:00Z");
+    assert!(told_in_utc.is_ok());
+    assert_eq!(standard("2026-11-21T08:00:00"), told_in_utc);
+    let session = |created: i64| {
+        let object = r#""payment_status":"paid","payment_intent":"pi_1","currency":"cny","amount_total":600,"metadata":{"biz_no":"b1"}"#;
+        let kind = "checkout.session.completed";
+        let body = format!(
+            r#"{{"id":"evt_1","type":"{kind}","created":{created},"data":{{"object":{{{object}}}}}}}"#
+        );
+        told(CallbackFormat::Stripe, &body)
+    };
+    assert_eq!(english(session(0)), format!("created: {expected} \"1970-01-01T00:00:00Z\""));
+    assert!(session(NOW).is_ok());
+}
+
 /// Rules 2.10.3 and 19.4.7: a body of another kind is named, whatever the format.
 #[test]
 fn a_body_of_another_kind_is_named() {
     for format in [CallbackFormat::Standard, CallbackFormat::Stripe] {
         let provider = provider(format, &[STANDARD_SECRET]);
-        let read = |body: &[u8]| english(SignedCallback { provider: &provider, body }.read());
+        let read = |body: &[u8]| english(SignedCallback { provider: &provider, body, now: NOW }.read());
         for (body, got) in [
             (&b""[..], "nothing"),
             (b" \r\n", "nothing"),
@@ -259,6 +298,6 @@ proptest! {
             _ => Some(signature.as_str()),
         };
         prop_assert!(provider.verify(header, &body, NOW).is_err());
-        let _ = SignedCallback { provider: &provider, body: &body }.read();
+        let _ = SignedCallback { provider: &provider, body: &body, now: NOW }.read();
     }
 }
