@@ -27,8 +27,8 @@ use crate::pseudonym::{is_pseudonym, new_pseudonym, scrub_entries};
 use crate::store::Store;
 
 use texts::{
-    Names, replace_in_deliveries, replace_in_gifts, replace_in_items, replace_in_ledger, replace_in_log,
-    replace_in_payments, replace_in_refusals, replace_in_requests,
+    Names, replace_in_deliveries, replace_in_items, replace_in_ledger, replace_in_log, replace_in_reasons,
+    replace_in_refusals,
 };
 
 /// How long a batch takes at most from its look at a wallet to its first lock, but for a machine that stands still.
@@ -229,9 +229,7 @@ async fn erase(
         pseudonym
     );
     rows.insert("change_requests", requests.execute(&mut *connection).await?.rows_affected());
-    replace_in_requests(connection, names).await?;
-    replace_in_payments(connection, app_no, names).await?;
-    replace_in_gifts(connection, names).await?;
+    replace_in_reasons(connection, app_no, names).await?;
     replace_in_ledger(connection, app_no, names).await?;
     replace_in_refusals(connection, names).await?;
     replace_in_deliveries(connection, names).await?;

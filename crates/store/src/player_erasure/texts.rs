@@ -253,43 +253,52 @@ pub(super) async fn replace_in_items(
     Ok(replaced)
 }
 
-/// Replaces the player in the reasons of requests about others. The log tells the same words.
-pub(super) async fn replace_in_requests(connection: &mut PgConnection, names: &Names<'_>) -> Result<()> {
-    let requests = sqlx::query!(
-        "SELECT ref, reason FROM console_requests WHERE app_id = $1 AND strpos(reason, $2) > 0",
-        names.app_id,
-        names.open_id
-    );
-    for request in requests.fetch_all(&mut *connection).await? {
-        sqlx::query!(
-            "UPDATE console_requests SET reason = $3 WHERE app_id = $1 AND ref = $2",
-            names.app_id,
-            request.r#ref,
-            names.replaced(&request.reason)
-        )
-        .execute(&mut *connection)
-        .await?;
-    }
-    Ok(())
+/// Replaces the player in a column of the rows of an app: `$find` reads its texts, and `$replace` writes one where it stands.
+macro_rules! replace_texts {
+    ($connection:ident, $names:ident, $app:expr, $find:literal, $replace:literal) => {
+        let texts = sqlx::query_scalar!($find, $app, $names.open_id);
+        for text in texts.fetch_all(&mut *$connection).await? {
+            let replaced = $names.replaced(&text);
+            sqlx::query!($replace, $app, text, replaced).execute(&mut *$connection).await?;
+        }
+    };
 }
 
-/// Replaces the player in the reasons of gifts.
-pub(super) async fn replace_in_gifts(connection: &mut PgConnection, names: &Names<'_>) -> Result<()> {
-    let gifts = sqlx::query!(
-        "SELECT gift, reason FROM gifts WHERE app_id = $1 AND strpos(reason, $2) > 0",
+/// Replaces the player in the reasons of requests about others, of which the log tells the same words, in notes of payments of
+/// others, in reasons of their refunds, and in those of gifts.
+pub(super) async fn replace_in_reasons(
+    connection: &mut PgConnection,
+    app_no: i32,
+    names: &Names<'_>,
+) -> Result<()> {
+    replace_texts!(
+        connection,
+        names,
         names.app_id,
-        names.open_id
+        "SELECT DISTINCT reason FROM console_requests WHERE app_id = $1 AND strpos(reason, $2) > 0",
+        "UPDATE console_requests SET reason = $3 WHERE app_id = $1 AND reason = $2"
     );
-    for gift in gifts.fetch_all(&mut *connection).await? {
-        sqlx::query!(
-            "UPDATE gifts SET reason = $3 WHERE app_id = $1 AND gift = $2",
-            names.app_id,
-            gift.gift,
-            names.replaced(&gift.reason)
-        )
-        .execute(&mut *connection)
-        .await?;
-    }
+    replace_texts!(
+        connection,
+        names,
+        app_no,
+        "SELECT DISTINCT note FROM topup_payments WHERE app_no = $1 AND strpos(note, $2) > 0",
+        "UPDATE topup_payments SET note = $3 WHERE app_no = $1 AND note = $2"
+    );
+    replace_texts!(
+        connection,
+        names,
+        app_no,
+        "SELECT DISTINCT reason FROM topup_refunds WHERE app_no = $1 AND strpos(reason, $2) > 0",
+        "UPDATE topup_refunds SET reason = $3 WHERE app_no = $1 AND reason = $2"
+    );
+    replace_texts!(
+        connection,
+        names,
+        names.app_id,
+        "SELECT DISTINCT reason FROM gifts WHERE app_id = $1 AND strpos(reason, $2) > 0",
+        "UPDATE gifts SET reason = $3 WHERE app_id = $1 AND reason = $2"
+    );
     Ok(())
 }
 
@@ -324,63 +333,16 @@ pub(super) async fn replace_in_ledger(
     Ok(())
 }
 
-/// Replaces the player in notes of payments of others, and in reasons of their refunds.
-pub(super) async fn replace_in_payments(
-    connection: &mut PgConnection,
-    app_no: i32,
-    names: &Names<'_>,
-) -> Result<()> {
-    let notes = sqlx::query_scalar!(
-        "SELECT DISTINCT note FROM topup_payments WHERE app_no = $1 AND strpos(note, $2) > 0",
-        app_no,
-        names.open_id
-    );
-    for note in notes.fetch_all(&mut *connection).await? {
-        sqlx::query!(
-            "UPDATE topup_payments SET note = $3 WHERE app_no = $1 AND note = $2",
-            app_no,
-            note,
-            names.replaced(&note)
-        )
-        .execute(&mut *connection)
-        .await?;
-    }
-    let reasons = sqlx::query_scalar!(
-        "SELECT DISTINCT reason FROM topup_refunds WHERE app_no = $1 AND strpos(reason, $2) > 0",
-        app_no,
-        names.open_id
-    );
-    for reason in reasons.fetch_all(&mut *connection).await? {
-        sqlx::query!(
-            "UPDATE topup_refunds SET reason = $3 WHERE app_no = $1 AND reason = $2",
-            app_no,
-            reason,
-            names.replaced(&reason)
-        )
-        .execute(&mut *connection)
-        .await?;
-    }
-    Ok(())
-}
-
 /// Replaces the player in what refused exchanges of others wanted to buy.
 pub(super) async fn replace_in_refusals(connection: &mut PgConnection, names: &Names<'_>) -> Result<()> {
-    let products = sqlx::query_scalar!(
+    replace_texts!(
+        connection,
+        names,
+        names.app_id,
         r#"SELECT DISTINCT product_name AS "product_name!" FROM exchange_refusals
            WHERE app_id = $1 AND strpos(product_name, $2) > 0"#,
-        names.app_id,
-        names.open_id
+        "UPDATE exchange_refusals SET product_name = $3 WHERE app_id = $1 AND product_name = $2"
     );
-    for product in products.fetch_all(&mut *connection).await? {
-        sqlx::query!(
-            "UPDATE exchange_refusals SET product_name = $3 WHERE app_id = $1 AND product_name = $2",
-            names.app_id,
-            product,
-            names.replaced(&product)
-        )
-        .execute(&mut *connection)
-        .await?;
-    }
     Ok(())
 }
 
