@@ -131,8 +131,7 @@ impl Store {
                 secrets += 1;
             }
         }
-        secrets += encrypt_receivers_again(connection, &keyring, to, &app_ids).await?;
-        secrets += encrypt_providers_again(connection, &keyring, to, &app_ids).await?;
+        secrets += encrypt_others_again(connection, &keyring, to, &app_ids).await?;
         Ok((secrets, app_ids.last().cloned()))
     }
 
@@ -190,70 +189,50 @@ impl Store {
     }
 }
 
-/// Encrypts the secrets of the receivers of these apps that need another key. Returns their number.
-async fn encrypt_receivers_again(
-    connection: &mut PgConnection,
-    keyring: &Keyring,
-    to: &MasterKey,
-    app_ids: &[String],
-) -> Result<u64> {
-    let mut secrets = 0;
-    let receivers = sqlx::query!(
-        "SELECT app_id, receiver_id, secret, former_secret FROM receivers WHERE app_id = ANY ($1) FOR UPDATE",
-        app_ids
-    )
-    .fetch_all(&mut *connection)
-    .await?;
-    for receiver in receivers {
-        let again = |sealed: &[u8]| encrypt_again(keyring, to, &receiver.app_id, sealed);
-        let (secret, former) =
-            (again(&receiver.secret)?, receiver.former_secret.as_deref().map(again).transpose()?.flatten());
-        secrets += [&secret, &former].into_iter().flatten().count() as u64;
-        sqlx::query!(
-            "UPDATE receivers SET secret = coalesce($3, secret), former_secret = coalesce($4, former_secret)
-             WHERE app_id = $1 AND receiver_id = $2 AND ($3::bytea IS NOT NULL OR $4::bytea IS NOT NULL)",
-            receiver.app_id,
-            receiver.receiver_id,
-            secret,
-            former
-        )
-        .execute(&mut *connection)
-        .await?;
-    }
-    Ok(secrets)
+/// Encrypts the secrets of the rows of these apps that need another key: `$find` reads the rows, and `$write` changes one.
+macro_rules! encrypt_rows_again {
+    ($connection:ident, $keyring:ident, $to:ident, $app_ids:ident, $name:ident, $find:literal, $write:literal) => {{
+        let mut secrets = 0;
+        for row in sqlx::query!($find, $app_ids).fetch_all(&mut *$connection).await? {
+            let again = |sealed: &[u8]| encrypt_again($keyring, $to, &row.app_id, sealed);
+            let (secret, former) =
+                (again(&row.secret)?, row.former_secret.as_deref().map(again).transpose()?.flatten());
+            secrets += [&secret, &former].into_iter().flatten().count() as u64;
+            let write = sqlx::query!($write, row.app_id, row.$name, secret, former);
+            write.execute(&mut *$connection).await?;
+        }
+        secrets
+    }};
 }
 
-/// Encrypts the secrets of the payment providers of these apps that need another key. Returns their number.
-async fn encrypt_providers_again(
+/// Encrypts the secrets of the receivers and the payment providers of these apps that need another key. Returns their number.
+async fn encrypt_others_again(
     connection: &mut PgConnection,
     keyring: &Keyring,
     to: &MasterKey,
     app_ids: &[String],
 ) -> Result<u64> {
-    let mut secrets = 0;
-    let providers = sqlx::query!(
+    let of_receivers: u64 = encrypt_rows_again!(
+        connection,
+        keyring,
+        to,
+        app_ids,
+        receiver_id,
+        "SELECT app_id, receiver_id, secret, former_secret FROM receivers WHERE app_id = ANY ($1) FOR UPDATE",
+        "UPDATE receivers SET secret = coalesce($3, secret), former_secret = coalesce($4, former_secret)
+             WHERE app_id = $1 AND receiver_id = $2 AND ($3::bytea IS NOT NULL OR $4::bytea IS NOT NULL)"
+    );
+    let of_providers: u64 = encrypt_rows_again!(
+        connection,
+        keyring,
+        to,
+        app_ids,
+        provider,
         "SELECT app_id, provider, secret, former_secret FROM topup_providers WHERE app_id = ANY ($1) FOR UPDATE",
-        app_ids
-    )
-    .fetch_all(&mut *connection)
-    .await?;
-    for provider in providers {
-        let again = |sealed: &[u8]| encrypt_again(keyring, to, &provider.app_id, sealed);
-        let (secret, former) =
-            (again(&provider.secret)?, provider.former_secret.as_deref().map(again).transpose()?.flatten());
-        secrets += [&secret, &former].into_iter().flatten().count() as u64;
-        sqlx::query!(
-            "UPDATE topup_providers SET secret = coalesce($3, secret), former_secret = coalesce($4, former_secret)
-             WHERE app_id = $1 AND provider = $2 AND ($3::bytea IS NOT NULL OR $4::bytea IS NOT NULL)",
-            provider.app_id,
-            provider.provider,
-            secret,
-            former
-        )
-        .execute(&mut *connection)
-        .await?;
-    }
-    Ok(secrets)
+        "UPDATE topup_providers SET secret = coalesce($3, secret), former_secret = coalesce($4, former_secret)
+             WHERE app_id = $1 AND provider = $2 AND ($3::bytea IS NOT NULL OR $4::bytea IS NOT NULL)"
+    );
+    Ok(of_receivers + of_providers)
 }
 
 fn require_current(current: &MasterKey, to: &MasterKey) -> Result<()> {
