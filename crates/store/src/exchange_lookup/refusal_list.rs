@@ -89,44 +89,6 @@ impl CursorKey for RefusalKey {
     const EXPECTED: &'static str = "the place of a refusal, as an earlier page gave it";
 }
 
-struct ListedRefusal {
-    app_id: String,
-    open_id: String,
-    biz_no: String,
-    kind: String,
-    code: i64,
-    first_at: OffsetDateTime,
-    last_at: OffsetDateTime,
-    count: i64,
-    request_id: String,
-    amount: Option<i64>,
-    product_name: Option<String>,
-    free_balance: Option<i64>,
-    charge_balance: Option<i64>,
-}
-
-impl ListedRefusal {
-    fn into_row(self) -> RefusalRow {
-        RefusalRow {
-            app_id: self.app_id,
-            refusal: RefusalRecord {
-                open_id: self.open_id,
-                biz_no: self.biz_no,
-                kind: self.kind,
-                code: self.code,
-                first_at: self.first_at,
-                last_at: self.last_at,
-                count: self.count,
-                request_id: self.request_id,
-                amount: self.amount,
-                product_name: self.product_name,
-                free_balance: self.free_balance,
-                charge_balance: self.charge_balance,
-            },
-        }
-    }
-}
-
 impl Store {
     /// At most `limit` refusals of the last 30 days, the newest first by their last time. Without an app it reads app by
     /// app.
@@ -137,8 +99,7 @@ impl Store {
         limit: u32,
     ) -> Result<ListPage<RefusalRow, String>> {
         let key = after.map(|after| &after.key);
-        let rows = sqlx::query_as!(
-            ListedRefusal,
+        let rows = sqlx::query!(
             "SELECT r.* FROM apps a CROSS JOIN LATERAL (
                  SELECT app_id, open_id, biz_no, kind, code, first_at, last_at, count, request_id, amount, product_name,
                      free_balance, charge_balance
@@ -164,9 +125,26 @@ impl Store {
             key.map(|key| key.open_id.as_str()),
             key.map(|key| i64::from(key.code)),
             i64::from(limit) + 1
-        );
-        let rows = rows.fetch_all(&self.pool).await?.into_iter().map(ListedRefusal::into_row).collect();
-        Ok(ListPage::cut(rows, limit, |row: &RefusalRow| {
+        )
+        .map(|row| RefusalRow {
+            app_id: row.app_id,
+            refusal: RefusalRecord {
+                open_id: row.open_id,
+                biz_no: row.biz_no,
+                kind: row.kind,
+                code: row.code,
+                first_at: row.first_at,
+                last_at: row.last_at,
+                count: row.count,
+                request_id: row.request_id,
+                amount: row.amount,
+                product_name: row.product_name,
+                free_balance: row.free_balance,
+                charge_balance: row.charge_balance,
+            },
+        });
+        let rows = rows.fetch_all(&self.pool).await?;
+        Ok(ListPage::cut(rows, limit, |row| {
             let RefusalRecord { biz_no, open_id, code, last_at, .. } = &row.refusal;
             let micros = last_at.unix_timestamp_nanos() / 1000;
             format!("{micros}.{}.{biz_no}.{open_id}.{code}", row.app_id)
