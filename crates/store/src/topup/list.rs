@@ -77,6 +77,12 @@ pub struct TopupRow {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[schemars(rename = "RefundOfTopup")]
 pub struct RefundRow {
+    /// The provider of the payment.
+    #[serde(skip)]
+    pub(crate) provider: String,
+    /// The provider's id of the payment.
+    #[serde(skip)]
+    pub(crate) provider_order_id: String,
     /// The provider's id of the refund.
     #[schemars(with = "RefundId")]
     pub refund_id: String,
@@ -111,62 +117,6 @@ pub struct RefundRow {
     #[serde(with = "time::serde::rfc3339::option")]
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub refunded_at: Option<OffsetDateTime>,
-}
-
-/// The columns of a payment.
-struct PaymentColumns {
-    app_id: String,
-    provider: String,
-    provider_order_id: String,
-    state: String,
-    reason: Option<String>,
-    currency: String,
-    amount: i64,
-    fee: Option<i64>,
-    paid_at: OffsetDateTime,
-    biz_no: Option<String>,
-    open_id: Option<String>,
-    product_id: Option<String>,
-    os: Option<String>,
-    note: String,
-    charge: Option<i64>,
-    bonus: Option<i64>,
-    free_balance: Option<i64>,
-    charge_balance: Option<i64>,
-    seq: Option<i64>,
-    told_by: String,
-    created_at: OffsetDateTime,
-    credited_at: Option<OffsetDateTime>,
-}
-
-impl PaymentColumns {
-    fn with(self, refunds: Vec<RefundRow>) -> TopupRow {
-        TopupRow {
-            app_id: self.app_id,
-            provider: self.provider,
-            provider_order_id: self.provider_order_id,
-            state: self.state,
-            reason: self.reason,
-            currency: self.currency,
-            amount: self.amount,
-            fee: self.fee,
-            paid_at: self.paid_at,
-            biz_no: self.biz_no,
-            open_id: self.open_id,
-            product_id: self.product_id,
-            os: self.os,
-            note: self.note,
-            charge: self.charge,
-            bonus: self.bonus,
-            free_balance: self.free_balance,
-            charge_balance: self.charge_balance,
-            seq: self.seq,
-            told_by: self.told_by,
-            created_at: self.created_at,
-            credited_at: self.credited_at,
-            refunds,
-        }
-    }
 }
 
 /// Which payments are listed.
@@ -209,11 +159,10 @@ pub type TopupCursor = TimeCursor<PaymentPlace>;
 /// A page of payments, newest first.
 pub type TopupsPage = ListPage<TopupRow, TopupCursor>;
 
-/// Reads payments. `$rest` is the condition and the order.
+/// Reads payments, without their refunds. `$rest` is the condition and the order.
 macro_rules! payments {
     ($rest:literal $(+ $more:literal)? $(, $parameter:expr)*) => {
-        sqlx::query_as!(
-            PaymentColumns,
+        sqlx::query!(
             r#"SELECT a.app_id, p.provider, p.provider_order_id, p.state, p.reason, p.currency, p.amount, p.fee, p.paid_at,
                    coalesce(p.paid_biz_no, p.biz_no) AS biz_no, coalesce(w.open_id, p.open_id) AS open_id,
                    coalesce(p.paid_product_id, p.product_id) AS product_id, p.os, p.note, p.charge, p.bonus, p.free_balance,
@@ -224,6 +173,31 @@ macro_rules! payments {
                WHERE "# + $rest $(+ $more)?
             $(, $parameter)*
         )
+        .map(|row| TopupRow {
+            app_id: row.app_id,
+            provider: row.provider,
+            provider_order_id: row.provider_order_id,
+            state: row.state,
+            reason: row.reason,
+            currency: row.currency,
+            amount: row.amount,
+            fee: row.fee,
+            paid_at: row.paid_at,
+            biz_no: row.biz_no,
+            open_id: row.open_id,
+            product_id: row.product_id,
+            os: row.os,
+            note: row.note,
+            charge: row.charge,
+            bonus: row.bonus,
+            free_balance: row.free_balance,
+            charge_balance: row.charge_balance,
+            seq: row.seq,
+            told_by: row.told_by,
+            created_at: row.created_at,
+            credited_at: row.credited_at,
+            refunds: Vec::new(),
+        })
     };
 }
 
@@ -241,11 +215,11 @@ impl Store {
     }
 
     /// Payments with their refunds.
-    async fn with_refunds(&self, app_id: &AppId, payments: Vec<PaymentColumns>) -> Result<Vec<TopupRow>> {
-        let column = |of: fn(&PaymentColumns) -> &String| {
-            payments.iter().map(|row| of(row).clone()).collect::<Vec<_>>()
-        };
-        let rows = sqlx::query!(
+    async fn with_refunds(&self, app_id: &AppId, mut payments: Vec<TopupRow>) -> Result<Vec<TopupRow>> {
+        let column =
+            |of: fn(&TopupRow) -> &String| payments.iter().map(|row| of(row).clone()).collect::<Vec<_>>();
+        let rows = sqlx::query_as!(
+            RefundRow,
             "SELECT r.provider, r.provider_order_id, r.refund_id, r.state, r.amount, r.reason, r.free_taken, r.charge_taken,
                  r.free_debt, r.charge_debt, r.free_owed, r.charge_owed, r.seq, r.told_by, r.created_at, r.refunded_at
              FROM topup_refunds r
@@ -256,31 +230,16 @@ impl Store {
             &column(|row| &row.provider),
             &column(|row| &row.provider_order_id)
         );
-        let mut refunds: HashMap<(String, String), Vec<RefundRow>> = HashMap::new();
-        for row in rows.fetch_all(&self.pool).await? {
-            let refund = RefundRow {
-                refund_id: row.refund_id,
-                state: row.state,
-                amount: row.amount,
-                reason: row.reason,
-                free_taken: row.free_taken,
-                charge_taken: row.charge_taken,
-                free_debt: row.free_debt,
-                charge_debt: row.charge_debt,
-                free_owed: row.free_owed,
-                charge_owed: row.charge_owed,
-                seq: row.seq,
-                told_by: row.told_by,
-                created_at: row.created_at,
-                refunded_at: row.refunded_at,
-            };
-            refunds.entry((row.provider, row.provider_order_id)).or_default().push(refund);
+        let mut refunds: HashMap<_, Vec<RefundRow>> = HashMap::new();
+        for refund in rows.fetch_all(&self.pool).await? {
+            let key = (refund.provider.clone(), refund.provider_order_id.clone());
+            refunds.entry(key).or_default().push(refund);
         }
-        let with = |row: PaymentColumns| {
-            let key = (row.provider.clone(), row.provider_order_id.clone());
-            row.with(refunds.remove(&key).unwrap_or_default())
-        };
-        Ok(payments.into_iter().map(with).collect())
+        for payment in &mut payments {
+            let key = (payment.provider.clone(), payment.provider_order_id.clone());
+            payment.refunds = refunds.remove(&key).unwrap_or_default();
+        }
+        Ok(payments)
     }
 
     /// At most `limit` payments of an app, newest first.
@@ -341,8 +300,7 @@ impl Store {
             apps.ids(),
             i64::from(limit)
         );
-        let rows = rows.fetch_all(&self.pool).await?;
-        Ok(rows.into_iter().map(|row| row.with(Vec::new())).collect())
+        Ok(rows.fetch_all(&self.pool).await?)
     }
 
     /// How many payments of these apps fit nothing and wait for an operator.
