@@ -68,7 +68,7 @@ pub(super) enum ReceiverArguments {
         #[command(flatten)]
         receiver: OneReceiver,
         /// The event to send again, whatever became of it
-        #[arg(conflicts_with_all = ["day", "month", "since", "until"], value_parser = parse_event_id)]
+        #[arg(conflicts_with_all = ["day", "month", "since", "until"], value_parser = EventId::parse)]
         event_id: Option<EventId>,
         #[command(flatten)]
         span: SpanArguments,
@@ -81,10 +81,6 @@ pub(super) struct OneReceiver {
     app_id: AppId,
     /// Id of the receiver
     pub(super) receiver_id: ReceiverId,
-}
-
-fn parse_event_id(text: &str) -> Result<EventId, String> {
-    EventId::parse(text).map_err(|expected| expected.to_string())
 }
 
 pub(super) async fn run(context: &Context, store: &Store, arguments: ReceiverArguments) -> Result<()> {

@@ -17,7 +17,6 @@ use store::{
 };
 
 use super::output::complain;
-use super::span::{parse_day, parse_month, parse_zone};
 use super::table::tab_separated;
 use super::{Context, not_done};
 use crate::http::language;
@@ -37,7 +36,7 @@ pub(super) struct ReconcileArguments {
     #[command(flatten)]
     period: ComparedPeriod,
     /// Time zone of the day or month: an IANA name, such as Asia/Shanghai
-    #[arg(long, value_name = "ZONE", default_value = "UTC", value_parser = parse_zone, requires = "period")]
+    #[arg(long, value_name = "ZONE", default_value = "UTC", value_parser = TimeZone::parse, requires = "period")]
     time_zone: TimeZone,
 }
 
@@ -45,10 +44,10 @@ pub(super) struct ReconcileArguments {
 #[derive(Debug, Args)]
 pub(super) struct ComparedPeriod {
     /// Only what happened here on this day, such as 2026-10-31
-    #[arg(long, value_name = "DAY", value_parser = parse_day, group = "period", conflicts_with = "month")]
+    #[arg(long, value_name = "DAY", value_parser = Period::day, group = "period", conflicts_with = "month")]
     day: Option<Period>,
     /// Only what happened here in this month, such as 2026-10
-    #[arg(long, value_name = "MONTH", value_parser = parse_month, group = "period")]
+    #[arg(long, value_name = "MONTH", value_parser = Period::month, group = "period")]
     month: Option<Period>,
 }
 

@@ -22,7 +22,7 @@ pub(super) enum RefusalCommand {
         #[arg(long, help_heading = "Filter", value_name = "OPEN_ID")]
         open_id: Option<OpenId>,
         /// Only with this code, such as 10000601
-        #[arg(long, help_heading = "Filter", value_name = "CODE", value_parser = parse_code)]
+        #[arg(long, help_heading = "Filter", value_name = "CODE", value_parser = Code::number_of)]
         code: Option<u32>,
         #[command(flatten)]
         span: SpanArguments,
@@ -30,10 +30,6 @@ pub(super) enum RefusalCommand {
         #[arg(long, help_heading = "Filter", value_name = "N", default_value_t = 100)]
         limit: u32,
     },
-}
-
-fn parse_code(text: &str) -> Result<u32, String> {
-    Code::number_of(text).map_err(|expected| expected.to_string())
 }
 
 pub(super) async fn run(context: &Context, store: &Store, command: RefusalCommand) -> Result<()> {

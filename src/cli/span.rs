@@ -13,10 +13,10 @@ use super::output::Output;
 #[derive(Debug, Args)]
 pub(super) struct WhenArguments {
     /// Of this day, such as 2026-10-31
-    #[arg(long, value_name = "DAY", value_parser = parse_day, conflicts_with_all = ["month", "since", "until"])]
+    #[arg(long, value_name = "DAY", value_parser = Period::day, conflicts_with_all = ["month", "since", "until"])]
     day: Option<Period>,
     /// Of this month, such as 2026-10
-    #[arg(long, value_name = "MONTH", value_parser = parse_month, conflicts_with_all = ["since", "until"])]
+    #[arg(long, value_name = "MONTH", value_parser = Period::month, conflicts_with_all = ["since", "until"])]
     month: Option<Period>,
     /// From this moment on: 2026-10-01, 2026-10-01T08:00, a time with an offset, or 36h for 36 hours ago
     #[arg(long, value_name = "TIME", value_parser = parse_moment)]
@@ -49,7 +49,7 @@ pub(super) struct SpanArguments {
     #[command(flatten)]
     when: WhenArguments,
     /// Time zone of days, months and moments without an offset, and of the times in a table: an IANA name [default: the setting `console.time_zone`]
-    #[arg(long, value_name = "ZONE", value_parser = parse_zone)]
+    #[arg(long, value_name = "ZONE", value_parser = TimeZone::parse)]
     time_zone: Option<TimeZone>,
 }
 
@@ -66,16 +66,6 @@ impl SpanArguments {
     }
 }
 
-/// Reads a day.
-pub(super) fn parse_day(text: &str) -> Result<Period, String> {
-    Period::day(text).map_err(|expected| expected.to_string())
-}
-
-/// Reads a month.
-pub(super) fn parse_month(text: &str) -> Result<Period, String> {
-    Period::month(text).map_err(|expected| expected.to_string())
-}
-
 /// Reads a moment, or a duration before now.
 pub(super) fn parse_moment(text: &str) -> Result<GivenMoment, String> {
     moment_at(text, SystemClock::new().unix_millis())
@@ -90,11 +80,6 @@ fn moment_at(text: &str, now_millis: i64) -> Option<GivenMoment> {
         }
         Err(_) => moment::parse_given(text).ok(),
     }
-}
-
-/// Reads the name of a time zone.
-pub(super) fn parse_zone(text: &str) -> Result<TimeZone, String> {
-    TimeZone::parse(text).map_err(|expected| expected.to_string())
 }
 
 #[cfg(test)]

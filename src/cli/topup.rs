@@ -102,7 +102,7 @@ pub(super) struct PayArguments {
     /// The provider's id of the payment
     provider_order_id: ProviderOrderId,
     /// Code of the currency, such as CNY
-    #[arg(long, help_heading = "Money", value_parser = parse_currency)]
+    #[arg(long, help_heading = "Money", value_parser = Currency::parse)]
     currency: Currency,
     /// The money, in minor units
     #[arg(long, help_heading = "Money", value_parser = clap::value_parser!(i64).range(1..=AMOUNT_MAX))]
@@ -182,10 +182,6 @@ pub(super) struct SettledAs {
     /// The money went back, and nothing is credited
     #[arg(long)]
     paid_back: bool,
-}
-
-fn parse_currency(text: &str) -> Result<Currency, String> {
-    Currency::parse(text).map_err(|expected| expected.to_string())
 }
 
 pub(super) async fn run(context: &Context, store: &Store, command: TopupCommand) -> Result<ExitCode> {

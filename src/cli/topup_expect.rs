@@ -13,7 +13,6 @@ use store::{MissingPayment, PaymentBooks, PaymentColumn, Reconciled, Store, Stor
 
 use super::output::complain;
 use super::reconcile::{ComparedPeriod, Printed, compare, exit_code, parse_mapped, show};
-use super::span::parse_zone;
 use super::{Context, not_done};
 
 /// Wrong lines of a file that are told.
@@ -37,7 +36,7 @@ pub(super) struct ExpectArguments {
     #[command(flatten, next_help_heading = "Period")]
     period: ComparedPeriod,
     /// Time zone of the day or month, and of times without an offset: an IANA name, such as Asia/Shanghai
-    #[arg(long, value_name = "ZONE", default_value = "UTC", value_parser = parse_zone)]
+    #[arg(long, value_name = "ZONE", default_value = "UTC", value_parser = TimeZone::parse)]
     time_zone: TimeZone,
 }
 

@@ -77,7 +77,7 @@ pub(super) enum WalletArguments {
         /// Order number of the exchange
         biz_no: BizNo,
         /// How much to give back; what was taken last is given back first
-        #[arg(long, value_parser = parse_amount)]
+        #[arg(long, value_parser = Amount::parse)]
         amount: Amount,
         /// Your reference; credits, debits and cancels share the references of an app
         #[arg(long = "ref", value_name = "REF")]
@@ -214,10 +214,6 @@ async fn set_freeze(
         (true, Some(until)) => format!("The wallet of {open_id} is frozen until {until}."),
     };
     context.output.print(&report, text)
-}
-
-fn parse_amount(text: &str) -> Result<Amount, String> {
-    Amount::parse(text).map_err(|expected| expected.to_string())
 }
 
 /// Writes the ledger of a wallet.

@@ -56,7 +56,7 @@ pub(in crate::cli) enum AppArguments {
         #[arg(long)]
         version: PackageVersion,
         /// Path of a page; repeat this option for each page
-        #[arg(long = "path", value_name = "PATH", required = true, value_parser = parse_page)]
+        #[arg(long = "path", value_name = "PATH", required = true, value_parser = PagePath::parse)]
         pages: Vec<PagePath>,
     },
     /// Set all limits of an app, of rates and of pictures; for a limit that you leave out, the server's setting applies
@@ -106,8 +106,4 @@ pub(in crate::cli) enum PreorderCommand {
         /// Id of the app
         app_id: AppId,
     },
-}
-
-fn parse_page(text: &str) -> Result<PagePath, String> {
-    PagePath::parse(text).map_err(|expected| expected.to_string())
 }

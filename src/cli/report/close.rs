@@ -7,17 +7,16 @@ use domain::period::{Period, TimeZone};
 use store::Store;
 
 use super::super::{Context, not_done};
-use crate::cli::span::{parse_month, parse_zone};
 
 #[derive(Debug, Args)]
 pub(in super::super) struct CloseArguments {
     /// Id of the app
     app_id: AppId,
     /// The month, such as 2026-10
-    #[arg(long, value_name = "MONTH", value_parser = parse_month)]
+    #[arg(long, value_name = "MONTH", value_parser = Period::month)]
     month: Period,
     /// Time zone of the month, by its IANA name
-    #[arg(long, value_name = "ZONE", default_value = "UTC", value_parser = parse_zone)]
+    #[arg(long, value_name = "ZONE", default_value = "UTC", value_parser = TimeZone::parse)]
     time_zone: TimeZone,
 }
 

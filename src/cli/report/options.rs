@@ -14,7 +14,7 @@ use time::macros::datetime;
 use crate::cli::Context;
 use crate::cli::new_file::NewFile;
 use crate::cli::output::write_out;
-use crate::cli::span::{WhenArguments, parse_zone};
+use crate::cli::span::WhenArguments;
 
 /// What a report is of.
 #[derive(Debug, Args)]
@@ -23,7 +23,7 @@ pub(in crate::cli) struct PeriodArguments {
     #[command(flatten)]
     when: WhenArguments,
     /// Time zone of days, months and moments, and of a workbook's times: an IANA name, such as Asia/Shanghai
-    #[arg(long, value_name = "ZONE", default_value = "UTC", value_parser = parse_zone)]
+    #[arg(long, value_name = "ZONE", default_value = "UTC", value_parser = TimeZone::parse)]
     pub(in crate::cli) time_zone: TimeZone,
 }
 

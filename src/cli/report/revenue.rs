@@ -19,43 +19,26 @@ pub(in crate::cli) struct RevenueArguments {
     #[command(flatten)]
     period: PeriodArguments,
     /// Only of this zone: what `zone_id` has before its first underscore; the role of a `zone_id` does not count
-    #[arg(long, value_parser = parse_zone)]
+    #[arg(long, value_parser = Zone::parse)]
     zone: Option<Zone>,
     /// Only of items with this text in their names
-    #[arg(long, value_name = "TEXT", value_parser = parse_item)]
+    #[arg(long, value_name = "TEXT", value_parser = ProductText::parse)]
     item: Option<ProductText>,
     /// Only of players on this platform, such as `ios`
-    #[arg(long, value_parser = parse_os)]
+    #[arg(long)]
     os: Option<Os>,
     /// What each row is of: one of `hour`, `day` and `week`, `app_id`, `product_name`, `zone` and `os`, with commas between them
-    #[arg(long, value_name = "GROUPS", default_value = "day", value_parser = parse_group)]
-    group: ParsedGroups,
+    #[arg(long, value_name = "GROUPS", default_value = "day", value_parser = RevenueQuery::parse_groups)]
+    group: Groups,
     #[command(flatten)]
     format: FormatArguments,
 }
 
-/// The groups of one argument.
-#[derive(Debug, Clone)]
-struct ParsedGroups(Vec<RevenueGroup>);
-
-fn parse_group(text: &str) -> Result<ParsedGroups, String> {
-    RevenueQuery::parse_groups(text).map(ParsedGroups).map_err(|expected| expected.to_string())
-}
-
-fn parse_zone(text: &str) -> Result<Zone, String> {
-    Zone::parse(text).map_err(|expected| expected.to_string())
-}
-
-fn parse_os(text: &str) -> Result<Os, String> {
-    Os::parse(text).map_err(|expected| expected.to_string())
-}
-
-fn parse_item(text: &str) -> Result<ProductText, String> {
-    ProductText::parse(text).map_err(|expected| expected.to_string())
-}
+/// The groups of one argument. clap reads a `Vec` as an option that can be repeated.
+type Groups = Vec<RevenueGroup>;
 
 pub(super) async fn run(context: &Context, store: &Store, arguments: RevenueArguments) -> Result<()> {
-    let RevenueArguments { app_ids, period, zone, item, os, group: ParsedGroups(group), format } = arguments;
+    let RevenueArguments { app_ids, period, zone, item, os, group, format } = arguments;
     let asked = format.format(context, ReportFormat::Table)?;
     let [since, until] = period.ends().map(|end| end.map(GivenMoment::Fixed));
     let time_zone = period.time_zone.clone();

@@ -19,21 +19,20 @@ pub(in crate::cli) struct TopupsArguments {
     /// What each row is of: `day`, `provider`, `product_id`, `currency` and `os`, with commas between them; currencies are
     /// never added
     #[arg(long, value_name = "GROUPS", default_value = "day,currency", value_parser = parse_groups)]
-    group: ParsedIncomeGroups,
+    group: Groups,
     #[command(flatten)]
     format: FormatArguments,
 }
 
-/// The groups of one argument.
-#[derive(Debug, Clone)]
-struct ParsedIncomeGroups(Vec<IncomeGroup>);
+/// The groups of one argument. clap reads a `Vec` as an option that can be repeated.
+type Groups = Vec<IncomeGroup>;
 
-fn parse_groups(text: &str) -> Result<ParsedIncomeGroups, String> {
-    IncomeGroup::parse_groups(text).map(ParsedIncomeGroups).map_err(|expected| format!("expected {expected}"))
+fn parse_groups(text: &str) -> Result<Groups, String> {
+    IncomeGroup::parse_groups(text).map_err(|expected| format!("expected {expected}"))
 }
 
 pub(super) async fn run(context: &Context, store: &Store, arguments: TopupsArguments) -> Result<()> {
-    let TopupsArguments { app_id, period, group: ParsedIncomeGroups(groups), format } = arguments;
+    let TopupsArguments { app_id, period, group: groups, format } = arguments;
     let asked = format.format(context, ReportFormat::Table)?;
     let query =
         IncomeQuery { span: period.span()?, groups: groups.clone(), time_zone: period.time_zone.clone() };

@@ -9,7 +9,7 @@ use store::{SheetStyle, Store, UnusedReport};
 
 use super::{FormatArguments, ReportFormat};
 use crate::cli::output::visible_document;
-use crate::cli::span::{parse_moment, parse_zone};
+use crate::cli::span::parse_moment;
 use crate::cli::{Context, not_done};
 use crate::operator::workbook;
 
@@ -21,7 +21,7 @@ pub(in crate::cli) struct UnusedArguments {
     #[arg(long, value_name = "TIME", value_parser = parse_moment)]
     at: Option<GivenMoment>,
     /// Time zone of a moment without an offset, and of a workbook's times: an IANA name, such as Asia/Shanghai
-    #[arg(long, value_name = "ZONE", default_value = "UTC", value_parser = parse_zone)]
+    #[arg(long, value_name = "ZONE", default_value = "UTC", value_parser = TimeZone::parse)]
     time_zone: TimeZone,
     #[command(flatten)]
     format: FormatArguments,
