@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::json;
 use store::Store;
 
-pub(super) use self::arguments::AppArguments;
+pub(super) use self::arguments::{AppArguments, OneApp};
 use self::arguments::{PoiCommand, PreorderCommand};
 use super::output::{lines, members};
 use super::{Context, not_done, unknown_app};
@@ -26,25 +26,25 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: AppArgument
             let none = "There is no app yet. To create one, run `minitill app create <app_id>`.";
             return context.output.list("apps", &apps, &columns, none);
         }
-        AppArguments::Show { app_id } => {
+        AppArguments::Show(OneApp { app_id }) => {
             let shown = store.app_with_keys(&app_id).await?.ok_or_else(|| unknown_app(&app_id))?;
             return show(context, &shown, &shown.app.limits);
         }
         AppArguments::Create { app_id, settings } => (app_id, AppCommand::Create(settings.0)),
         AppArguments::Change { app_id, change } => (app_id, AppCommand::Change(change.0, change.1)),
-        AppArguments::Suspend { app_id } => (app_id, AppCommand::Suspend(true)),
-        AppArguments::Resume { app_id } => (app_id, AppCommand::Suspend(false)),
-        AppArguments::RotatePayKey { app_id } => (app_id, AppCommand::RotatePayKey(None)),
-        AppArguments::RotateSecret { app_id } => (app_id, AppCommand::RotateSecret(None)),
+        AppArguments::Suspend(OneApp { app_id }) => (app_id, AppCommand::Suspend(true)),
+        AppArguments::Resume(OneApp { app_id }) => (app_id, AppCommand::Suspend(false)),
+        AppArguments::RotatePayKey(OneApp { app_id }) => (app_id, AppCommand::RotatePayKey(None)),
+        AppArguments::RotateSecret(OneApp { app_id }) => (app_id, AppCommand::RotateSecret(None)),
         AppArguments::Publish { app_id, version, pages } => (app_id, AppCommand::Publish(version, pages)),
         AppArguments::Limit { app_id, limits } => (app_id, AppCommand::Limit(limits.0)),
         AppArguments::Poi(PoiCommand::Add { app_id, poi_ids }) => (app_id, AppCommand::AddPois(poi_ids)),
-        AppArguments::Poi(PoiCommand::List { app_id }) => {
+        AppArguments::Poi(PoiCommand::List(OneApp { app_id })) => {
             require_app(store, &app_id).await?;
             let poi_ids = store.pois(&app_id).await?;
             return context.output.show(&json!({ "app_id": app_id, "poi_ids": poi_ids }));
         }
-        AppArguments::Preorder(PreorderCommand::List { app_id }) => {
+        AppArguments::Preorder(PreorderCommand::List(OneApp { app_id })) => {
             require_app(store, &app_id).await?;
             let out_order_nos = store.preorders(&app_id).await?;
             return context.output.show(&json!({ "app_id": app_id, "out_order_nos": out_order_nos }));

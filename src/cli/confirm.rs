@@ -5,7 +5,7 @@ use std::io::{self, BufRead, IsTerminal as _, Write};
 
 use anyhow::{Result, ensure};
 
-use super::app::AppArguments;
+use super::app::{AppArguments, OneApp};
 use super::console_user::ConsoleUserCommand;
 use super::image::ImageArguments;
 use super::master_key::MasterKeyCommand;
@@ -29,13 +29,13 @@ pub(super) fn confirm(command: &StoreCommand, is_sure: bool) -> Result<()> {
 /// What a command does that needs a question.
 fn consequence(command: &StoreCommand) -> Option<String> {
     let text = match command {
-        StoreCommand::App(AppArguments::Suspend { app_id }) => {
+        StoreCommand::App(AppArguments::Suspend(OneApp { app_id })) => {
             format!("Every server will refuse all requests of the app {app_id}.")
         }
-        StoreCommand::App(AppArguments::RotatePayKey { app_id }) => {
+        StoreCommand::App(AppArguments::RotatePayKey(OneApp { app_id })) => {
             format!("The previous pay key of the app {app_id} will no longer be valid.")
         }
-        StoreCommand::App(AppArguments::RotateSecret { app_id }) => {
+        StoreCommand::App(AppArguments::RotateSecret(OneApp { app_id })) => {
             format!("The previous app secret of the app {app_id} will no longer be valid.")
         }
         StoreCommand::Wallet(WalletArguments::Freeze { app_id, open_id, .. }) => {

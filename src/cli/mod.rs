@@ -199,6 +199,7 @@ enum StoreCommand {
 }
 
 /// The input of every command.
+#[derive(Clone)]
 struct Context {
     config: Config,
     clock: Arc<dyn Clock>,
@@ -212,17 +213,11 @@ struct Context {
 impl Context {
     /// The same on this database: at a sandbox server, commands reach the machine that it runs on.
     fn at(&self, opened: &database::Opened) -> Self {
-        let mut config = self.config.clone();
+        let mut context = self.clone();
         if running::Addresses::left_in(&opened.folder).is_some_and(|left| left.sandbox) {
-            sandbox::serve::reach_this_machine(&mut config);
+            sandbox::serve::reach_this_machine(&mut context.config);
         }
-        Self {
-            config,
-            clock: Arc::clone(&self.clock),
-            output: self.output.clone(),
-            operator: self.operator.clone(),
-            operator_given: self.operator_given.clone(),
-        }
+        context
     }
 }
 

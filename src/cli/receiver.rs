@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::json;
 use store::Store;
 
-use super::app::require_app;
+use super::app::{OneApp, require_app};
 use super::output::{lines, members};
 use super::span::SpanArguments;
 use super::{Context, not_done, refused};
@@ -39,10 +39,7 @@ pub(super) enum ReceiverArguments {
     /// It adds no receiver. Start the server before it.
     Listen(super::receiver_listen::ListenArguments),
     /// List the receivers of an app
-    List {
-        /// Id of the app
-        app_id: AppId,
-    },
+    List(OneApp),
     /// Show a receiver, what waits for it, and its newest tries
     Show(OneReceiver),
     /// Send nothing to a receiver until it is resumed; what happens meanwhile waits
@@ -84,7 +81,7 @@ pub(super) struct OneReceiver {
 }
 
 pub(super) async fn run(context: &Context, store: &Store, arguments: ReceiverArguments) -> Result<()> {
-    let (receiver, change) = match arguments {
+    let (receiver, change): (OneReceiver, fn(ReceiverId) -> ReceiverCommand) = match arguments {
         ReceiverArguments::Add { app_id, url, events, format } => {
             let url = sender(context).read_url(&url).map_err(|expected| anyhow!("url: {expected}"))?;
             let change = ReceiverCommand::Add(NewReceiver { url, events, format });
@@ -93,7 +90,7 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: ReceiverArg
         ReceiverArguments::Listen(arguments) => {
             return super::receiver_listen::run(context, store, arguments).await;
         }
-        ReceiverArguments::List { app_id } => {
+        ReceiverArguments::List(OneApp { app_id }) => {
             require_app(store, &app_id).await?;
             let columns =
                 ["receiver_id", "state", "url", "events", "format", "taken", "last_taken_at", "last_error"];
@@ -105,18 +102,10 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: ReceiverArg
         ReceiverArguments::Failed { receiver, span } => {
             return failed(context, store, &receiver, &span).await;
         }
-        ReceiverArguments::Pause(receiver) => {
-            (receiver, ReceiverCommand::Pause as fn(ReceiverId) -> ReceiverCommand)
-        }
-        ReceiverArguments::Resume(receiver) => {
-            (receiver, ReceiverCommand::Resume as fn(ReceiverId) -> ReceiverCommand)
-        }
-        ReceiverArguments::Remove(receiver) => {
-            (receiver, ReceiverCommand::Remove as fn(ReceiverId) -> ReceiverCommand)
-        }
-        ReceiverArguments::RotateSecret(receiver) => {
-            (receiver, ReceiverCommand::RotateSecret as fn(ReceiverId) -> ReceiverCommand)
-        }
+        ReceiverArguments::Pause(receiver) => (receiver, ReceiverCommand::Pause),
+        ReceiverArguments::Resume(receiver) => (receiver, ReceiverCommand::Resume),
+        ReceiverArguments::Remove(receiver) => (receiver, ReceiverCommand::Remove),
+        ReceiverArguments::RotateSecret(receiver) => (receiver, ReceiverCommand::RotateSecret),
         ReceiverArguments::Resend { receiver, event_id, span } => {
             let [since, until] = span.ends(context);
             let which = event_id.map_or(Resend::Failed(TimeBounds { since, until }), Resend::One);

@@ -20,6 +20,7 @@ pub(super) use self::bill::give;
 pub(super) use self::bill_text::told;
 pub(super) use self::options::{FormatArguments, PeriodArguments, ReportFormat, to_out};
 use super::Context;
+use super::app::OneApp;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ReportCommand {
@@ -29,7 +30,7 @@ pub(super) enum ReportCommand {
     /// Close the books of a month: record the user, the time and the SHA-256 of its statement; a second close changes nothing
     Close(close::CloseArguments),
     /// List the months whose books were closed, and whether their statements would differ now
-    Closed(close::ClosedArguments),
+    Closed(OneApp),
     /// Write each ledger entry of a period, with the sums at the end; CSV unless another format is asked for
     Bill(bill::BillArguments),
     /// Show what exchanges have taken and what cancels have given back, in sums
@@ -39,30 +40,19 @@ pub(super) enum ReportCommand {
     /// Show the unused charged coins by the price of a coin
     Unused(unused::UnusedArguments),
     /// Compare the sums of which reports are made with the ledger; exit code 1 if anything differs
-    Check(check::CheckArguments),
+    Check(OneApp),
 }
 
 pub(super) async fn run(context: &Context, store: &Store, command: ReportCommand) -> Result<ExitCode> {
     match command {
-        ReportCommand::Statement(arguments) => statement::run(context, store, arguments).await,
-        ReportCommand::Close(arguments) => {
-            close::close(context, store, arguments).await.map(|()| ExitCode::SUCCESS)
-        }
-        ReportCommand::Closed(arguments) => {
-            close::list(context, store, arguments).await.map(|()| ExitCode::SUCCESS)
-        }
-        ReportCommand::Bill(arguments) => {
-            bill::run(context, store, arguments).await.map(|()| ExitCode::SUCCESS)
-        }
-        ReportCommand::Revenue(arguments) => {
-            revenue::run(context, store, arguments).await.map(|()| ExitCode::SUCCESS)
-        }
-        ReportCommand::Topups(arguments) => {
-            topups::run(context, store, arguments).await.map(|()| ExitCode::SUCCESS)
-        }
-        ReportCommand::Unused(arguments) => {
-            unused::run(context, store, arguments).await.map(|()| ExitCode::SUCCESS)
-        }
-        ReportCommand::Check(arguments) => check::run(context, store, arguments).await,
+        ReportCommand::Statement(arguments) => return statement::run(context, store, arguments).await,
+        ReportCommand::Close(arguments) => close::close(context, store, arguments).await,
+        ReportCommand::Closed(of) => close::list(context, store, of).await,
+        ReportCommand::Bill(arguments) => bill::run(context, store, arguments).await,
+        ReportCommand::Revenue(arguments) => revenue::run(context, store, arguments).await,
+        ReportCommand::Topups(arguments) => topups::run(context, store, arguments).await,
+        ReportCommand::Unused(arguments) => unused::run(context, store, arguments).await,
+        ReportCommand::Check(of) => return check::run(context, store, of).await,
     }
+    .map(|()| ExitCode::SUCCESS)
 }

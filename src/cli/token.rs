@@ -10,7 +10,7 @@ use domain::secret::Secret;
 use store::Store;
 
 use super::Context;
-use super::app::{carry_out, require_app};
+use super::app::{OneApp, carry_out, require_app};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum TokenCommand {
@@ -23,10 +23,7 @@ pub(super) enum TokenCommand {
         ttl: Duration,
     },
     /// List the tokens of an app that have not expired, without the tokens themselves
-    List {
-        /// Id of the app
-        app_id: AppId,
-    },
+    List(OneApp),
     /// Revoke access tokens of an app: within five seconds every server refuses them
     #[command(group = clap::ArgGroup::new("which").required(true))]
     Revoke {
@@ -44,7 +41,7 @@ pub(super) enum TokenCommand {
 pub(super) async fn run(context: &Context, store: &Store, command: TokenCommand) -> Result<()> {
     let (app_id, command) = match command {
         TokenCommand::Issue { app_id, ttl } => (app_id, AppCommand::IssueToken(ttl)),
-        TokenCommand::List { app_id } => {
+        TokenCommand::List(OneApp { app_id }) => {
             require_app(store, &app_id).await?;
             let columns = ["token", "issued_at", "expires_at"];
             let none = "The app has no valid token. To issue one, run `minitill token issue <app_id>`.";

@@ -1,9 +1,15 @@
 //! The arguments of `minitill app ...`.
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use domain::ids::{AppId, OrderNo, PackageVersion, PagePath, PoiId};
 
 use super::settings::{ChangedSettings, LimitArguments, NewSettings};
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct OneApp {
+    /// Id of the app
+    pub(in crate::cli) app_id: AppId,
+}
 
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum AppArguments {
@@ -24,30 +30,15 @@ pub(in crate::cli) enum AppArguments {
     /// List all apps
     List,
     /// Show one app
-    Show {
-        /// Id of the app
-        app_id: AppId,
-    },
+    Show(OneApp),
     /// Suspend an app: within five seconds every server refuses all its requests
-    Suspend {
-        /// Id of the app
-        app_id: AppId,
-    },
+    Suspend(OneApp),
     /// Resume a suspended app
-    Resume {
-        /// Id of the app
-        app_id: AppId,
-    },
+    Resume(OneApp),
     /// Create a new pay key and print it once; the previous key stays valid, older keys are retired
-    RotatePayKey {
-        /// Id of the app
-        app_id: AppId,
-    },
+    RotatePayKey(OneApp),
     /// Create a new app secret and print it once; the previous secret stays valid, older ones are retired
-    RotateSecret {
-        /// Id of the app
-        app_id: AppId,
-    },
+    RotateSecret(OneApp),
     /// Publish a package; from now on order reports may name its pages and no others
     Publish {
         /// Id of the app
@@ -85,10 +76,7 @@ pub(in crate::cli) enum PoiCommand {
         poi_ids: Vec<PoiId>,
     },
     /// List the points of interest of an app, 1,000 at most
-    List {
-        /// Id of the app
-        app_id: AppId,
-    },
+    List(OneApp),
 }
 
 #[derive(Debug, Subcommand)]
@@ -102,8 +90,5 @@ pub(in crate::cli) enum PreorderCommand {
         out_order_nos: Vec<OrderNo>,
     },
     /// List the payment pre-orders of an app, 1,000 at most
-    List {
-        /// Id of the app
-        app_id: AppId,
-    },
+    List(OneApp),
 }

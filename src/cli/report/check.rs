@@ -3,22 +3,14 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::Args;
-use domain::ids::AppId;
 use store::Store;
 
+use crate::cli::app::OneApp;
 use crate::cli::output::{lines, members};
 use crate::cli::{Context, not_done};
 
-#[derive(Debug, Args)]
-pub(in crate::cli) struct CheckArguments {
-    /// Id of the app
-    app_id: AppId,
-}
-
 /// The exit code is 1 when a sum differs.
-pub(super) async fn run(context: &Context, store: &Store, arguments: CheckArguments) -> Result<ExitCode> {
-    let CheckArguments { app_id } = arguments;
+pub(super) async fn run(context: &Context, store: &Store, OneApp { app_id }: OneApp) -> Result<ExitCode> {
     let check = store.check_roll_up(&app_id).await.map_err(not_done)?;
     let mut shown = members(&check)?;
     shown.shift_remove("differs");

@@ -6,6 +6,7 @@ use domain::ids::AppId;
 use domain::period::{Period, TimeZone};
 use store::Store;
 
+use super::super::app::OneApp;
 use super::super::{Context, not_done};
 
 #[derive(Debug, Args)]
@@ -20,20 +21,14 @@ pub(in super::super) struct CloseArguments {
     time_zone: TimeZone,
 }
 
-#[derive(Debug, Args)]
-pub(in super::super) struct ClosedArguments {
-    /// Id of the app
-    app_id: AppId,
-}
-
 pub(super) async fn close(context: &Context, store: &Store, arguments: CloseArguments) -> Result<()> {
     let CloseArguments { app_id, month, time_zone } = arguments;
     let closed = store.close_period(&context.operator, &app_id, month, &time_zone).await.map_err(not_done)?;
     context.output.show(&closed)
 }
 
-pub(super) async fn list(context: &Context, store: &Store, arguments: ClosedArguments) -> Result<()> {
-    let found = store.closed_periods(&arguments.app_id).await.map_err(not_done)?;
+pub(super) async fn list(context: &Context, store: &Store, OneApp { app_id }: OneApp) -> Result<()> {
+    let found = store.closed_periods(&app_id).await.map_err(not_done)?;
     let columns = [
         "month",
         "time_zone",
