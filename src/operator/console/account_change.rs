@@ -7,9 +7,8 @@ use domain::ids::CreditRef;
 use domain::operation::account::{AccountChange, AccountChangeKind};
 use domain::operation::key::NewApiKey;
 use domain::operation::wallet::unknown_request;
-use domain::rights::{Need, Rights};
+use domain::rights::Need;
 use store::{ChangeRequest, RequestState, RequestedChange};
-use time::OffsetDateTime;
 
 use super::error::ConsoleError;
 use super::page::Section;
@@ -26,43 +25,30 @@ pub(super) const SECRET_WAITS: &str =
     "It is of use once another admin has confirmed the change, on the page Requests.";
 
 /// A request for a change of a user or an API key.
-pub(super) struct AccountRequest {
-    pub(super) reference: String,
-    pub(super) change: &'static str,
-    pub(super) account: String,
-    pub(super) rights: Option<Rights>,
-    /// The limit of its own that a key gets.
-    pub(super) alone_max: Option<i64>,
-    pub(super) asked_by: String,
-    pub(super) asked_at: OffsetDateTime,
-    pub(super) state: RequestState,
-    pub(super) ended_by: Option<String>,
+pub(super) struct AccountRequest<'a> {
+    pub(super) asked: &'a ChangeRequest,
+    pub(super) change: &'a AccountChange,
 }
 
-impl AccountRequest {
+impl<'a> AccountRequest<'a> {
     /// The request. `None` when it is for another change.
-    pub(super) fn of(request: &ChangeRequest) -> Option<Self> {
-        let RequestedChange::Account(change) = &request.change else { return None };
-        Some(Self {
-            reference: request.reference.to_string(),
-            change: match change.kind() {
-                AccountChangeKind::AddUser => "New user",
-                AccountChangeKind::SetRights => "Change the role",
-                AccountChangeKind::ResetSecondFactor => "Reset the second factor",
-                AccountChangeKind::CreateKey => "New key",
-            },
-            account: change.account().to_owned(),
-            rights: change.rights().cloned(),
-            alone_max: change.alone_max(),
-            asked_by: request.asked_by.clone(),
-            asked_at: request.asked_at,
-            state: request.state,
-            ended_by: request.ended_by.clone(),
-        })
+    pub(super) fn of(asked: &'a ChangeRequest) -> Option<Self> {
+        let RequestedChange::Account(change) = &asked.change else { return None };
+        Some(Self { asked, change })
+    }
+
+    /// The kind of the change, in words.
+    pub(super) fn kind(&self) -> &'static str {
+        match self.change.kind() {
+            AccountChangeKind::AddUser => "New user",
+            AccountChangeKind::SetRights => "Change the role",
+            AccountChangeKind::ResetSecondFactor => "Reset the second factor",
+            AccountChangeKind::CreateKey => "New key",
+        }
     }
 
     pub(super) fn waits(&self) -> bool {
-        self.state == RequestState::Waiting
+        self.asked.state == RequestState::Waiting
     }
 }
 

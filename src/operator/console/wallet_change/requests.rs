@@ -13,7 +13,6 @@ use domain::operation::wallet::{WalletCommand, unknown_request};
 use domain::rights::Need;
 use domain::text;
 use store::{ChangeRequest, RequestState, RequestedChange, Wallet};
-use time::OffsetDateTime;
 
 use super::super::account_change::AccountRequest;
 use super::super::change_notice::address_after_change;
@@ -77,53 +76,36 @@ pub(super) async fn needs_second_person(
 }
 
 /// A request for a change of a wallet.
-struct AskedWalletChange {
-    app_id: AppId,
-    open_id: OpenId,
-    command: WalletCommand,
-    asked_by: String,
-    asked_at: OffsetDateTime,
-    ends_at: OffsetDateTime,
-    state: RequestState,
-    ended_by: Option<String>,
-    ended_at: Option<OffsetDateTime>,
+struct AskedWalletChange<'a> {
+    asked: &'a ChangeRequest,
+    app_id: &'a AppId,
+    open_id: &'a OpenId,
+    command: &'a WalletCommand,
 }
 
-impl AskedWalletChange {
+impl<'a> AskedWalletChange<'a> {
     /// The request. `None` when it is for another change.
-    fn of(request: ChangeRequest) -> Option<Self> {
-        let ChangeRequest { change, asked_by, asked_at, ends_at, state, ended_by, ended_at, .. } = request;
-        let RequestedChange::Wallet { app_id, open_id, command, .. } = change else { return None };
-        Some(Self { app_id, open_id, command, asked_by, asked_at, ends_at, state, ended_by, ended_at })
+    fn of(asked: &'a ChangeRequest) -> Option<Self> {
+        let RequestedChange::Wallet { app_id, open_id, command, .. } = &asked.change else { return None };
+        Some(Self { asked, app_id, open_id, command })
     }
 }
 
 /// A request for a gift.
-struct AskedGift {
-    app_id: String,
+struct AskedGift<'a> {
+    asked: &'a ChangeRequest,
+    app_id: &'a AppId,
     path: String,
     coins: i64,
-    reason: String,
-    asked_by: String,
-    asked_at: OffsetDateTime,
-    state: RequestState,
-    ended_by: Option<String>,
+    reason: &'a str,
 }
 
-impl AskedGift {
+impl<'a> AskedGift<'a> {
     /// The request. `None` when it is for another change.
-    fn of(request: &ChangeRequest) -> Option<Self> {
-        let RequestedChange::Gift { app_id, free, charge, reason, .. } = &request.change else { return None };
-        Some(Self {
-            app_id: app_id.to_string(),
-            path: gift_path(app_id.as_str(), &request.reference),
-            coins: free.saturating_add(*charge),
-            reason: reason.clone(),
-            asked_by: request.asked_by.clone(),
-            asked_at: request.asked_at,
-            state: request.state,
-            ended_by: request.ended_by.clone(),
-        })
+    fn of(asked: &'a ChangeRequest) -> Option<Self> {
+        let RequestedChange::Gift { app_id, free, charge, reason, .. } = &asked.change else { return None };
+        let path = gift_path(app_id.as_str(), &asked.reference);
+        Some(Self { asked, app_id, path, coins: free.saturating_add(*charge), reason })
     }
 }
 
@@ -131,10 +113,10 @@ impl AskedGift {
 #[template(path = "requests.html")]
 struct ListTemplate<'a> {
     page: Page<'a>,
-    waiting: Vec<AskedWalletChange>,
-    ended: Vec<AskedWalletChange>,
-    accounts: Vec<AccountRequest>,
-    gifts: Vec<AskedGift>,
+    waiting: Vec<AskedWalletChange<'a>>,
+    ended: Vec<AskedWalletChange<'a>>,
+    accounts: Vec<AccountRequest<'a>>,
+    gifts: Vec<AskedGift<'a>>,
     /// `console.second_person_above`.
     limit: u64,
 }
@@ -152,13 +134,11 @@ async fn list(request: ConsoleRequest) -> Answer {
     let ended = store.ended_change_requests(request.apps(), ENDED_MAX).await?;
     let gifts = waiting.iter().chain(&ended).filter_map(AskedGift::of).collect();
     let accounts = waiting.iter().chain(&ended).filter_map(AccountRequest::of).collect();
-    let of_wallets =
-        |requests: Vec<ChangeRequest>| requests.into_iter().filter_map(AskedWalletChange::of).collect();
     let page = request.page(Section::REQUESTS, Section::REQUESTS.name);
     render(&ListTemplate {
         page: Page { notice: request.notice(NOTICES), ..page },
-        waiting: of_wallets(waiting),
-        ended: of_wallets(ended),
+        waiting: waiting.iter().filter_map(AskedWalletChange::of).collect(),
+        ended: ended.iter().filter_map(AskedWalletChange::of).collect(),
         accounts,
         gifts,
         limit: request.state.config.console.second_person_above,
@@ -169,7 +149,7 @@ async fn list(request: ConsoleRequest) -> Answer {
 #[template(path = "request.html")]
 struct RequestTemplate<'a> {
     page: Page<'a>,
-    request: &'a AskedWalletChange,
+    request: &'a AskedWalletChange<'a>,
     /// The wallet now. `None` for a player whom the app does not know.
     wallet: Option<Wallet>,
     /// Whether the user asked for it.
@@ -180,16 +160,16 @@ struct RequestTemplate<'a> {
 
 async fn one(Path(app_id): Path<String>, request: ConsoleRequest) -> Answer {
     let found = find(&request, &app_id).await?;
-    let (path, asked_by) = (page_of(&found), found.asked_by.clone());
+    let path = page_of(&found);
     // The page of a gift shows its request.
-    let Some(change_request) = AskedWalletChange::of(found) else {
+    let Some(change_request) = AskedWalletChange::of(&found) else {
         return Ok(Redirect::to(&path).into_response());
     };
     let reference = change_request.command.reference().as_str();
     render(&RequestTemplate {
         page: request.page(Section::REQUESTS, text!("Request {reference}", reference)),
-        wallet: request.state.store.wallet(&change_request.app_id, &change_request.open_id).await?,
-        is_own: is_own(&request, &asked_by),
+        wallet: request.state.store.wallet(change_request.app_id, change_request.open_id).await?,
+        is_own: is_own(&request, &found.asked_by),
         path,
         request: &change_request,
     })
