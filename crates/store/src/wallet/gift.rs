@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 use sqlx::PgExecutor;
 use time::OffsetDateTime;
 
-use crate::error::Result;
+use crate::error::{Result, StoreError};
 use crate::store::Store;
 
 pub use draft::GiftFault;
@@ -148,7 +148,7 @@ impl Store {
             app_id.as_str(),
             i64::from(limit)
         );
-        rows.fetch_all(&self.pool).await?.into_iter().map(GiftRow::gift).collect()
+        rows.fetch_all(&self.pool).await?.into_iter().collect()
     }
 
     /// Removes gifts that nobody started for a day, unless a request of them waits, and those that ended 30 days ago.
@@ -164,61 +164,39 @@ impl Store {
     }
 }
 
-/// A row of `gifts`.
-struct GiftRow {
-    app_id: String,
-    gift: String,
-    line_count: i32,
-    free: i64,
-    charge: i64,
-    replayed: i32,
-    create_wallets: bool,
-    reason: String,
-    started_by: Option<String>,
-    asked_by: Option<String>,
-    started_at: Option<OffsetDateTime>,
-    done_through: i32,
-    ended_at: Option<OffsetDateTime>,
-}
-
-impl GiftRow {
-    fn gift(self) -> Result<Gift> {
-        let name = CreditRef::parse(&self.gift).map_err(|_| crate::error::StoreError::damaged("gifts"))?;
-        Ok(Gift {
-            app_id: self.app_id,
-            name,
-            lines: self.line_count,
-            free: self.free,
-            charge: self.charge,
-            replayed: self.replayed,
-            create: self.create_wallets,
-            reason: self.reason,
-            started_by: self.started_by,
-            asked_by: self.asked_by,
-            started_at: self.started_at,
-            done: self.done_through,
-            ended_at: self.ended_at,
-        })
-    }
-}
-
 /// The query for gifts. `$rest` is its condition.
 macro_rules! gifts {
     ($rest:literal $(, $parameter:expr)*) => {
-        sqlx::query_as!(
-            $crate::wallet::gift::GiftRow,
+        sqlx::query!(
             "SELECT app_id, gift, line_count, free, charge, replayed, create_wallets, reason, started_by, asked_by,
                  started_at, done_through, ended_at
              FROM gifts " + $rest
             $(, $parameter)*
         )
+        .map(|row| -> Result<Gift> {
+            Ok(Gift {
+                app_id: row.app_id,
+                name: CreditRef::parse(&row.gift).map_err(|_| StoreError::damaged("gifts"))?,
+                lines: row.line_count,
+                free: row.free,
+                charge: row.charge,
+                replayed: row.replayed,
+                create: row.create_wallets,
+                reason: row.reason,
+                started_by: row.started_by,
+                asked_by: row.asked_by,
+                started_at: row.started_at,
+                done: row.done_through,
+                ended_at: row.ended_at,
+            })
+        })
     };
 }
 use gifts;
 
 async fn find(executor: impl PgExecutor<'_>, app_id: &AppId, name: &CreditRef) -> Result<Option<Gift>> {
     let row = gifts!("WHERE app_id = $1 AND gift = $2", app_id.as_str(), name.as_str());
-    row.fetch_optional(executor).await?.map(GiftRow::gift).transpose()
+    row.fetch_optional(executor).await?.transpose()
 }
 
 async fn lines_after(
