@@ -143,34 +143,6 @@ impl Store {
     }
 }
 
-/// A row of `images`.
-struct ImageRow {
-    app_id: String,
-    img_id: String,
-    format: String,
-    side: i32,
-    byte_length: i32,
-    contents: BlobHash,
-    is_blocked: bool,
-    uploaded_at: OffsetDateTime,
-}
-
-impl ImageRow {
-    fn read(self) -> Result<StoredImage> {
-        let damaged = StoreError::damaged;
-        Ok(StoredImage {
-            app_id: AppId::parse(&self.app_id).map_err(|_| damaged("images.app_id"))?,
-            img_id: ImgId::parse(&self.img_id).map_err(|_| damaged("images.img_id"))?,
-            format: Format::parse(&self.format).ok_or_else(|| damaged("images.format"))?,
-            side: u32::try_from(self.side).map_err(|_| damaged("images.side"))?,
-            byte_length: u64::try_from(self.byte_length).map_err(|_| damaged("images.byte_length"))?,
-            contents: self.contents,
-            is_blocked: self.is_blocked,
-            uploaded_at: self.uploaded_at,
-        })
-    }
-}
-
 /// An accepted picture, with the id that it gets when it is new.
 struct NewImage {
     app_id: AppId,

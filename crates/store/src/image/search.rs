@@ -3,13 +3,13 @@
 use domain::fields::Expected;
 use domain::ids::{AppId, ImgId};
 use domain::rights::Apps;
-use pictures::NEAR_COPY_DISTANCE_MAX;
+use pictures::{Format, NEAR_COPY_DISTANCE_MAX};
 use serde::Serialize;
 use sqlx::PgExecutor;
 use time::OffsetDateTime;
 
-use super::{BlobHash, Block, ImageRow, StoredImage};
-use crate::error::Result;
+use super::{BlobHash, Block, StoredImage};
+use crate::error::{Result, StoreError};
 use crate::paging::{CursorKey, ListPage, TimeCursor};
 use crate::store::Store;
 
@@ -215,14 +215,26 @@ impl Store {
         executor: impl PgExecutor<'_>,
         ids: &[String],
     ) -> Result<Vec<StoredImage>> {
-        let rows = sqlx::query_as!(
-            ImageRow,
+        let rows = sqlx::query!(
             r#"SELECT app_id, img_id, format, side, byte_length, content_sha256 AS "contents: BlobHash",
                       blocked_by IS NOT NULL AS "is_blocked!", uploaded_at
                FROM images WHERE img_id = ANY ($1) ORDER BY uploaded_at DESC, img_id DESC"#,
             ids
-        );
-        rows.fetch_all(executor).await?.into_iter().map(ImageRow::read).collect()
+        )
+        .map(|row| -> Result<StoredImage> {
+            let damaged = StoreError::damaged;
+            Ok(StoredImage {
+                app_id: AppId::parse(&row.app_id).map_err(|_| damaged("images.app_id"))?,
+                img_id: ImgId::parse(&row.img_id).map_err(|_| damaged("images.img_id"))?,
+                format: Format::parse(&row.format).ok_or_else(|| damaged("images.format"))?,
+                side: u32::try_from(row.side).map_err(|_| damaged("images.side"))?,
+                byte_length: u64::try_from(row.byte_length).map_err(|_| damaged("images.byte_length"))?,
+                contents: row.contents,
+                is_blocked: row.is_blocked,
+                uploaded_at: row.uploaded_at,
+            })
+        });
+        rows.fetch_all(executor).await?.into_iter().collect()
     }
 }
 
