@@ -53,19 +53,11 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: ApiKeyArgum
             output.show_once(&shown)
         }
         ApiKeyArguments::List => {
-            let columns = [
-                "name",
-                "role",
-                "apps",
-                "second_person_above",
-                "created_at",
-                "last_used_at",
-                "uses_last_day",
-                "revoked_at",
-            ];
+            let columns =
+                "name role apps second_person_above created_at last_used_at uses_last_day revoked_at";
             let none =
                 "There are no API keys. To create one, run `minitill api-key create <name> --role admin`.";
-            output.list("api_keys", &store.api_keys().await?, &columns, none)
+            output.list("api_keys", &store.api_keys().await?, columns, none)
         }
         ApiKeyArguments::Revoke { name } => {
             let command = ApiKeyCommand::Revoke(name.clone());

@@ -20,9 +20,8 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: AppArgument
     let (app_id, command) = match arguments {
         AppArguments::List => {
             let apps = store.list_apps(None).await?;
-            let columns =
-                [&["app_id"][..], &AppSettings::NAMES, &["suspended", "package_version", "created_at"]]
-                    .concat();
+            let settings = AppSettings::NAMES.join(" ");
+            let columns = format!("app_id {settings} suspended package_version created_at");
             let none = "There is no app yet. To create one, run `minitill app create <app_id>`.";
             return context.output.list("apps", &apps, &columns, none);
         }

@@ -15,7 +15,7 @@ use super::database::Opened;
 use super::output::{complain_at_length, progress_bar};
 
 /// The columns of a table of archives.
-const COLUMNS: [&str; 4] = ["app_id", "archive_no", "entries", "file"];
+const COLUMNS: &str = "app_id archive_no entries file";
 /// The folder in the data folder where archives are written by default.
 const FOLDER: &str = "archives";
 
@@ -78,8 +78,8 @@ pub(super) async fn run(context: &Context, opened: &Opened, arguments: ArchiveAr
         None => write(context, opened, arguments.write).await,
         Some(ArchiveCommand::List { app }) => {
             let archives = store.archives(app.as_ref()).await?;
-            let columns = ["app_id", "archive_no", "before", "entries", "state", "file"];
-            context.output.list("archives", &archives, &columns, "Nothing is archived.")
+            let columns = "app_id archive_no before entries state file";
+            context.output.list("archives", &archives, columns, "Nothing is archived.")
         }
         Some(ArchiveCommand::Verify { files }) => verify(context, store, files).await,
         Some(ArchiveCommand::Restore { file }) => {
@@ -109,7 +109,7 @@ async fn write(context: &Context, opened: &Opened, arguments: WriteArguments) ->
             if written.is_err() && !archives.is_empty() {
                 complain_at_length(&format!(
                     "written before the failure:\n{}",
-                    context.output.object_table(&COLUMNS, &archives)?
+                    context.output.object_table(COLUMNS, &archives)?
                 ));
             }
             archives.extend(written?);
@@ -124,7 +124,7 @@ async fn write(context: &Context, opened: &Opened, arguments: WriteArguments) ->
         ([], true) => "The space of the ledger is compact.".to_owned(),
         ([], false) => "No entry is that old.".to_owned(),
         (written, _) => {
-            let table = context.output.object_table(&COLUMNS, written)?;
+            let table = context.output.object_table(COLUMNS, written)?;
             let space = if compact {
                 ""
             } else {
@@ -143,7 +143,7 @@ async fn verify(context: &Context, store: &Store, files: Vec<PathBuf>) -> Result
     }
     let text = format!(
         "{}\nThese files are complete and correct.",
-        context.output.object_table(&COLUMNS, &verified)?
+        context.output.object_table(COLUMNS, &verified)?
     );
     context.output.print(&json!({ "verified": verified }), text)
 }

@@ -60,7 +60,7 @@ fn describe(output: &Output, report: &AuditReport) -> Result<String> {
     if report.clean {
         return Ok(format!("{totals}\nClean: {counts} checked, no differences.{archived}"));
     }
-    let findings = output.object_table(&["check", "app_id", "subject", "detail"], &report.findings)?;
+    let findings = output.object_table("check app_id subject detail", &report.findings)?;
     Ok(format!(
         "{totals}\n{findings}\n{} differences in {counts}. The table has the first differences of each check.",
         report.differences

@@ -92,18 +92,9 @@ pub(super) async fn run(context: &Context, store: &Store, command: ConsoleUserCo
             add(context, store, &name, apps.with(role, store).await?).await
         }
         ConsoleUserCommand::List => {
-            let columns = [
-                "name",
-                "role",
-                "apps",
-                "sessions",
-                "has_second_factor",
-                "failed_attempts",
-                "locked_until",
-                "created_at",
-            ];
+            let columns = "name role apps sessions has_second_factor failed_attempts locked_until created_at";
             let none = "There are no users. To add one, run `minitill console-user add NAME --role admin`.";
-            output.list("users", &store.console_users().await?, &columns, none)
+            output.list("users", &store.console_users().await?, columns, none)
         }
         ConsoleUserCommand::SetPassword { name } => {
             let users = store.console_users().await?;

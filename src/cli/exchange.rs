@@ -32,13 +32,12 @@ pub(super) enum ExchangeCommand {
 pub(super) async fn run(context: &Context, store: &Store, command: ExchangeCommand) -> Result<()> {
     let (app_id, biz_no) = match command {
         ExchangeCommand::List { number, app, limit } => {
-            let columns =
-                ["app_id", "kind", "reference", "open_id", "text", "free_change", "charge_change", "at"];
+            let columns = "app_id kind reference open_id text free_change charge_change at";
             let found = store.find_reference(app.as_ref(), &number, limit).await?;
             return context.output.list(
                 "exchanges",
                 &found,
-                &columns,
+                columns,
                 "No exchange and no credit has this number.",
             );
         }

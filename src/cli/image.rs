@@ -71,12 +71,12 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: ImageArgume
         ImageArguments::Block { picture, reason } => block(context, store, &picture, reason).await,
         ImageArguments::Unblock { picture } => unblock(context, store, &picture).await,
         ImageArguments::List { all: true, limit } => {
-            let columns = ["img_id", "app_id", "format", "side", "bytes", "blocked", "uploaded_at"];
-            output.list("images", &store.newest_images(limit).await?, &columns, "There are no images.")
+            let columns = "img_id app_id format side bytes blocked uploaded_at";
+            output.list("images", &store.newest_images(limit).await?, columns, "There are no images.")
         }
         ImageArguments::List { all: false, .. } => {
-            let columns = ["picture", "reason", "images", "blocked_at"];
-            output.list("blocks", &store.blocks().await?, &columns, "No picture is blocked.")
+            let columns = "picture reason images blocked_at";
+            output.list("blocks", &store.blocks().await?, columns, "No picture is blocked.")
         }
         ImageArguments::Show { img_id } => {
             let image = store.image(&img_id).await?.ok_or_else(|| unknown_image(&img_id))?;

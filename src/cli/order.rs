@@ -62,10 +62,9 @@ pub(super) async fn run(context: &Context, store: &Store, command: OrderCommand)
                 oldest_first,
                 ..OrderFilter::default()
             };
-            let columns =
-                ["out_biz_order_no", "open_id", "order_status", "order_path", "updated_at", "event_count"];
+            let columns = "out_biz_order_no open_id order_status order_path updated_at event_count";
             let orders = store.orders(&filter, limit).await?.items;
-            context.output.list("orders", &orders, &columns, "No order matches.")
+            context.output.list("orders", &orders, columns, "No order matches.")
         }
         OrderCommand::Show { app_id, out_biz_order_no } => {
             let order = store.order(&app_id, &out_biz_order_no).await?;

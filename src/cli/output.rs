@@ -71,13 +71,13 @@ impl Output {
         self.print(value, format!("{lines}\nSave this now. It is not shown again."))
     }
 
-    /// Prints an object with the list `rows` under `name`. People get a table of these columns, or the
-    /// text `none` if the list is empty.
+    /// Prints an object with the list `rows` under `name`. People get a table of these columns, named with blanks
+    /// between them, or the text `none` if the list is empty.
     pub(super) fn list<Row: Serialize>(
         &self,
         name: &str,
         rows: &[Row],
-        columns: &[&str],
+        columns: &str,
         none: &str,
     ) -> Result<()> {
         let is_table = !self.is_json && !rows.is_empty();
@@ -88,12 +88,13 @@ impl Output {
     /// A table of these members of objects.
     pub(super) fn object_table<Row: Serialize>(
         &self,
-        columns: &[&str],
+        columns: &str,
         rows: &[Row],
     ) -> serde_json::Result<String> {
+        let columns: Vec<&str> = columns.split(' ').collect();
         let rows = rows.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
         let cells = rows.iter().map(|row| columns.iter().map(|column| words(&row[*column])).collect());
-        Ok(self.table(columns, cells))
+        Ok(self.table(&columns, cells))
     }
 
     /// A table with a heading.

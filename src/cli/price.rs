@@ -47,8 +47,8 @@ pub(super) async fn run(context: &Context, store: &Store, command: PriceCommand)
         }
         PriceCommand::List { app_id } => {
             let list = store.prices(&app_id).await.map_err(not_done)?;
-            let columns = ["product_id", "currency", "amount", "charge", "bonus", "name", "active"];
-            context.output.list("prices", &list.prices, &columns, "The app has no prices.")
+            let columns = "product_id currency amount charge bonus name active";
+            context.output.list("prices", &list.prices, columns, "The app has no prices.")
         }
     }
 }

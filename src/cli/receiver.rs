@@ -92,10 +92,9 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: ReceiverArg
         }
         ReceiverArguments::List(OneApp { app_id }) => {
             require_app(store, &app_id).await?;
-            let columns =
-                ["receiver_id", "state", "url", "events", "format", "taken", "last_taken_at", "last_error"];
+            let columns = "receiver_id state url events format taken last_taken_at last_error";
             let none = "The app has no receiver. To add one, run `minitill receiver add <app_id> <url>`.";
-            return context.output.list("receivers", &store.receivers(&app_id).await?, &columns, none);
+            return context.output.list("receivers", &store.receivers(&app_id).await?, columns, none);
         }
         ReceiverArguments::Show(receiver) => return show(context, store, &receiver).await,
         ReceiverArguments::Test(receiver) => return test(context, store, &receiver).await,
@@ -152,9 +151,9 @@ async fn show(context: &Context, store: &Store, receiver: &OneReceiver) -> Resul
     let detail = store.receiver(app_id, receiver_id).await?.ok_or_else(|| unknown(app_id, receiver_id))?;
     let mut text = text(&detail)?;
     if !detail.tries.is_empty() {
-        let columns = ["at", "event_id", "status", "elapsed_ms", "error", "body"];
+        let columns = "at event_id status elapsed_ms error body";
         text.push_str("\n\nNewest tries:\n");
-        text.push_str(&context.output.object_table(&columns, &detail.tries)?);
+        text.push_str(&context.output.object_table(columns, &detail.tries)?);
     }
     context.output.print(&detail, text)
 }
@@ -185,6 +184,6 @@ async fn failed(
     let bounds = TimeBounds { since, until };
     let events = store.failed_events(app_id, receiver_id, bounds, 0, LISTED_MAX).await?;
     let events = events.ok_or_else(|| unknown(app_id, receiver_id))?;
-    let columns = ["event_id", "type", "tries", "last_at", "status", "error"];
-    span.output(context).list("failed", &events, &columns, "No event has failed.")
+    let columns = "event_id type tries last_at status error";
+    span.output(context).list("failed", &events, columns, "No event has failed.")
 }

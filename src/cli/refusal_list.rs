@@ -37,26 +37,14 @@ pub(super) async fn run(context: &Context, store: &Store, command: RefusalComman
     let [since, until] = span.ends(context);
     let filter = RefusalFilter { app_id, open_id, code, since, until, ..RefusalFilter::default() };
     let found = store.refusals(&filter, None, limit).await?.items;
-    let columns = [
-        "last_at",
-        "app_id",
-        "kind",
-        "code",
-        "meaning",
-        "count",
-        "open_id",
-        "biz_no",
-        "amount",
-        "product_name",
-        "free_balance",
-        "charge_balance",
-    ];
+    let columns = "last_at app_id kind code meaning count open_id biz_no amount product_name \
+        free_balance charge_balance";
     let output = span.output(context);
     let shown: Vec<_> = found.iter().map(|row| RefusalInWords { row, meaning: meaning(row) }).collect();
     let text = if shown.is_empty() {
         "No refusal of the last 30 days matches.".to_owned()
     } else {
-        output.object_table(&columns, &shown)?
+        output.object_table(columns, &shown)?
     };
     output.print(&json!({ "refusals": found }), text)
 }

@@ -43,9 +43,9 @@ pub(super) async fn run(context: &Context, store: &Store, command: TokenCommand)
         TokenCommand::Issue { app_id, ttl } => (app_id, AppCommand::IssueToken(ttl)),
         TokenCommand::List(OneApp { app_id }) => {
             require_app(store, &app_id).await?;
-            let columns = ["token", "issued_at", "expires_at"];
+            let columns = "token issued_at expires_at";
             let none = "The app has no valid token. To issue one, run `minitill token issue <app_id>`.";
-            return context.output.list("tokens", &store.tokens(&app_id).await?, &columns, none);
+            return context.output.list("tokens", &store.tokens(&app_id).await?, columns, none);
         }
         TokenCommand::Revoke { app_id, token, all: _ } => {
             let is_piped = token.as_deref() == Some("-");

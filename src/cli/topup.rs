@@ -191,22 +191,10 @@ pub(super) async fn run(context: &Context, store: &Store, command: TopupCommand)
             let [since, until] = span.ends(context);
             let filter = TopupFilter { unmatched, open_id, since, until };
             let found = store.topups(&app_id, &filter, None, limit).await?.items;
-            let columns = [
-                "created_at",
-                "provider",
-                "provider_order_id",
-                "state",
-                "reason",
-                "currency",
-                "amount",
-                "open_id",
-                "product_id",
-                "biz_no",
-                "charge",
-                "bonus",
-            ];
+            let columns = "created_at provider provider_order_id state reason currency amount \
+                open_id product_id biz_no charge bonus";
             let output = span.output(context);
-            output.list("topups", &found, &columns, "No payment of this app matches.")
+            output.list("topups", &found, columns, "No payment of this app matches.")
         }
         TopupCommand::Show { app_id, provider, provider_order_id } => {
             let key = PaymentKey { provider, provider_order_id };
@@ -226,10 +214,10 @@ pub(super) async fn run(context: &Context, store: &Store, command: TopupCommand)
             context.output.show(&set.map_err(not_done)?)
         }
         TopupCommand::Providers { app_id } => {
-            let columns = ["provider", "format", "set_at", "former_until"];
+            let columns = "provider format set_at former_until";
             let found = store.topup_providers(&app_id).await.map_err(not_done)?;
             let none = "No payment provider calls back. To set one, run `minitill topup provider`.";
-            context.output.list("providers", &found, &columns, none)
+            context.output.list("providers", &found, columns, none)
         }
         TopupCommand::RemoveProvider { app_id, provider } => {
             let command = ProviderCommand::Remove;

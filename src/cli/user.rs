@@ -49,8 +49,8 @@ pub(super) async fn run(context: &Context, store: &Store, command: AppUserComman
             require_app(store, &app_id).await?;
             let filter = PlayerFilter { app_id: Some(app_id), open_id: begins, ..PlayerFilter::default() };
             let players = store.find_players(&filter, None, limit).await?.items;
-            let columns = ["open_id", "free_balance", "charge_balance", "entries"];
-            context.output.list("users", &players, &columns, "No player matches.")
+            let columns = "open_id free_balance charge_balance entries";
+            context.output.list("users", &players, columns, "No player matches.")
         }
         AppUserCommand::Show { app_id, open_id } => {
             let wallet = store.wallet(&app_id, &open_id).await?;

@@ -16,10 +16,10 @@ pub(super) async fn run(context: &Context, store: &Store, OneApp { app_id }: One
     shown.shift_remove("differs");
     let mut text = lines(&shown);
     if !check.ties {
-        let columns = ["hour", "product_name", "zone", "os", "count", "net"];
+        let columns = "hour product_name zone os count net";
         text = format!(
             "{text}\n\nToo much in the sums:\n{}",
-            context.output.object_table(&columns, &check.differs)?
+            context.output.object_table(columns, &check.differs)?
         );
     }
     context.output.print(&check, text)?;

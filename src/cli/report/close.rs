@@ -29,15 +29,6 @@ pub(super) async fn close(context: &Context, store: &Store, arguments: CloseArgu
 
 pub(super) async fn list(context: &Context, store: &Store, OneApp { app_id }: OneApp) -> Result<()> {
     let found = store.closed_periods(&app_id).await.map_err(not_done)?;
-    let columns = [
-        "month",
-        "time_zone",
-        "sha256",
-        "closed_by",
-        "closed_by_kind",
-        "closed_at",
-        "compared_at",
-        "differs",
-    ];
-    context.output.list("closed_periods", &found, &columns, "No month of this app is closed.")
+    let columns = "month time_zone sha256 closed_by closed_by_kind closed_at compared_at differs";
+    context.output.list("closed_periods", &found, columns, "No month of this app is closed.")
 }

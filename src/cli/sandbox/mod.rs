@@ -116,6 +116,6 @@ async fn sandbox_app(store: &Store, app_id: &AppId) -> Result<SandboxApp> {
 }
 
 fn show(context: &Context, faults: &[FaultState]) -> Result<()> {
-    let columns = ["target", "fault", "delay_ms", "code", "times", "happened", "first_at", "last_at"];
-    context.output.list("faults", faults, &columns, "The app has no faults.")
+    let columns = "target fault delay_ms code times happened first_at last_at";
+    context.output.list("faults", faults, columns, "The app has no faults.")
 }
