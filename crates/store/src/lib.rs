@@ -135,5 +135,5 @@ pub use wallet::{
     ArchivedPart, CREDITS_AT_ONCE, CREDITS_MAX, ChangeRecord, CreditForecast, CreditList, CreditOfList,
     CreditResult, CreditsSource, EntryKind, ForeseenCredit, GIFT_LINES_MAX, Gift, GiftFault, GiftLine,
     Income, LedgerFilter, LedgerLine, LedgerPage, LedgerRow, ListFault, PlayerCursor, PlayerFilter,
-    PlayersPage, STATEMENT_HEADING, Wallet, WalletDetail, WalletTotals, csv_line, statement_line,
+    PlayersPage, STATEMENT_HEADING, Wallet, WalletDetail, WalletTotals, csv_line, csv_of, statement_line,
 };

@@ -15,9 +15,6 @@ mod refund;
 mod settle;
 mod unused;
 
-use std::io;
-
-use csv::{IntoInnerError, WriterBuilder};
 use domain::ids::{AppId, ItemId};
 use domain::operation::unknown_app;
 use domain::topup::Offer;
@@ -95,17 +92,4 @@ impl Store {
 async fn number_of(connection: &mut PgConnection, app_id: &AppId) -> Result<i32, OperationError> {
     let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
     Ok(app_no.fetch_optional(connection).await?.ok_or_else(|| unknown_app(app_id))?)
-}
-
-/// CSV of these columns and lines.
-fn csv_of(
-    columns: impl IntoIterator<Item = &'static str>,
-    lines: impl IntoIterator<Item = Vec<String>>,
-) -> io::Result<Vec<u8>> {
-    let mut writer = WriterBuilder::new().from_writer(Vec::new());
-    writer.write_record(columns)?;
-    for line in lines {
-        writer.write_record(line)?;
-    }
-    writer.into_inner().map_err(IntoInnerError::into_error)
 }

@@ -31,7 +31,7 @@ pub use credits::{CREDITS_AT_ONCE, CREDITS_MAX, CreditResult, CreditsSource};
 pub(crate) use csv_file::{
     LINE_BYTES_MAX, bare_cell, bare_id, csv_fault, listed_id, not_csv, separator, shortened,
 };
-pub use csv_file::{STATEMENT_HEADING, csv_line, statement_line};
+pub use csv_file::{STATEMENT_HEADING, csv_line, csv_of, statement_line};
 pub(crate) use gift::begin as begin_gift;
 pub use gift::{GIFT_LINES_MAX, Gift, GiftFault, GiftLine};
 pub use income::Income;

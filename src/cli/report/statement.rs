@@ -4,9 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{ArgGroup, Args};
-use csv::{IntoInnerError, WriterBuilder};
 use domain::ids::AppId;
-use store::{Statement, Store};
+use store::{Statement, Store, csv_of};
 
 use super::super::output::visible_document;
 use super::super::{Context, not_done};
@@ -43,9 +42,7 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: StatementAr
 /// The figures, each with its name in JSON. What goes out is above zero, as there.
 fn csv(statement: &Statement) -> Result<Vec<u8>> {
     let (free, charge) = (&statement.free, &statement.charge);
-    let mut csv = WriterBuilder::new().has_headers(false).from_writer(Vec::new());
-    csv.write_record(["figure", "free", "charge"])?;
-    for figure in [
+    let figures = [
         ("opening", free.opening, charge.opening),
         ("credits.command", free.credits.command, charge.credits.command),
         ("credits.import", free.credits.import, charge.credits.import),
@@ -59,8 +56,6 @@ fn csv(statement: &Statement) -> Result<Vec<u8>> {
         ("refunds", free.refunds, charge.refunds),
         ("settlements", free.settlements, charge.settlements),
         ("closing", free.closing, charge.closing),
-    ] {
-        csv.serialize(figure)?;
-    }
-    Ok(csv.into_inner().map_err(IntoInnerError::into_error)?)
+    ];
+    Ok(csv_of(["figure", "free", "charge"], figures)?)
 }

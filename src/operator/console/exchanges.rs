@@ -4,7 +4,6 @@
 use askama::Template;
 use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::get;
-use csv::{IntoInnerError, WriterBuilder};
 use domain::csv::csv_text;
 use domain::fields::{Expected, Fields};
 use domain::ids::{AppId, OpenId, Os};
@@ -14,7 +13,7 @@ use domain::text;
 use spreadsheet::SheetCell;
 use store::{
     ListedKind, ReferenceMatch, Refusable, RevenueFilter, RevenueQuery, SaleCursor, SaleFilter, SaleRow,
-    SalesPage, Zone,
+    SalesPage, Zone, csv_of,
 };
 
 use super::super::download::report_file;
@@ -328,29 +327,17 @@ pub(super) fn text_cell(text: Option<&str>) -> SheetCell<'_> {
 }
 
 fn in_csv(rows: &[SaleRow]) -> std::io::Result<Vec<u8>> {
-    let mut csv = WriterBuilder::new().from_writer(Vec::new());
-    csv.write_record([
-        "time",
-        "app_id",
-        "kind",
-        "biz_no",
-        "ref",
-        "pay_biz_no",
-        "open_id",
-        "zone_id",
-        "product_name",
-        "free_change",
-        "charge_change",
-    ])?;
-    let text = |text: Option<&str>| csv_text(text.unwrap_or_default()).into_owned();
-    for row in rows {
-        csv.serialize((
-            (rfc3339(row.created_at), text(Some(&row.app_id)), &row.kind, text(row.biz_no.as_deref())),
-            (text(row.reference.as_deref()), text(row.pay_biz_no.as_deref()), text(Some(&row.open_id))),
-            (text(Some(&row.zone_id)), text(row.product_name.as_deref()), row.free_change, row.charge_change),
-        ))?;
-    }
-    csv.into_inner().map_err(IntoInnerError::into_error)
+    let heading =
+        "time,app_id,kind,biz_no,ref,pay_biz_no,open_id,zone_id,product_name,free_change,charge_change";
+    let lines = rows.iter().map(|row| {
+        let texts = [&row.biz_no, &row.reference, &row.pay_biz_no, &row.product_name];
+        let [biz_no, reference, pay_biz_no, product] = texts.map(|text| text.as_deref().map(csv_text));
+        (
+            (rfc3339(row.created_at), csv_text(&row.app_id), &row.kind, biz_no, reference, pay_biz_no),
+            (csv_text(&row.open_id), csv_text(&row.zone_id), product, row.free_change, row.charge_change),
+        )
+    });
+    csv_of(heading.split(','), lines)
 }
 
 /// Where the number of a row leads: an exchange to its page, all else to its entry in the ledger of the player.

@@ -2,7 +2,6 @@
 //! words of a code.
 
 use askama::Template;
-use csv::{IntoInnerError, WriterBuilder};
 use domain::code::Code;
 use domain::csv::csv_text;
 use domain::fields::FieldError;
@@ -10,7 +9,7 @@ use domain::ids::{AppId, OpenId};
 use domain::moment::rfc3339;
 use domain::text;
 use spreadsheet::SheetCell;
-use store::{BizNoUse, RefusalCursor, RefusalFilter, RefusalRow, RefusedNumber};
+use store::{BizNoUse, RefusalCursor, RefusalFilter, RefusalRow, RefusedNumber, csv_of};
 
 use super::super::download::report_file;
 use super::super::workbook::{self, FileFormat};
@@ -165,40 +164,18 @@ impl RefusedQuery {
 }
 
 fn in_csv(rows: &[RefusalRow]) -> std::io::Result<Vec<u8>> {
-    let mut csv = WriterBuilder::new().from_writer(Vec::new());
-    csv.write_record([
-        "last_at",
-        "first_at",
-        "app_id",
-        "kind",
-        "code",
-        "count",
-        "biz_no",
-        "open_id",
-        "amount",
-        "product_name",
-        "free_balance",
-        "charge_balance",
-        "request_id",
-    ])?;
-    let text = |text: &str| csv_text(text).into_owned();
-    for RefusalRow { app_id, refusal } in rows {
-        let number = |number: Option<i64>| number.map(|number| number.to_string()).unwrap_or_default();
-        csv.serialize((
-            (
-                rfc3339(refusal.last_at),
-                rfc3339(refusal.first_at),
-                app_id,
-                &refusal.kind,
-                refusal.code,
-                refusal.count,
-            ),
-            (text(&refusal.biz_no), text(&refusal.open_id), number(refusal.amount)),
-            text(refusal.product_name.as_deref().unwrap_or_default()),
-            (number(refusal.free_balance), number(refusal.charge_balance), text(&refusal.request_id)),
-        ))?;
-    }
-    csv.into_inner().map_err(IntoInnerError::into_error)
+    let heading = "last_at,first_at,app_id,kind,code,count,biz_no,open_id,amount,product_name,free_balance,\
+                   charge_balance,request_id";
+    let lines = rows.iter().map(|RefusalRow { app_id, refusal }| {
+        let times = (rfc3339(refusal.last_at), rfc3339(refusal.first_at));
+        let product = refusal.product_name.as_deref().map(csv_text);
+        (
+            (times, app_id, &refusal.kind, refusal.code, refusal.count),
+            (csv_text(&refusal.biz_no), csv_text(&refusal.open_id), refusal.amount, product),
+            (refusal.free_balance, refusal.charge_balance, csv_text(&refusal.request_id)),
+        )
+    });
+    csv_of(heading.split(','), lines)
 }
 
 /// What was asked for: the amount, and the item of an exchange. Empty where neither came.

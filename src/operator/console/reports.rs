@@ -12,7 +12,6 @@ mod tables;
 
 use askama::Template;
 use axum::routing::get;
-use csv::{IntoInnerError, WriterBuilder};
 use domain::fields::Fields;
 use domain::ids::AppId;
 use domain::operation::RefusalKind;
@@ -22,6 +21,7 @@ use domain::text;
 use spreadsheet::SheetCell;
 use store::{
     OperationError, REPORT_ENTRIES_MAX, RefusalSum, RevenueGroup, RevenueQuery, RevenueReport, StoreError,
+    csv_of,
 };
 use time::OffsetDateTime;
 
@@ -247,16 +247,10 @@ async fn asked_refusals(request: &ConsoleRequest) -> Result<(String, Vec<Refusal
 
 async fn refusals_csv(request: ConsoleRequest) -> Answer {
     let (name, refusals) = asked_refusals(&request).await?;
-    let mut csv = WriterBuilder::new().from_writer(Vec::new());
-    let heading = csv.write_record(["code", "count", "numbers", "players"]);
-    heading.map_err(|error| unwritten(&error.into()))?;
-    let mut total = 0;
-    for RefusalSum { code, count, numbers, players } in refusals {
-        total += count;
-        csv.serialize((code, count, numbers, players)).map_err(|error| unwritten(&error.into()))?;
-    }
-    csv.serialize(("total", total, "", "")).map_err(|error| unwritten(&error.into()))?;
-    let csv = csv.into_inner().map_err(IntoInnerError::into_error).map_err(|error| unwritten(&error))?;
+    let line = |sum: &RefusalSum| [sum.code, sum.count, sum.numbers, sum.players].map(|one| one.to_string());
+    let total = ["total".to_owned(), all_refusals(&refusals).to_string(), String::new(), String::new()];
+    let lines = refusals.iter().map(line).chain([total]);
+    let csv = csv_of(["code", "count", "numbers", "players"], lines).map_err(|error| unwritten(&error))?;
     Ok(report_file(&name, FileFormat::Csv, csv))
 }
 

@@ -1,12 +1,11 @@
 //! Revenue as CSV (contract 13.2.6).
 
-use std::borrow::Cow;
 use std::io;
 
-use csv::{IntoInnerError, WriterBuilder};
 use domain::csv::csv_text;
 
 use super::revenue::{RevenueGroup, RevenueReport, RevenueRow, RevenueSums};
+use crate::wallet::csv_of;
 
 /// The columns of the sums.
 const SUMS: [&str; 6] =
@@ -33,15 +32,13 @@ impl RevenueReport {
     /// # Errors
     /// None is known, because it writes into memory.
     pub fn csv(&self, groups: &[RevenueGroup]) -> io::Result<Vec<u8>> {
-        let mut writer = WriterBuilder::new().from_writer(Vec::new());
-        writer.write_record(Self::columns(groups))?;
-        for line in self.lines(groups) {
+        let lines = self.lines(groups);
+        let lines = lines.iter().map(|line| {
             let (texts, sums) = line.split_at(groups.len());
             let texts = texts.iter().map(|text| csv_text(text));
-            writer
-                .write_record(texts.chain(sums.iter().map(|sum| sum.as_str().into())).map(Cow::into_owned))?;
-        }
-        writer.into_inner().map_err(IntoInnerError::into_error)
+            texts.chain(sums.iter().map(|sum| sum.as_str().into())).collect::<Vec<_>>()
+        });
+        csv_of(Self::columns(groups), lines)
     }
 }
 

@@ -14,10 +14,11 @@ use serde::Serialize;
 use sqlx::{Connection as _, PgConnection};
 use time::OffsetDateTime;
 
-use super::{csv_of, number_of};
+use super::number_of;
 use crate::error::{OperationError, StoreError};
 use crate::store::Store;
 use crate::transaction::snapshot_of;
+use crate::wallet::csv_of;
 
 /// The most rows of a report of payments.
 const INCOME_ROWS_MAX: usize = 100_000;

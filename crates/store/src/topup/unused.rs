@@ -13,11 +13,12 @@ use sqlx::Connection as _;
 use time::OffsetDateTime;
 
 use super::income::number;
-use super::{csv_of, number_of};
+use super::number_of;
 use crate::books::{SETTLES_IN, Settled, settled};
 use crate::error::{OperationError, StoreError};
 use crate::store::Store;
 use crate::transaction::snapshot_of;
+use crate::wallet::csv_of;
 
 /// Unused coins of one price.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]

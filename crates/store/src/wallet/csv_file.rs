@@ -10,6 +10,7 @@ use domain::moment::rfc3339;
 use domain::strays::{without_strays, without_unseen};
 use domain::text;
 use domain::text::Text;
+use serde::Serialize;
 
 use super::LedgerRow;
 
@@ -36,6 +37,22 @@ pub fn statement_line(row: &LedgerRow) -> io::Result<String> {
     ))?;
     let bytes = writer.into_inner().map_err(IntoInnerError::into_error)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// CSV of this heading and these lines.
+///
+/// # Errors
+/// None is known, because it writes into memory.
+pub fn csv_of(
+    heading: impl IntoIterator<Item = impl AsRef<[u8]>>,
+    lines: impl IntoIterator<Item = impl Serialize>,
+) -> io::Result<Vec<u8>> {
+    let mut writer = WriterBuilder::new().has_headers(false).from_writer(Vec::new());
+    writer.write_record(heading)?;
+    for line in lines {
+        writer.serialize(line)?;
+    }
+    writer.into_inner().map_err(IntoInnerError::into_error)
 }
 
 /// What is wrong with a line of CSV, in words.
