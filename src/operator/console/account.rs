@@ -1,7 +1,6 @@
 //! A user's own account: the password and the sessions.
 
 use askama::Template;
-use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{get, post};
 use domain::console_user::NewPassword;
 use domain::operation::user::UserCommand;
@@ -12,7 +11,7 @@ use super::error::ConsoleError;
 use super::i18n::Moment as _;
 use super::page::{Page, render};
 use super::password;
-use super::request::{Answer, ConsoleRequest};
+use super::request::{Answer, ConsoleRequest, lead_to};
 use super::route::ConsoleRoute;
 use super::session::SignedIn;
 
@@ -76,11 +75,11 @@ async fn change_password(request: ConsoleRequest) -> Answer {
     let new = password::hash(&request.state, request.client, new).await?;
     let command = UserCommand::OwnPassword { present, new, session: request.user.token_hash };
     request.state.store.change_console_user(&request.oneself()?, name, command).await?;
-    Ok(Redirect::to("/console/account?done=password").into_response())
+    lead_to("/console/account?done=password")
 }
 
 async fn end_session(request: ConsoleRequest) -> Answer {
     let command = UserCommand::EndSession(request.text("session").to_owned());
     request.state.store.change_console_user(&request.oneself()?, &request.user.name, command).await?;
-    Ok(Redirect::to("/console/account?done=session").into_response())
+    lead_to("/console/account?done=session")
 }

@@ -1,7 +1,6 @@
 //! Changes of users and API keys that wait for a second person (contract 8.6.44): asks for one, confirms and refuses it. The
 //! list of requests shows them.
 
-use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::post;
 use domain::ids::CreditRef;
 use domain::operation::account::{AccountChange, AccountChangeKind};
@@ -12,7 +11,7 @@ use store::{ChangeRequest, RequestState, RequestedChange};
 
 use super::error::ConsoleError;
 use super::page::Section;
-use super::request::{Answer, ConsoleRequest};
+use super::request::{Answer, ConsoleRequest, lead_to};
 use super::route::ConsoleRoute;
 
 pub(super) const ROUTES: &[ConsoleRoute] = &[
@@ -71,19 +70,19 @@ pub(super) async fn ask(request: &ConsoleRequest, change: AccountChange) -> Resu
 /// Asks for a change, and leads to the list of requests.
 pub(super) async fn ask_and_list(request: &ConsoleRequest, change: AccountChange) -> Answer {
     ask(request, change).await?;
-    Ok(list_with("asked"))
+    list_with("asked")
 }
 
 async fn confirm(request: ConsoleRequest) -> Answer {
     let (operator, reference) = (request.operator()?, reference(&request)?);
     let is_done = request.state.store.confirm_change(&operator, "", &reference).await?;
-    Ok(list_with(if is_done { "confirmed" } else { "" }))
+    list_with(if is_done { "confirmed" } else { "" })
 }
 
 async fn refuse(request: ConsoleRequest) -> Answer {
     let (operator, reference) = (request.operator()?, reference(&request)?);
     let is_done = request.state.store.refuse_change(&operator, "", &reference).await?;
-    Ok(list_with(if is_done { "refused" } else { "" }))
+    list_with(if is_done { "refused" } else { "" })
 }
 
 fn reference(request: &ConsoleRequest) -> Result<CreditRef, ConsoleError> {
@@ -92,6 +91,6 @@ fn reference(request: &ConsoleRequest) -> Result<CreditRef, ConsoleError> {
 }
 
 /// The list of requests, with what was done. What had ended before shows its end there.
-fn list_with(done: &str) -> axum::response::Response {
-    Redirect::to(&format!("{}?done={done}", Section::REQUESTS.path)).into_response()
+fn list_with(done: &str) -> Answer {
+    lead_to(&format!("{}?done={done}", Section::REQUESTS.path))
 }

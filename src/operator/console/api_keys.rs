@@ -1,7 +1,6 @@
 //! API keys of the admin API: a list with the last use of each key, and the forms that make and revoke one.
 
 use askama::Template;
-use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{get, post};
 use domain::ids::ApiKeyName;
 use domain::operation::account::AccountChange;
@@ -13,7 +12,7 @@ use store::secrets::{random_api_key, token_hash};
 use super::account_change;
 use super::i18n::Moment as _;
 use super::page::{Page, Section, Shown as _, render};
-use super::request::{Answer, ConsoleRequest};
+use super::request::{Answer, ConsoleRequest, lead_to};
 use super::route::ConsoleRoute;
 use super::shown_once::ShownOnce;
 use super::users::rights;
@@ -75,5 +74,5 @@ async fn create(request: ConsoleRequest) -> Answer {
 async fn revoke(request: ConsoleRequest) -> Answer {
     let name = request.fields.required("name", ApiKeyName::parse)?;
     request.state.store.change_api_keys(&request.operator()?, ApiKeyCommand::Revoke(name)).await?;
-    Ok(Redirect::to("/console/api-keys?done=revoked").into_response())
+    lead_to("/console/api-keys?done=revoked")
 }

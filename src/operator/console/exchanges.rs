@@ -2,7 +2,6 @@
 //! (contract 8.6.33).
 
 use askama::Template;
-use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::get;
 use domain::csv::csv_text;
 use domain::fields::{Expected, Fields};
@@ -25,7 +24,7 @@ use super::page::{Page, Section, Shown as _, render_search};
 use super::player::{player_path, signed};
 use super::refused::{RefusedList, RefusedQuery, asked_in_words, code_in_words, purses_in_words};
 use super::reports::read_item;
-use super::request::{Answer, ConsoleRequest, Filters, address};
+use super::request::{Answer, ConsoleRequest, Filters, address, lead_to};
 use super::route::ConsoleRoute;
 use super::search::{self, Group};
 use super::times::Times;
@@ -165,7 +164,7 @@ async fn search_page(request: ConsoleRequest) -> Answer {
                 .find_reference_among(request.apps(), asked.filter.app_id.as_ref(), number, MATCHES_MAX)
                 .await?;
             if let [only] = matches.as_slice() {
-                return Ok(Redirect::to(&path_of(only)).into_response());
+                return lead_to(&path_of(only));
             }
             if matches.is_empty() {
                 elsewhere = search::find(store, request.apps(), number).await?;

@@ -2,7 +2,6 @@
 
 use askama::Template;
 use axum::extract::Path;
-use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{MethodRouter, get, post};
 use domain::ids::{AppId, OpenId, Reason};
 use domain::operation::freeze::FreezeCommand;
@@ -12,7 +11,7 @@ use domain::text;
 use super::i18n::parse_moment;
 use super::page::{Page, Section, render};
 use super::player::{find_player, player_path};
-use super::request::{Answer, ConsoleRequest};
+use super::request::{Answer, ConsoleRequest, lead_to};
 use super::route::ConsoleRoute;
 use crate::state::AppState;
 
@@ -78,5 +77,5 @@ async fn change(
     let (app_id, open_id, _) = find_player(&request.state, names).await?;
     request.state.store.freeze_wallet(&request.operator()?, &app_id, &open_id, command).await?;
     let path = player_path(app_id.as_str(), open_id.as_str());
-    Ok(Redirect::to(&format!("{path}?done={done}")).into_response())
+    lead_to(&format!("{path}?done={done}"))
 }

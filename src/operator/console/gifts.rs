@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use askama::Template;
 use axum::body::{Body, Bytes};
 use axum::extract::Path;
-use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{get, post};
 use csv::WriterBuilder;
 use domain::csv::csv_text;
@@ -29,7 +28,7 @@ use super::super::workbook::{self, FileFormat};
 use super::error::ConsoleError;
 use super::i18n::{Moment as _, said, sheet_style};
 use super::page::{LoadsAgain, Page, Section, Shown as _, render, render_search};
-use super::request::{Answer, ConsoleRequest};
+use super::request::{Answer, ConsoleRequest, lead_to};
 use super::route::ConsoleRoute;
 use super::upload::{LIST, ListUpload};
 use super::wallet_change::requests::{class, gift_path};
@@ -98,7 +97,7 @@ async fn draft(ListUpload { request, list }: ListUpload) -> Answer {
         (Err(fault), _) => wrong.push(fault),
         (Ok(list), Some(app_id)) if wrong.is_empty() => {
             match look_at(&request.state.store, &app_id, for_all, &list).await? {
-                Ok(gift) => return Ok(Redirect::to(&gift_path(app_id.as_str(), &gift.name)).into_response()),
+                Ok(gift) => return lead_to(&gift_path(app_id.as_str(), &gift.name)),
                 Err(fault) => {
                     if let GiftFault::Lines(lines, count) = &fault {
                         faults = lines.iter().map(|(line, why)| (*line, said(why))).collect();
@@ -233,7 +232,7 @@ async fn start(Path(names): Path<(String, String)>, request: ConsoleRequest) -> 
             store.start_gift(&operator, &app_id, &gift.name).await?;
         }
     }
-    Ok(Redirect::to(&gift_path(app_id.as_str(), &gift.name)).into_response())
+    lead_to(&gift_path(app_id.as_str(), &gift.name))
 }
 
 /// The result as a file: each line with what became of it.

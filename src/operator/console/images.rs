@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::extract::Path;
 use axum::http::header;
-use axum::response::{IntoResponse as _, Redirect};
+use axum::response::IntoResponse as _;
 use axum::routing::{MethodRouter, get, post};
 use domain::fields::Expected;
 use domain::ids::{AppId, ImgId, Reason};
@@ -14,7 +14,7 @@ use store::{ImageCursor, ImageDetail, ImageFilter, ImageKey, StoredImage};
 use super::error::ConsoleError;
 use super::i18n::{Moment as _, parse_moment};
 use super::page::{Page, Section, Shown, render, render_search};
-use super::request::{Answer, ConsoleRequest};
+use super::request::{Answer, ConsoleRequest, lead_to};
 use super::route::ConsoleRoute;
 use crate::images::small_copies::{block_command, thumbnail_width};
 use crate::state::AppState;
@@ -170,7 +170,7 @@ async fn block(Path(name): Path<String>, request: ConsoleRequest) -> Answer {
     let (contents, near_copies) = request.state.picture_work.block_hashes(&image).await?;
     let command = block_command(&contents, &near_copies, reason.to_string());
     request.state.store.change_blocks(&operator, command).await?;
-    Ok(Redirect::to(&format!("/console/images/{}?done=block", image.img_id)).into_response())
+    lead_to(&format!("/console/images/{}?done=block", image.img_id))
 }
 
 async fn unblock(Path(name): Path<String>, request: ConsoleRequest) -> Answer {
@@ -181,5 +181,5 @@ async fn unblock(Path(name): Path<String>, request: ConsoleRequest) -> Answer {
         let command = ImageCommand::Unblock { picture: *block.contents.as_array(), name };
         request.state.store.change_blocks(&operator, command).await?;
     }
-    Ok(Redirect::to(&format!("/console/images/{img_id}?done=unblock")).into_response())
+    lead_to(&format!("/console/images/{img_id}?done=unblock"))
 }

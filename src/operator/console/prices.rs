@@ -2,7 +2,6 @@
 
 use askama::Template;
 use axum::extract::Path;
-use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{get, post};
 use domain::fields::{FieldError, FieldErrorKind, parse_integer};
 use domain::ids::AppId;
@@ -17,7 +16,7 @@ use super::currency::money;
 use super::error::ConsoleError;
 use super::i18n::{Moment as _, said};
 use super::page::{Page, Section, Shown as _, render_search};
-use super::request::{Answer, ConsoleRequest};
+use super::request::{Answer, ConsoleRequest, lead_to};
 use super::route::ConsoleRoute;
 use super::upload::{LIST, ListUpload};
 
@@ -65,7 +64,7 @@ async fn set(Path(app_id): Path<String>, ListUpload { request, list }: ListUploa
         Ok(prices) => {
             let app = AppId::parse(&app_id).map_err(|_| unknown_app(&app_id))?;
             request.state.store.set_prices(&request.operator()?, &app, SetPrices { prices }).await?;
-            Ok(Redirect::to(&format!("{}?done=set", prices_path(&app_id))).into_response())
+            lead_to(&format!("{}?done=set", prices_path(&app_id)))
         }
         Err(faults) => {
             let faults = faults.iter().take(FAULTS_MAX).map(said).collect();

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use askama::Template;
 use axum::extract::{FromRequest, Request};
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use domain::console_user::Role;
 use domain::fields::{Expected, FieldError, Fields};
 use domain::operator::{Operator, OperatorKind};
@@ -35,6 +35,12 @@ pub(super) const FORM_BYTES_MAX: usize = 64 * 1024;
 
 /// What a handler gives: a page, or an error whose page the guard shows.
 pub(super) type Answer = Result<Response, ConsoleError>;
+
+/// The answer that leads to another page.
+#[expect(clippy::unnecessary_wraps, reason = "it is what a handler gives")]
+pub(super) fn lead_to(path: &str) -> Answer {
+    Ok(Redirect::to(path).into_response())
+}
 
 /// A request of a signed-in user. If it can change something, it is a form of this user's session.
 pub(super) struct ConsoleRequest {

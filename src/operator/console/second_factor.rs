@@ -1,7 +1,6 @@
 //! The second factor of a user: codes of an authenticator (RFC 6238), and recovery codes.
 
 use askama::Template;
-use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{get, post};
 use domain::console_user::ConsoleUserName;
 use domain::operation::user::{NewSecondFactor, UserCommand};
@@ -14,7 +13,7 @@ use totp_rs::{Builder, Totp};
 use super::error::ConsoleError;
 use super::page::{Page, render};
 use super::password;
-use super::request::{Answer, ConsoleRequest};
+use super::request::{Answer, ConsoleRequest, lead_to};
 use super::route::ConsoleRoute;
 use crate::state::AppState;
 
@@ -82,7 +81,7 @@ struct SetUpPage<'a> {
 
 async fn page(request: ConsoleRequest) -> Answer {
     if request.user.has_second_factor || !request.user.has_password {
-        return Ok(Redirect::to(super::account::PATH).into_response());
+        return lead_to(super::account::PATH);
     }
     let secret = totp_rs::Secret::from(random_bytes::<SECRET_BYTES>()).to_base32();
     let name = request.user.name.as_str();

@@ -3,7 +3,6 @@
 
 use askama::Template;
 use axum::extract::Path;
-use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{get, post};
 use domain::fields::FieldError;
 use domain::ids::{AppId, BizNo, OpenId, Reason};
@@ -20,7 +19,7 @@ use super::i18n::{Moment as _, parse_moment};
 use super::page::{Page, Section, Shown as _, render, render_search};
 use super::player::player_path;
 use super::prices::prices_path;
-use super::request::{Answer, ConsoleRequest};
+use super::request::{Answer, ConsoleRequest, lead_to};
 use super::route::ConsoleRoute;
 
 pub(super) const ROUTES: &[ConsoleRoute] = &[
@@ -219,5 +218,5 @@ async fn settle(Path(names): PaymentNames, request: ConsoleRequest) -> Answer {
     };
     let command = SettlePayment { settlement, reason: fields.required("reason", Reason::parse)? };
     let settled = request.state.store.settle_payment(&request.operator()?, &app_id, key, command).await?;
-    Ok(Redirect::to(&format!("{}?done={}", payment_path(&payment), settled.state)).into_response())
+    lead_to(&format!("{}?done={}", payment_path(&payment), settled.state))
 }

@@ -4,7 +4,6 @@ use std::iter;
 
 use askama::Template;
 use axum::extract::Path;
-use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{get, post};
 use domain::console_user::{ConsoleUserName, NewPassword, Role};
 use domain::operation::account::AccountChange;
@@ -19,7 +18,7 @@ use super::error::ConsoleError;
 use super::i18n::Moment as _;
 use super::page::{Page, Section, Shown as _, render};
 use super::password;
-use super::request::{Answer, ConsoleRequest};
+use super::request::{Answer, ConsoleRequest, lead_to};
 use super::route::ConsoleRoute;
 use super::shown_once::ShownOnce;
 
@@ -123,7 +122,7 @@ async fn remove(Path(name): Path<String>, request: ConsoleRequest) -> Answer {
         .store
         .change_console_user(&request.operator()?, &parse(&name)?, UserCommand::Remove)
         .await?;
-    Ok(Redirect::to("/console/users?done=removed").into_response())
+    lead_to("/console/users?done=removed")
 }
 
 /// The role and the apps that a form gives. Each app must be there.
@@ -161,7 +160,7 @@ async fn change(
     done: &str,
 ) -> Answer {
     request.state.store.change_console_user(&request.operator()?, name, command).await?;
-    Ok(Redirect::to(&format!("{}/{name}?done={done}", Section::USERS.path)).into_response())
+    lead_to(&format!("{}/{name}?done={done}", Section::USERS.path))
 }
 
 /// A text that can be no name is no user.

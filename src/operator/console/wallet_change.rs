@@ -8,7 +8,6 @@ mod subject;
 
 use askama::Template;
 use axum::extract::Path;
-use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{get, post};
 use domain::ledger::ReferenceKind;
 use domain::operation::wallet::ref_used;
@@ -25,7 +24,7 @@ use super::change_notice::address_after_change;
 use super::i18n::Moment as _;
 use super::page::{Page, Section, Shown as _, render};
 use super::player::signed;
-use super::request::{Answer, ConsoleRequest};
+use super::request::{Answer, ConsoleRequest, lead_to};
 use super::route::ConsoleRoute;
 
 pub(super) const ROUTES: &[ConsoleRoute] = &[
@@ -196,5 +195,5 @@ async fn change(kind: ChangeKind, Path(names): Path<(String, String)>, request: 
     }
     let reference = wanted.command.reference().clone();
     let report = request.state.store.change_wallet(&operator, &target.app_id, wanted.command).await?;
-    Ok(Redirect::to(&address_after_change(&target.path(), &reference, report.is_replayed())).into_response())
+    lead_to(&address_after_change(&target.path(), &reference, report.is_replayed()))
 }

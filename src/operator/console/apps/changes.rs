@@ -7,7 +7,6 @@
 use super::super::i18n::{Moment as _, said};
 use askama::Template;
 use axum::extract::Path;
-use axum::response::{IntoResponse as _, Redirect};
 use domain::ids::{AppId, Reason};
 use domain::key_uses::KeyKind;
 use domain::operation::app::{
@@ -19,7 +18,7 @@ use store::AppKey;
 
 use super::super::error::ConsoleError;
 use super::super::page::{Page, Section, Shown as _, render};
-use super::super::request::{Answer, ConsoleRequest};
+use super::super::request::{Answer, ConsoleRequest, lead_to};
 use super::super::shown_once::ShownOnce;
 use super::find;
 
@@ -115,8 +114,8 @@ async fn answer(action: AppAction, app_id: &AppId, request: &ConsoleRequest) -> 
         | AppReport::Pois(_)
         | AppReport::Preorders(_)
         | AppReport::Players(_)
-        | AppReport::Token(_) => Ok(Redirect::to(&format!("{path}?done={action}")).into_response()),
-        AppReport::Revoked(_) => Ok(Redirect::to(&format!("{path}/tokens?done={action}")).into_response()),
+        | AppReport::Token(_) => lead_to(&format!("{path}?done={action}")),
+        AppReport::Revoked(_) => lead_to(&format!("{path}/tokens?done={action}")),
     }
 }
 

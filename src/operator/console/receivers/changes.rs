@@ -1,7 +1,6 @@
 //! The forms of receivers: each is a command, whose answer is the receiver's page, or the secret that was made.
 
 use axum::extract::Path;
-use axum::response::{IntoResponse as _, Redirect, Response};
 use domain::event::{EventId, EventType};
 use domain::ids::AppId;
 use domain::operation::receiver::{NewReceiver, ReceiverCommand, ReceiverReport, Resend};
@@ -9,7 +8,7 @@ use domain::receiver::{Receiver, ReceiverFormat, ReceiverId, ReceiverState, Time
 
 use super::super::i18n::parse_moment;
 use super::super::page::Section;
-use super::super::request::{Answer, ConsoleRequest};
+use super::super::request::{Answer, ConsoleRequest, lead_to};
 use super::super::shown_once::ShownOnce;
 use super::{find_app, list_path, no_such_receiver, parse, receiver_path};
 
@@ -79,7 +78,7 @@ pub(super) async fn test(Path(names): Path<(String, String)>, request: ConsoleRe
     if !state.store.note_test(&app_id, &id, &tried).await? {
         return Err(none());
     }
-    Ok(see(&format!("{}?tested={}", receiver_path(&app_id, &id), tried.event_id)))
+    lead_to(&format!("{}?tested={}", receiver_path(&app_id, &id), tried.event_id))
 }
 
 /// The answer after a command: `path`, which is the receiver's page, or the page of a new secret.
@@ -88,7 +87,7 @@ fn answer(request: &ConsoleRequest, path: &str, report: ReceiverReport) -> Answe
         ReceiverReport::Added(added) => {
             let Receiver { app_id, receiver_id: id, .. } = &added.receiver;
             let Some(secret) = added.secret else {
-                return Ok(see(&format!("{}?done=add", receiver_path(app_id, id))));
+                return lead_to(&format!("{}?done=add", receiver_path(app_id, id)));
             };
             let next = [
                 "Give it to the receiver now. It verifies every notification with it, as Standard Webhooks says.",
@@ -104,11 +103,11 @@ fn answer(request: &ConsoleRequest, path: &str, report: ReceiverReport) -> Answe
             show_secret(request, &rotated.app_id, &rotated.receiver_id, rotated.secret, &next)
         }
         ReceiverReport::Changed(receiver) => match receiver.state {
-            ReceiverState::Paused => Ok(see(&format!("{path}?done=pause"))),
-            ReceiverState::Active | ReceiverState::Failing => Ok(see(&format!("{path}?done=resume"))),
+            ReceiverState::Paused => lead_to(&format!("{path}?done=pause")),
+            ReceiverState::Active | ReceiverState::Failing => lead_to(&format!("{path}?done=resume")),
         },
-        ReceiverReport::Removed(removed) => Ok(see(&format!("{}?done=remove", list_path(&removed.app_id)))),
-        ReceiverReport::Resent(resent) => Ok(see(&format!("{path}?done=resend&resent={}", resent.resent))),
+        ReceiverReport::Removed(removed) => lead_to(&format!("{}?done=remove", list_path(&removed.app_id))),
+        ReceiverReport::Resent(resent) => lead_to(&format!("{path}?done=resend&resent={}", resent.resent)),
     }
 }
 
@@ -126,8 +125,4 @@ fn show_secret(
         Section::APPS,
         "Secret of the receiver",
     )
-}
-
-fn see(path: &str) -> Response {
-    Redirect::to(path).into_response()
 }

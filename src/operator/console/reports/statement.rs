@@ -3,7 +3,6 @@
 
 use askama::Template;
 use axum::extract::Path;
-use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{get, post};
 use domain::fields::{Expected, FieldError};
 use domain::ids::AppId;
@@ -19,7 +18,7 @@ use super::super::closed_link::{STATEMENT_PATH, closed_path};
 use super::super::error::ConsoleError;
 use super::super::i18n::{Moment as _, said, sheet_style, zone};
 use super::super::page::{LoadsAgain, Page, Section, Shown as _, render_search};
-use super::super::request::{Answer, ConsoleRequest, Filters, address};
+use super::super::request::{Answer, ConsoleRequest, Filters, address, lead_to};
 use super::super::route::ConsoleRoute;
 use super::{app_of, reconcile};
 
@@ -175,7 +174,7 @@ async fn close_for_good(Path(app_id): Path<String>, request: ConsoleRequest) -> 
     let month = request.fields.required("month", Period::month)?;
     request.state.store.close_period(&request.operator()?, &app_id, month, &zone()).await?;
     let path = closed_path(app_id.as_str(), &month.to_string());
-    Ok(Redirect::to(&format!("{path}&done=closed")).into_response())
+    lead_to(&format!("{path}&done=closed"))
 }
 
 /// The app and the period of a file.

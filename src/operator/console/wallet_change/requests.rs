@@ -5,7 +5,6 @@ use std::fmt::Display;
 
 use askama::Template;
 use axum::extract::Path;
-use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{get, post};
 use domain::fields::Fields;
 use domain::ids::{AppId, CreditRef, OpenId};
@@ -21,7 +20,7 @@ use super::super::exchange::exchange_path;
 use super::super::i18n::Moment as _;
 use super::super::page::{Page, Section, Shown as _, render};
 use super::super::player::player_path;
-use super::super::request::{Answer, ConsoleRequest, address};
+use super::super::request::{Answer, ConsoleRequest, address, lead_to};
 use super::super::route::ConsoleRoute;
 use super::form::Wanted;
 use super::subject::ChangeSubject;
@@ -63,7 +62,7 @@ pub(super) async fn ask(
     }
     let command = wanted.command.clone();
     store.ask_for_change(&request.operator()?, app_id, &target.open_id, command).await?;
-    Ok(Some(Ok(Redirect::to(&request_path(app_id, reference)).into_response())))
+    Ok(Some(lead_to(&request_path(app_id, reference))))
 }
 
 /// Whether a change brings the user above what one person may move (`console.second_person_above`).
@@ -163,7 +162,7 @@ async fn one(Path(app_id): Path<String>, request: ConsoleRequest) -> Answer {
     let path = page_of(&found);
     // The page of a gift shows its request.
     let Some(change_request) = AskedWalletChange::of(&found) else {
-        return Ok(Redirect::to(&path).into_response());
+        return lead_to(&path);
     };
     let reference = change_request.command.reference().as_str();
     render(&RequestTemplate {
@@ -199,7 +198,7 @@ async fn confirm(Path(app_id): Path<String>, request: ConsoleRequest) -> Answer 
         _ if is_done => address_after_change(&page_of(&asked), &asked.reference, false),
         _ => request_path(&app_id, &asked.reference),
     };
-    Ok(Redirect::to(&path).into_response())
+    lead_to(&path)
 }
 
 async fn refuse(Path(app_id): Path<String>, request: ConsoleRequest) -> Answer {
@@ -210,7 +209,7 @@ async fn refuse(Path(app_id): Path<String>, request: ConsoleRequest) -> Answer {
     }
     // Whatever became of it, its page shows it.
     request.state.store.refuse_change(&operator, &app_id, &asked.reference).await?;
-    Ok(Redirect::to(&request_path(&app_id, &asked.reference)).into_response())
+    lead_to(&request_path(&app_id, &asked.reference))
 }
 
 /// The page that shows the change: of the player, of the exchange, or of the gift.
