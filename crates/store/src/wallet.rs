@@ -42,7 +42,7 @@ pub use search::{PlayerCursor, PlayerFilter, PlayersPage};
 const STATEMENT_PIECE: i64 = 1_000;
 
 /// The present state of a wallet.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, sqlx::FromRow, schemars::JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, sqlx::FromRow, schemars::JsonSchema)]
 pub struct Wallet {
     /// The app.
     #[schemars(with = "AppId")]

@@ -265,16 +265,7 @@ fn no_player((app_id, open_id): &(String, String)) -> ConsoleError {
 
 /// The wallet of a player whom the app does not know.
 pub(super) fn empty_wallet(app_id: &AppId, open_id: &OpenId) -> Wallet {
-    let (app_id, open_id) = (app_id.to_string(), open_id.to_string());
-    Wallet {
-        app_id,
-        open_id,
-        free_balance: 0,
-        charge_balance: 0,
-        entries: 0,
-        frozen: false,
-        frozen_until: None,
-    }
+    Wallet { app_id: app_id.to_string(), open_id: open_id.to_string(), ..Wallet::default() }
 }
 
 /// The path of a player's page.
