@@ -171,13 +171,7 @@ impl ConsoleError {
     /// The thing that the address names does not exist. `what` is a sentence that names it.
     pub(super) fn not_found(what: impl Into<Text>) -> Self {
         let what_next = "Check the spelling, or search in that part of the console.";
-        Self {
-            status: StatusCode::NOT_FOUND,
-            title: "Not found",
-            what: what.into(),
-            what_next,
-            cause: String::new(),
-        }
+        Self { what: what.into(), ..Self::new(StatusCode::NOT_FOUND, "Not found", "", what_next) }
     }
 
     /// No sign-in at the provider is under way in this browser.
@@ -212,13 +206,7 @@ impl ConsoleError {
     /// A field is invalid. `what` is a sentence that names it.
     pub(super) fn bad_request(what: impl Into<Text>) -> Self {
         let what_next = "Nothing was changed. Go back and correct the input.";
-        Self {
-            status: StatusCode::BAD_REQUEST,
-            title: "Invalid input",
-            what: what.into(),
-            what_next,
-            cause: String::new(),
-        }
+        Self { what: what.into(), ..Self::new(StatusCode::BAD_REQUEST, "Invalid input", "", what_next) }
     }
 
     /// What went wrong, in the language of the page.
