@@ -269,15 +269,7 @@ fn credit_to(open_id: &OpenId, body: &mut Input<'_>) -> Result<Credit, FieldErro
 
 fn wallet_example() -> Wallet {
     let (app_id, open_id) = (APP_ID.to_owned(), OPEN_ID.to_owned());
-    Wallet {
-        app_id,
-        open_id,
-        free_balance: 40,
-        charge_balance: 100,
-        entries: 1,
-        frozen: false,
-        frozen_until: None,
-    }
+    Wallet { app_id, open_id, free_balance: 40, charge_balance: 100, entries: 1, ..Wallet::default() }
 }
 
 fn freeze_example(frozen: bool) -> Value {
