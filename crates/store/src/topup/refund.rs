@@ -32,7 +32,7 @@ use crate::store::Store;
 use crate::wallet_writer::{MadeEntry, change, plan_by_keys};
 
 /// What became of a refund.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[schemars(rename = "TopupRefund")]
 pub struct RefundReport {
     /// `refunded`: it was carried out. `waiting`: its payment is not credited yet. `refused`: it waited, and did not fit the
@@ -540,16 +540,5 @@ fn repeated(first: RefundReport, refund: &NewRefund) -> Result<RefundReport, Ope
 
 /// The answer to a running sum that the refunds have already.
 fn unchanged() -> RefundReport {
-    RefundReport {
-        state: "unchanged".to_owned(),
-        amount: 0,
-        open_id: None,
-        free_taken: None,
-        charge_taken: None,
-        free_debt: None,
-        charge_debt: None,
-        free_balance: None,
-        charge_balance: None,
-        replayed: true,
-    }
+    RefundReport { state: "unchanged".to_owned(), replayed: true, ..RefundReport::default() }
 }
