@@ -45,23 +45,9 @@ pub(super) enum TopupCommand {
         limit: u32,
     },
     /// Show a payment with its refunds
-    Show {
-        /// App of the payment
-        app_id: AppId,
-        /// Payment provider
-        provider: PaymentProvider,
-        /// The provider's id of the payment
-        provider_order_id: ProviderOrderId,
-    },
+    Show(OnePayment),
     /// Show what was used of the charged coins of a top-up
-    Consumption {
-        /// App of the payment
-        app_id: AppId,
-        /// Payment provider
-        provider: PaymentProvider,
-        /// The provider's id of the payment
-        provider_order_id: ProviderOrderId,
-    },
+    Consumption(OnePayment),
     /// Refund a payment or a part of it, once: the player's coins are taken back
     Refund(RefundArguments),
     /// Set a payment provider that calls back, at `/notify/APP_ID/PROVIDER` of the public listener
@@ -94,13 +80,27 @@ pub(super) enum TopupCommand {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct PayArguments {
+pub(super) struct OnePayment {
     /// App of the payment
     app_id: AppId,
     /// Payment provider
     provider: PaymentProvider,
     /// The provider's id of the payment
     provider_order_id: ProviderOrderId,
+}
+
+impl OnePayment {
+    /// The app, and the key of the payment.
+    fn key(self) -> (AppId, PaymentKey) {
+        let Self { app_id, provider, provider_order_id } = self;
+        (app_id, PaymentKey { provider, provider_order_id })
+    }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct PayArguments {
+    #[command(flatten)]
+    payment: OnePayment,
     /// Code of the currency, such as CNY
     #[arg(long, help_heading = "Money", value_parser = Currency::parse)]
     currency: Currency,
@@ -132,12 +132,8 @@ pub(super) struct PayArguments {
 
 #[derive(Debug, Args)]
 pub(super) struct RefundArguments {
-    /// App of the payment
-    app_id: AppId,
-    /// Payment provider
-    provider: PaymentProvider,
-    /// The provider's id of the payment
-    provider_order_id: ProviderOrderId,
+    #[command(flatten)]
+    payment: OnePayment,
     /// The provider's id of the refund; the same one again changes nothing
     #[arg(long)]
     refund_id: RefundId,
@@ -154,12 +150,8 @@ pub(super) struct RefundArguments {
 
 #[derive(Debug, Args)]
 pub(super) struct SettleArguments {
-    /// App of the payment
-    app_id: AppId,
-    /// Payment provider
-    provider: PaymentProvider,
-    /// The provider's id of the payment
-    provider_order_id: ProviderOrderId,
+    #[command(flatten)]
+    payment: OnePayment,
     /// Reason, for the operator's log
     #[arg(long)]
     reason: Reason,
@@ -196,13 +188,13 @@ pub(super) async fn run(context: &Context, store: &Store, command: TopupCommand)
             let output = span.output(context);
             output.list("topups", &found, columns, "No payment of this app matches.")
         }
-        TopupCommand::Show { app_id, provider, provider_order_id } => {
-            let key = PaymentKey { provider, provider_order_id };
+        TopupCommand::Show(payment) => {
+            let (app_id, key) = payment.key();
             let row = store.topup(&app_id, &key).await?;
             context.output.show(&row.ok_or_else(|| refused(unknown_payment(&app_id, key.as_text())))?)
         }
-        TopupCommand::Consumption { app_id, provider, provider_order_id } => {
-            let key = PaymentKey { provider, provider_order_id };
+        TopupCommand::Consumption(payment) => {
+            let (app_id, key) = payment.key();
             context.output.show(&store.consumption(&app_id, &key).await.map_err(not_done)?)
         }
         TopupCommand::Provider { app_id, provider, format, secret } => {
@@ -245,11 +237,12 @@ fn piped_secret() -> Result<String> {
 }
 
 async fn pay(context: &Context, store: &Store, arguments: PayArguments) -> Result<()> {
-    let PayArguments { app_id, provider, provider_order_id, currency, amount, paid_at, .. } = arguments;
+    let PayArguments { payment, currency, amount, paid_at, .. } = arguments;
+    let (app_id, key) = payment.key();
     let target = PaymentTarget::of(arguments.biz_no, arguments.open_id, arguments.product_id);
     let target = target.ok_or_else(|| anyhow!("expected --biz-no, or --open-id and --product-id"))?;
     let payment = Payment {
-        key: PaymentKey { provider, provider_order_id },
+        key,
         currency,
         amount,
         target,
@@ -265,9 +258,9 @@ async fn pay(context: &Context, store: &Store, arguments: PayArguments) -> Resul
 }
 
 async fn refund(context: &Context, store: &Store, arguments: RefundArguments) -> Result<()> {
-    let RefundArguments { app_id, provider, provider_order_id, refund_id, amount, reason, shortfall } =
-        arguments;
-    let key = RefundKey { payment: PaymentKey { provider, provider_order_id }, refund_id };
+    let RefundArguments { payment, refund_id, amount, reason, shortfall } = arguments;
+    let (app_id, payment) = payment.key();
+    let key = RefundKey { payment, refund_id };
     let excess = Excess::Refuse;
     let refund = NewRefund { key, amount: RefundAmount::Of(amount), reason, shortfall, excess };
     let report = store.refund_payment(&context.operator, &app_id, refund).await.map_err(not_done)?;
@@ -275,13 +268,13 @@ async fn refund(context: &Context, store: &Store, arguments: RefundArguments) ->
 }
 
 async fn settle(context: &Context, store: &Store, arguments: SettleArguments) -> Result<()> {
-    let SettleArguments { app_id, provider, provider_order_id, reason, what } = arguments;
+    let SettleArguments { payment, reason, what } = arguments;
+    let (app_id, key) = payment.key();
     let settlement = match (what.biz_no, what.open_id.zip(what.product_id)) {
         (Some(biz_no), _) => Settlement::CreditOrder(biz_no),
         (None, Some((open_id, product_id))) => Settlement::CreditPlayer(open_id, product_id),
         (None, None) => Settlement::PaidBack,
     };
-    let key = PaymentKey { provider, provider_order_id };
     let command = SettlePayment { settlement, reason };
     let settled = store.settle_payment(&context.operator, &app_id, key, command).await.map_err(not_done)?;
     context.output.show(&settled)
