@@ -286,7 +286,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<ExitCode> {
     match command {
         Command::Serve => {
             start_log(&context.config.log.filter, context.config.log.format)?;
-            serve::run(context).await
+            serve::run(context, None).await
         }
         Command::Sandbox(SandboxCommand::Serve(arguments)) => {
             start_log("warn", context.config.log.format)?;

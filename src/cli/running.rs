@@ -33,13 +33,8 @@ pub(super) struct Addresses {
     /// URL of the operator's listener.
     pub(super) operator: String,
     /// Whether it is a sandbox server, whose commands reach this machine too.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) sandbox: bool,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_false(flag: &bool) -> bool {
-    !flag
 }
 
 impl Addresses {

@@ -41,17 +41,8 @@ pub(super) struct Sandbox {
     pub(super) plant: Box<dyn FnOnce(Store) -> BoxFuture<'static, Result<()>>>,
 }
 
-/// Runs a server.
-pub(super) async fn run(context: &Context) -> Result<()> {
-    run_any(context, None).await
-}
-
-/// Runs a sandbox server (contract 18).
-pub(super) async fn run_sandbox(context: &Context, sandbox: Sandbox) -> Result<()> {
-    run_any(context, Some(sandbox)).await
-}
-
-async fn run_any(context: &Context, sandbox: Option<Sandbox>) -> Result<()> {
+/// Runs a server, or a sandbox server (contract 18).
+pub(super) async fn run(context: &Context, sandbox: Option<Sandbox>) -> Result<()> {
     let mut config = context.config.clone();
     let mut stop = pin!(stop_signal()?);
     if let Err(error) = http_server::raise_open_files_limit() {

@@ -54,7 +54,7 @@ pub(in super::super) async fn run(context: &Context, arguments: &ServeArguments)
     });
     let planter = Arc::clone(&context);
     let plant = Box::new(move |store: Store| async move { seed.plant(&planter, &store).await }.boxed());
-    serve::run_sandbox(&context, Sandbox { server, resets, plant }).await
+    serve::run(&context, Some(Sandbox { server, resets, plant })).await
 }
 
 /// The settings of a sandbox server: what it keeps is in its folder, and games and their pictures may be on this machine.

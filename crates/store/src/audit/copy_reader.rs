@@ -58,8 +58,8 @@ impl<'c> Copied<'c> {
 pub(super) struct CopyRow<'a>(&'a [u8]);
 
 impl<'a> CopyRow<'a> {
-    /// The next column. `None` when it is null.
-    fn column(&mut self) -> Result<Option<&'a [u8]>> {
+    /// The next column: bytes, or null.
+    pub(super) fn bytes_if_any(&mut self) -> Result<Option<&'a [u8]>> {
         let (length, rest) = self.0.split_first_chunk().ok_or_else(malformed)?;
         let Ok(length) = usize::try_from(i32::from_be_bytes(*length)) else {
             self.0 = rest;
@@ -72,17 +72,12 @@ impl<'a> CopyRow<'a> {
 
     /// The next column: bytes that are not null.
     pub(super) fn bytes(&mut self) -> Result<&'a [u8]> {
-        self.column()?.ok_or_else(malformed)
-    }
-
-    /// The next column: bytes, or null.
-    pub(super) fn bytes_if_any(&mut self) -> Result<Option<&'a [u8]>> {
-        self.column()
+        self.bytes_if_any()?.ok_or_else(malformed)
     }
 
     /// The next column: a text, or null.
     pub(super) fn text_if_any(&mut self) -> Result<Option<&'a str>> {
-        self.column()?.map(|column| std::str::from_utf8(column).map_err(|_| malformed())).transpose()
+        self.bytes_if_any()?.map(|column| std::str::from_utf8(column).map_err(|_| malformed())).transpose()
     }
 
     /// The next column: a text that is not null.
@@ -92,7 +87,7 @@ impl<'a> CopyRow<'a> {
 
     /// The next column: a `bigint` or a time, or null.
     pub(super) fn number_if_any(&mut self) -> Result<Option<i64>> {
-        let Some(column) = self.column()? else { return Ok(None) };
+        let Some(column) = self.bytes_if_any()? else { return Ok(None) };
         Ok(Some(i64::from_be_bytes(column.try_into().map_err(|_| malformed())?)))
     }
 
@@ -110,7 +105,7 @@ impl<'a> CopyRow<'a> {
     pub(super) fn wallet_if_any(&mut self) -> Result<Option<WalletRow>> {
         let Some(entry_count) = self.number_if_any()? else {
             for _ in 0..3 {
-                self.column()?;
+                self.bytes_if_any()?;
             }
             return Ok(None);
         };
@@ -146,8 +141,10 @@ impl<'a> CopyRow<'a> {
             reference: self.text()?,
             of_biz_no: self.text_if_any()?,
             remaining: self.number_if_any()?,
-            item_id: self.column()?.and_then(|bytes| bytes.try_into().ok()),
-            pay_priority: self.column()?.and_then(|bytes| Some(i16::from_be_bytes(bytes.try_into().ok()?))),
+            item_id: self.bytes_if_any()?.and_then(|bytes| bytes.try_into().ok()),
+            pay_priority: self
+                .bytes_if_any()?
+                .and_then(|bytes| Some(i16::from_be_bytes(bytes.try_into().ok()?))),
             free_change: self.number()?,
             charge_change: self.number()?,
             free_balance: self.number()?,
@@ -159,7 +156,7 @@ impl<'a> CopyRow<'a> {
 
     /// The next column: a hash. `None` when the column holds no hash.
     pub(super) fn hash(&mut self) -> Result<Option<ChainHash>> {
-        Ok(self.column()?.and_then(|bytes| bytes.try_into().ok()))
+        Ok(self.bytes_if_any()?.and_then(|bytes| bytes.try_into().ok()))
     }
 }
 
