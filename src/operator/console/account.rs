@@ -12,14 +12,14 @@ use super::i18n::Moment as _;
 use super::page::{Page, render};
 use super::password;
 use super::request::{Answer, ConsoleRequest, lead_to};
-use super::route::ConsoleRoute;
+use super::route::{ConsoleRoute, routes};
 use super::session::SignedIn;
 
-pub(super) const ROUTES: &[ConsoleRoute] = &[
-    ConsoleRoute::page(PATH, || get(page)).of_own_apps(),
-    ConsoleRoute::own("/console/account/password", || post(change_password)),
-    ConsoleRoute::own("/console/account/sessions/end", || post(end_session)),
-];
+pub(super) const ROUTES: &[ConsoleRoute] = routes! {
+    page(PATH).of_own_apps() => get(page);
+    own("/console/account/password") => post(change_password);
+    own("/console/account/sessions/end") => post(end_session);
+};
 
 pub(super) const PATH: &str = "/console/account";
 

@@ -12,12 +12,12 @@ use store::{ChangeRequest, RequestState, RequestedChange};
 use super::error::ConsoleError;
 use super::page::Section;
 use super::request::{Answer, ConsoleRequest, lead_to};
-use super::route::ConsoleRoute;
+use super::route::{ConsoleRoute, routes};
 
-pub(super) const ROUTES: &[ConsoleRoute] = &[
-    ConsoleRoute::proven(Need::Administer, "/console/account-requests/confirm", || post(confirm)),
-    ConsoleRoute::change(Need::Administer, "/console/account-requests/refuse", || post(refuse)),
-];
+pub(super) const ROUTES: &[ConsoleRoute] = routes! {
+    proven(Need::Administer, "/console/account-requests/confirm") => post(confirm);
+    change(Need::Administer, "/console/account-requests/refuse") => post(refuse);
+};
 
 /// What the page of a new secret says of it while its request waits.
 pub(super) const SECRET_WAITS: &str =

@@ -13,15 +13,15 @@ use super::account_change;
 use super::i18n::Moment as _;
 use super::page::{Page, Section, Shown as _, render};
 use super::request::{Answer, ConsoleRequest, lead_to};
-use super::route::ConsoleRoute;
+use super::route::{ConsoleRoute, routes};
 use super::shown_once::ShownOnce;
 use super::users::rights;
 
-pub(super) const ROUTES: &[ConsoleRoute] = &[
-    ConsoleRoute::page(PATH, || get(list)),
-    ConsoleRoute::proven(Need::Administer, PATH, || post(create)),
-    ConsoleRoute::proven(Need::Administer, "/console/api-keys/revoke", || post(revoke)),
-];
+pub(super) const ROUTES: &[ConsoleRoute] = routes! {
+    page(PATH) => get(list);
+    proven(Need::Administer, PATH) => post(create);
+    proven(Need::Administer, "/console/api-keys/revoke") => post(revoke);
+};
 
 const PATH: &str = Section::API_KEYS.path;
 

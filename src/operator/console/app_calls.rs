@@ -25,14 +25,16 @@ use super::error::ConsoleError;
 use super::i18n::Moment as _;
 use super::page::{Page, Section, render};
 use super::request::{Answer, ConsoleRequest};
-use super::route::ConsoleRoute;
+use super::route::{ConsoleRoute, routes};
 use crate::http::request_log::{LoggedRequest, RequestFilter};
 use crate::public::router;
 
 const PATH: &str = "/console/apps/{app_id}/calls";
 
-pub(super) const ROUTES: &[ConsoleRoute] =
-    &[ConsoleRoute::page(PATH, || get(show)), ConsoleRoute::change(Need::Develop, PATH, || post(send))];
+pub(super) const ROUTES: &[ConsoleRoute] = routes! {
+    page(PATH) => get(show);
+    change(Need::Develop, PATH) => post(send);
+};
 
 const NO_SANDBOX: &str = "Only a sandbox app has a list of its calls.";
 /// Calls on the page.

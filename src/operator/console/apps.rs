@@ -24,7 +24,7 @@ use super::i18n::{Moment as _, said, zone};
 use super::page::{Page, Section, Shown, render};
 use super::refusal_link::address_of_refused;
 use super::request::{Answer, ConsoleRequest};
-use super::route::ConsoleRoute;
+use super::route::{ConsoleRoute, routes};
 use crate::state::AppState;
 
 /// Most apps that the list shows.
@@ -40,45 +40,29 @@ fn confirm(action: AppAction) -> MethodRouter<AppState> {
     get(move |path, request| changes::confirm(action, path, request))
 }
 
-pub(super) const ROUTES: &[ConsoleRoute] = &[
-    ConsoleRoute::page("/console/apps", || get(list)).of_own_apps(),
+pub(super) const ROUTES: &[ConsoleRoute] = routes! {
+    page("/console/apps").of_own_apps() => get(list);
     // Not below /console/apps: an app may be called anything.
-    ConsoleRoute::page_for(Need::Administer, "/console/new-app", || get(new_app)),
-    ConsoleRoute::proven(Need::Administer, "/console/new-app", || post(changes::create)),
-    ConsoleRoute::page("/console/apps/{app_id}", || get(app)),
-    ConsoleRoute::change(Need::Develop, "/console/apps/{app_id}/settings", || command(AppAction::Change)),
-    ConsoleRoute::change(Need::Administer, "/console/apps/{app_id}/limits", || command(AppAction::Limit)),
-    ConsoleRoute::page("/console/apps/{app_id}/tokens", || get(tokens)),
-    ConsoleRoute::proven(Need::Develop, "/console/apps/{app_id}/token-revocations", || {
-        command(AppAction::RevokeTokens)
-    }),
-    ConsoleRoute::change(Need::Develop, "/console/apps/{app_id}/packages", || command(AppAction::Publish)),
-    ConsoleRoute::change(Need::Develop, "/console/apps/{app_id}/pois", || command(AppAction::AddPois)),
-    ConsoleRoute::change(Need::Develop, "/console/apps/{app_id}/preorders", || {
-        command(AppAction::AddPreorders)
-    }),
-    ConsoleRoute::proven(Need::Develop, "/console/apps/{app_id}/login-codes", || {
-        command(AppAction::IssueLoginCode)
-    }),
-    ConsoleRoute::page_for(Need::Administer, "/console/apps/{app_id}/suspend", || {
-        confirm(AppAction::Suspend)
-    }),
-    ConsoleRoute::change(Need::Administer, "/console/apps/{app_id}/suspend", || command(AppAction::Suspend)),
-    ConsoleRoute::page_for(Need::Administer, "/console/apps/{app_id}/resume", || confirm(AppAction::Resume)),
-    ConsoleRoute::change(Need::Administer, "/console/apps/{app_id}/resume", || command(AppAction::Resume)),
-    ConsoleRoute::page_for(Need::Develop, "/console/apps/{app_id}/rotate-pay-key", || {
-        confirm(AppAction::RotatePayKey)
-    }),
-    ConsoleRoute::proven(Need::Develop, "/console/apps/{app_id}/rotate-pay-key", || {
-        command(AppAction::RotatePayKey)
-    }),
-    ConsoleRoute::page_for(Need::Develop, "/console/apps/{app_id}/rotate-secret", || {
-        confirm(AppAction::RotateSecret)
-    }),
-    ConsoleRoute::proven(Need::Develop, "/console/apps/{app_id}/rotate-secret", || {
-        command(AppAction::RotateSecret)
-    }),
-];
+    page_for(Need::Administer, "/console/new-app") => get(new_app);
+    proven(Need::Administer, "/console/new-app") => post(changes::create);
+    page("/console/apps/{app_id}") => get(app);
+    change(Need::Develop, "/console/apps/{app_id}/settings") => command(AppAction::Change);
+    change(Need::Administer, "/console/apps/{app_id}/limits") => command(AppAction::Limit);
+    page("/console/apps/{app_id}/tokens") => get(tokens);
+    proven(Need::Develop, "/console/apps/{app_id}/token-revocations") => command(AppAction::RevokeTokens);
+    change(Need::Develop, "/console/apps/{app_id}/packages") => command(AppAction::Publish);
+    change(Need::Develop, "/console/apps/{app_id}/pois") => command(AppAction::AddPois);
+    change(Need::Develop, "/console/apps/{app_id}/preorders") => command(AppAction::AddPreorders);
+    proven(Need::Develop, "/console/apps/{app_id}/login-codes") => command(AppAction::IssueLoginCode);
+    page_for(Need::Administer, "/console/apps/{app_id}/suspend") => confirm(AppAction::Suspend);
+    change(Need::Administer, "/console/apps/{app_id}/suspend") => command(AppAction::Suspend);
+    page_for(Need::Administer, "/console/apps/{app_id}/resume") => confirm(AppAction::Resume);
+    change(Need::Administer, "/console/apps/{app_id}/resume") => command(AppAction::Resume);
+    page_for(Need::Develop, "/console/apps/{app_id}/rotate-pay-key") => confirm(AppAction::RotatePayKey);
+    proven(Need::Develop, "/console/apps/{app_id}/rotate-pay-key") => command(AppAction::RotatePayKey);
+    page_for(Need::Develop, "/console/apps/{app_id}/rotate-secret") => confirm(AppAction::RotateSecret);
+    proven(Need::Develop, "/console/apps/{app_id}/rotate-secret") => command(AppAction::RotateSecret);
+};
 
 #[derive(Template)]
 #[template(path = "apps.html")]

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use sha2::{Digest as _, Sha256};
 
-use super::route::ConsoleRoute;
+use super::route::{ConsoleRoute, routes};
 
 const STYLE: &str =
     concat!(include_str!("../../../assets/uplot/uPlot.min.css"), "\n", include_str!("style.css"));
@@ -17,12 +17,12 @@ const PLOTS: &str =
     concat!(include_str!("../../../assets/uplot/uPlot.iife.min.js"), "\n", include_str!("plots.js"));
 const ICON: &str = include_str!("icon.svg");
 
-pub(super) const ROUTES: &[ConsoleRoute] = &[
-    ConsoleRoute::anyone("GET", "/console/style.css", || get(style)),
-    ConsoleRoute::anyone("GET", "/console/keys.js", || get(script)),
-    ConsoleRoute::anyone("GET", "/console/plots.js", || get(plots)),
-    ConsoleRoute::anyone("GET", "/console/icon.svg", || get(icon)),
-];
+pub(super) const ROUTES: &[ConsoleRoute] = routes! {
+    anyone("GET", "/console/style.css") => get(style);
+    anyone("GET", "/console/keys.js") => get(script);
+    anyone("GET", "/console/plots.js") => get(plots);
+    anyone("GET", "/console/icon.svg") => get(icon);
+};
 
 async fn style(headers: HeaderMap) -> Response {
     asset(&headers, STYLE, "text/css; charset=utf-8")

@@ -19,12 +19,13 @@ use super::page::{Page, Section, Shown, render};
 use super::player::player_path;
 use super::refused::{self, asked_in_words, code_in_words, purses_in_words};
 use super::request::{Answer, ConsoleRequest, address};
-use super::route::ConsoleRoute;
+use super::route::{ConsoleRoute, routes};
 use crate::public::wallet::exchange::BalancesAfter;
 use crate::state::AppState;
 
-pub(super) const ROUTES: &[ConsoleRoute] =
-    &[ConsoleRoute::page("/console/apps/{app_id}/exchanges/{biz_no}", || get(exchange))];
+pub(super) const ROUTES: &[ConsoleRoute] = routes! {
+    page("/console/apps/{app_id}/exchanges/{biz_no}") => get(exchange);
+};
 
 /// Longest search text in bytes: the longest `ref`.
 const NUMBER_BYTES_MAX: usize = 128;

@@ -25,15 +25,15 @@ use super::player::{player_path, signed};
 use super::refused::{RefusedList, RefusedQuery, asked_in_words, code_in_words, purses_in_words};
 use super::reports::read_item;
 use super::request::{Answer, ConsoleRequest, Filters, address, lead_to};
-use super::route::ConsoleRoute;
+use super::route::{ConsoleRoute, routes};
 use super::search::{self, Group};
 use super::times::Times;
 
-pub(super) const ROUTES: &[ConsoleRoute] = &[
-    ConsoleRoute::page("/console/exchanges", || get(search_page)).of_own_apps(),
-    ConsoleRoute::page("/console/exchanges.csv", || get(list_csv)).of_own_apps(),
-    ConsoleRoute::page("/console/exchanges.xlsx", || get(list_workbook)).of_own_apps(),
-];
+pub(super) const ROUTES: &[ConsoleRoute] = routes! {
+    page("/console/exchanges").of_own_apps() => get(search_page);
+    page("/console/exchanges.csv").of_own_apps() => get(list_csv);
+    page("/console/exchanges.xlsx").of_own_apps() => get(list_workbook);
+};
 
 /// The search shows at most this many matches.
 const MATCHES_MAX: u32 = 100;

@@ -12,19 +12,15 @@ use super::i18n::parse_moment;
 use super::page::{Page, Section, render};
 use super::player::{find_player, player_path};
 use super::request::{Answer, ConsoleRequest, lead_to};
-use super::route::ConsoleRoute;
+use super::route::{ConsoleRoute, routes};
 use crate::state::AppState;
 
-pub(super) const ROUTES: &[ConsoleRoute] = &[
-    ConsoleRoute::page_for(Need::Administer, "/console/apps/{app_id}/players/{open_id}/freeze", || {
-        form(true)
-    }),
-    ConsoleRoute::change(Need::Administer, "/console/apps/{app_id}/players/{open_id}/freeze", || {
-        post(freeze)
-    }),
-    ConsoleRoute::page_for(Need::Administer, "/console/apps/{app_id}/players/{open_id}/thaw", || form(false)),
-    ConsoleRoute::change(Need::Administer, "/console/apps/{app_id}/players/{open_id}/thaw", || post(thaw)),
-];
+pub(super) const ROUTES: &[ConsoleRoute] = routes! {
+    page_for(Need::Administer, "/console/apps/{app_id}/players/{open_id}/freeze") => form(true);
+    change(Need::Administer, "/console/apps/{app_id}/players/{open_id}/freeze") => post(freeze);
+    page_for(Need::Administer, "/console/apps/{app_id}/players/{open_id}/thaw") => form(false);
+    change(Need::Administer, "/console/apps/{app_id}/players/{open_id}/thaw") => post(thaw);
+};
 
 /// What the page of a player tells after a change.
 pub(super) const NOTICES: [(&str, &str); 2] = [

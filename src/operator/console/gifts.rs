@@ -29,20 +29,18 @@ use super::error::ConsoleError;
 use super::i18n::{Moment as _, said, sheet_style};
 use super::page::{LoadsAgain, Page, Section, Shown as _, render, render_search};
 use super::request::{Answer, ConsoleRequest, lead_to};
-use super::route::ConsoleRoute;
+use super::route::{ConsoleRoute, routes};
 use super::upload::{LIST, ListUpload};
 use super::wallet_change::requests::{class, gift_path};
 
-pub(super) const ROUTES: &[ConsoleRoute] = &[
-    ConsoleRoute::page_for(Need::Money, PATH, || get(form)).of_own_apps(),
-    ConsoleRoute::change(Need::Money, PATH, || post(draft)).of_own_apps(),
-    ConsoleRoute::page_for(Need::Money, "/console/apps/{app_id}/gifts/{gift}", || get(page)),
-    ConsoleRoute::proven(Need::Money, "/console/apps/{app_id}/gifts/{gift}/start", || post(start)),
-    ConsoleRoute::page_for(Need::Money, "/console/apps/{app_id}/gifts/{gift}/result.csv", || get(result)),
-    ConsoleRoute::page_for(Need::Money, "/console/apps/{app_id}/gifts/{gift}/result.xlsx", || {
-        get(result_workbook)
-    }),
-];
+pub(super) const ROUTES: &[ConsoleRoute] = routes! {
+    page_for(Need::Money, PATH).of_own_apps() => get(form);
+    change(Need::Money, PATH).of_own_apps() => post(draft);
+    page_for(Need::Money, "/console/apps/{app_id}/gifts/{gift}") => get(page);
+    proven(Need::Money, "/console/apps/{app_id}/gifts/{gift}/start") => post(start);
+    page_for(Need::Money, "/console/apps/{app_id}/gifts/{gift}/result.csv") => get(result);
+    page_for(Need::Money, "/console/apps/{app_id}/gifts/{gift}/result.xlsx") => get(result_workbook);
+};
 
 const PATH: &str = "/console/gifts";
 /// Newest gifts of an app on the form.

@@ -17,12 +17,12 @@ use super::i18n::{Moment as _, local, parse_moment, said};
 use super::page::{Page, Section, Shown as _, render_search};
 use super::refusal_link::address_of_code;
 use super::request::{Answer, ConsoleRequest, address};
-use super::route::ConsoleRoute;
+use super::route::{ConsoleRoute, routes};
 use crate::health::{CELL, HealthHistory, STRIP, first_cell};
 
 pub(super) const PATH: &str = "/console/health";
 
-pub(super) const ROUTES: &[ConsoleRoute] = &[ConsoleRoute::page(PATH, || get(page))];
+pub(super) const ROUTES: &[ConsoleRoute] = routes! { page(PATH) => get(page); };
 
 /// The size of a cell of the strip, and the height of the strip, in units of the drawing.
 const CELL_WIDTH: u32 = 6;

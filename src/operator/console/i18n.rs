@@ -19,14 +19,14 @@ use time::OffsetDateTime;
 
 use super::page::Section;
 use super::request::{Answer, read_fields, text};
-use super::route::ConsoleRoute;
+use super::route::{ConsoleRoute, routes};
 use super::session::{came_by_https, cookie_named};
 use super::sign_in::where_to;
 use crate::config::{Colour, InstallationName};
 use crate::http::language;
 use crate::state::AppState;
 
-pub(super) const ROUTES: &[ConsoleRoute] = &[ConsoleRoute::anyone("POST", PATH, || post(choose))];
+pub(super) const ROUTES: &[ConsoleRoute] = routes! { anyone("POST", PATH) => post(choose); };
 
 const PATH: &str = "/console/language";
 /// The cookie of the language that somebody chose, and how long it lasts: a year.

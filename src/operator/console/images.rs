@@ -15,19 +15,19 @@ use super::error::ConsoleError;
 use super::i18n::{Moment as _, parse_moment};
 use super::page::{Page, Section, Shown, render, render_search};
 use super::request::{Answer, ConsoleRequest, lead_to};
-use super::route::ConsoleRoute;
+use super::route::{ConsoleRoute, routes};
 use crate::images::small_copies::{block_command, thumbnail_width};
 use crate::state::AppState;
 
-pub(super) const ROUTES: &[ConsoleRoute] = &[
-    ConsoleRoute::page("/console/images", || get(search)).of_own_apps(),
-    ConsoleRoute::page("/console/images/{img_id}", || get(image)).of_own_apps(),
-    ConsoleRoute::page("/console/images/{img_id}/picture", || get(picture)).of_own_apps(),
-    ConsoleRoute::page_for(Need::Administer, "/console/images/{img_id}/block", || confirm(true)),
-    ConsoleRoute::change(Need::Administer, "/console/images/{img_id}/block", || post(block)),
-    ConsoleRoute::page_for(Need::Administer, "/console/images/{img_id}/unblock", || confirm(false)),
-    ConsoleRoute::change(Need::Administer, "/console/images/{img_id}/unblock", || post(unblock)),
-];
+pub(super) const ROUTES: &[ConsoleRoute] = routes! {
+    page("/console/images").of_own_apps() => get(search);
+    page("/console/images/{img_id}").of_own_apps() => get(image);
+    page("/console/images/{img_id}/picture").of_own_apps() => get(picture);
+    page_for(Need::Administer, "/console/images/{img_id}/block") => confirm(true);
+    change(Need::Administer, "/console/images/{img_id}/block") => post(block);
+    page_for(Need::Administer, "/console/images/{img_id}/unblock") => confirm(false);
+    change(Need::Administer, "/console/images/{img_id}/unblock") => post(unblock);
+};
 
 /// Images on a page.
 const IMAGES: u32 = 48;

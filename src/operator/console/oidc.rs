@@ -19,7 +19,7 @@ use subtle::ConstantTimeEq as _;
 use super::error::ConsoleError;
 use super::page::{Page, render};
 use super::request::{Answer, address, read_fields, text};
-use super::route::ConsoleRoute;
+use super::route::{ConsoleRoute, routes};
 use super::session::{cookie_named, set_cookie, signed_in, token_of};
 use super::sign_in::where_to;
 use crate::config::OIDC_CALLBACK_PATH;
@@ -30,10 +30,10 @@ use crate::state::AppState;
 /// The client of the provider, where the settings name one. The router gives it to the handlers.
 pub(super) type Provider = Option<Arc<SignInProvider>>;
 
-pub(super) const ROUTES: &[ConsoleRoute] = &[
-    ConsoleRoute::anyone("GET", PATH, || get(begin)),
-    ConsoleRoute::anyone("GET", OIDC_CALLBACK_PATH, || get(come_back)),
-];
+pub(super) const ROUTES: &[ConsoleRoute] = routes! {
+    anyone("GET", PATH) => get(begin);
+    anyone("GET", OIDC_CALLBACK_PATH) => get(come_back);
+};
 
 /// Where a sign-in at the provider begins.
 pub(super) const PATH: &str = "/console/sign-in/provider";

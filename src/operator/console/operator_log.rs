@@ -20,13 +20,13 @@ use super::page::{Page, Section, Shown as _, render, render_search};
 use super::player::player_path;
 use super::receivers::receiver_path;
 use super::request::{Answer, ConsoleRequest};
-use super::route::ConsoleRoute;
+use super::route::{ConsoleRoute, routes};
 use super::wallet_change::requests::gift_path;
 
-pub(super) const ROUTES: &[ConsoleRoute] = &[
-    ConsoleRoute::page("/console/log", || get(page)).of_own_apps(),
-    ConsoleRoute::page("/console/log/{seq}/credits", || get(credits)).of_own_apps(),
-];
+pub(super) const ROUTES: &[ConsoleRoute] = routes! {
+    page("/console/log").of_own_apps() => get(page);
+    page("/console/log/{seq}/credits").of_own_apps() => get(credits);
+};
 
 /// Lines on a page.
 const LINES: u32 = 50;

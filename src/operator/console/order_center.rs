@@ -12,13 +12,13 @@ use super::i18n::said;
 use super::orders::{millis_time, status_class, status_words, web_link};
 use super::page::{Page, Section, render, render_search};
 use super::request::{Answer, ConsoleRequest};
-use super::route::ConsoleRoute;
+use super::route::{ConsoleRoute, routes};
 
 /// Orders on a page. The number is small because each order has a picture.
 const ORDERS: u32 = 20;
 
 pub(super) const ROUTES: &[ConsoleRoute] =
-    &[ConsoleRoute::page("/console/orders/center", || get(center)).of_own_apps()];
+    routes! { page("/console/orders/center").of_own_apps() => get(center); };
 
 #[derive(Template)]
 #[template(path = "order_center.html")]

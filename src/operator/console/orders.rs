@@ -18,12 +18,12 @@ use super::i18n::{Markup, Moment as _, id, parse_moment, said};
 use super::page::{Page, Section, Shown, render, render_search};
 use super::presets::Presets;
 use super::request::{Answer, ConsoleRequest, address};
-use super::route::ConsoleRoute;
+use super::route::{ConsoleRoute, routes};
 
-pub(super) const ROUTES: &[ConsoleRoute] = &[
-    ConsoleRoute::page("/console/orders", || get(search)).of_own_apps(),
-    ConsoleRoute::page("/console/apps/{app_id}/orders/{out_biz_order_no}", || get(order)),
-];
+pub(super) const ROUTES: &[ConsoleRoute] = routes! {
+    page("/console/orders").of_own_apps() => get(search);
+    page("/console/apps/{app_id}/orders/{out_biz_order_no}") => get(order);
+};
 
 /// Reports on a page, and orders where nobody chooses another number.
 const ROWS: u32 = 50;

@@ -22,13 +22,13 @@ use super::page::{LoadsAgain, Page, Section, Shown as _, render_search};
 use super::receivers::{failure, receiver_path};
 use super::refusal_link::address_of_code;
 use super::request::{Answer, ConsoleRequest};
-use super::route::ConsoleRoute;
+use super::route::{ConsoleRoute, routes};
 use crate::health::Business;
 use crate::http::refusal::Code;
 use crate::metrics::{AnswerCounts, Sample};
 use crate::operator::{READY_TIMEOUT, read_off};
 
-pub(super) const ROUTES: &[ConsoleRoute] = &[ConsoleRoute::page("/console", || get(page))];
+pub(super) const ROUTES: &[ConsoleRoute] = routes! { page("/console") => get(page); };
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Samples of the last minute.

@@ -13,19 +13,13 @@ use super::super::player_export::export_file;
 use super::page::{Page, Section, Shown as _, render};
 use super::player::{find_recorded, player_path};
 use super::request::{Answer, ConsoleRequest};
-use super::route::ConsoleRoute;
+use super::route::{ConsoleRoute, routes};
 
-pub(super) const ROUTES: &[ConsoleRoute] = &[
-    ConsoleRoute::page_for(
-        Need::Administer,
-        "/console/apps/{app_id}/players/{open_id}/personal-data",
-        || get(personal_data),
-    ),
-    ConsoleRoute::proven(Need::Administer, "/console/apps/{app_id}/players/{open_id}/export", || {
-        post(export)
-    }),
-    ConsoleRoute::proven(Need::Administer, "/console/apps/{app_id}/players/{open_id}/erase", || post(erase)),
-];
+pub(super) const ROUTES: &[ConsoleRoute] = routes! {
+    page_for(Need::Administer, "/console/apps/{app_id}/players/{open_id}/personal-data") => get(personal_data);
+    proven(Need::Administer, "/console/apps/{app_id}/players/{open_id}/export") => post(export);
+    proven(Need::Administer, "/console/apps/{app_id}/players/{open_id}/erase") => post(erase);
+};
 
 #[derive(Template)]
 #[template(path = "personal_data.html")]

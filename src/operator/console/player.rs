@@ -28,15 +28,15 @@ use super::orders::{status_class, status_words};
 use super::page::{Page, Section, Shown, render_search};
 use super::refused::{asked_in_words, code_in_words, purses_in_words};
 use super::request::{Answer, ConsoleRequest, Filters, address};
-use super::route::ConsoleRoute;
+use super::route::{ConsoleRoute, routes};
 use crate::state::AppState;
 
-pub(super) const ROUTES: &[ConsoleRoute] = &[
-    ConsoleRoute::page("/console/players", || get(search)).of_own_apps(),
-    ConsoleRoute::page("/console/apps/{app_id}/players/{open_id}", || get(player)),
-    ConsoleRoute::page("/console/apps/{app_id}/players/{open_id}/ledger.csv", || get(ledger_csv)),
-    ConsoleRoute::page("/console/apps/{app_id}/players/{open_id}/ledger.xlsx", || get(ledger_workbook)),
-];
+pub(super) const ROUTES: &[ConsoleRoute] = routes! {
+    page("/console/players").of_own_apps() => get(search);
+    page("/console/apps/{app_id}/players/{open_id}") => get(player);
+    page("/console/apps/{app_id}/players/{open_id}/ledger.csv") => get(ledger_csv);
+    page("/console/apps/{app_id}/players/{open_id}/ledger.xlsx") => get(ledger_workbook);
+};
 
 /// Players, or lines of a history, on a page.
 const ROWS: u32 = 50;

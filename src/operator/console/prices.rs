@@ -17,13 +17,13 @@ use super::error::ConsoleError;
 use super::i18n::{Moment as _, said};
 use super::page::{Page, Section, Shown as _, render_search};
 use super::request::{Answer, ConsoleRequest, lead_to};
-use super::route::ConsoleRoute;
+use super::route::{ConsoleRoute, routes};
 use super::upload::{LIST, ListUpload};
 
-pub(super) const ROUTES: &[ConsoleRoute] = &[
-    ConsoleRoute::page("/console/apps/{app_id}/prices", || get(page)),
-    ConsoleRoute::change(Need::Develop, "/console/apps/{app_id}/prices", || post(set)),
-];
+pub(super) const ROUTES: &[ConsoleRoute] = routes! {
+    page("/console/apps/{app_id}/prices") => get(page);
+    change(Need::Develop, "/console/apps/{app_id}/prices") => post(set);
+};
 
 /// Lines with a fault that the page names.
 const FAULTS_MAX: usize = 50;

@@ -19,7 +19,7 @@ use super::error::ConsoleError;
 use super::i18n::{Moment as _, said, word};
 use super::page::{Page, Section, Shown, render, render_search};
 use super::request::{Answer, ConsoleRequest};
-use super::route::ConsoleRoute;
+use super::route::{ConsoleRoute, routes};
 use crate::notify::{NotificationSender, TRIES_SHOWN};
 use crate::state::AppState;
 
@@ -28,37 +28,21 @@ fn command(command: fn(ReceiverId) -> ReceiverCommand) -> MethodRouter<AppState>
     post(move |path, request| changes::change(command, path, request))
 }
 
-pub(super) const ROUTES: &[ConsoleRoute] = &[
-    ConsoleRoute::page("/console/apps/{app_id}/receivers", || get(list)),
+pub(super) const ROUTES: &[ConsoleRoute] = routes! {
+    page("/console/apps/{app_id}/receivers") => get(list);
     // A receiver is told what players do, and has a key.
-    ConsoleRoute::proven(Need::Develop, "/console/apps/{app_id}/receivers", || post(changes::add)),
-    ConsoleRoute::page("/console/apps/{app_id}/receivers/{receiver_id}", || get(receiver)),
-    ConsoleRoute::change(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/pause", || {
-        command(ReceiverCommand::Pause)
-    }),
-    ConsoleRoute::change(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/resume", || {
-        command(ReceiverCommand::Resume)
-    }),
-    ConsoleRoute::change(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/test", || {
-        post(changes::test)
-    }),
-    ConsoleRoute::change(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/resend", || {
-        post(changes::resend_one)
-    }),
-    ConsoleRoute::change(
-        Need::Develop,
-        "/console/apps/{app_id}/receivers/{receiver_id}/resend-failed",
-        || post(changes::resend_failed),
-    ),
-    ConsoleRoute::proven(
-        Need::Develop,
-        "/console/apps/{app_id}/receivers/{receiver_id}/rotate-secret",
-        || post(changes::rotate_secret),
-    ),
-    ConsoleRoute::proven(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/remove", || {
-        command(ReceiverCommand::Remove)
-    }),
-];
+    proven(Need::Develop, "/console/apps/{app_id}/receivers") => post(changes::add);
+    page("/console/apps/{app_id}/receivers/{receiver_id}") => get(receiver);
+    change(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/pause") => command(ReceiverCommand::Pause);
+    change(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/resume") => command(ReceiverCommand::Resume);
+    change(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/test") => post(changes::test);
+    change(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/resend") => post(changes::resend_one);
+    change(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/resend-failed") =>
+        post(changes::resend_failed);
+    proven(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/rotate-secret") =>
+        post(changes::rotate_secret);
+    proven(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/remove") => command(ReceiverCommand::Remove);
+};
 
 /// Failed events on a page.
 const FAILED: u32 = 20;

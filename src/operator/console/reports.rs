@@ -38,23 +38,20 @@ use super::overview::meaning;
 use super::page::{LoadsAgain, Page, Section, Shown as _, render_search};
 use super::refusal_link::address_of_code;
 use super::request::{Answer, ConsoleRequest, Filters, address};
-use super::route::ConsoleRoute;
+use super::route::{ConsoleRoute, routes};
 use super::times::Times;
 
 pub(super) use self::money::MONEY_ROUTES;
 pub(super) use self::reconcile::RECONCILE_ROUTES;
 pub(super) use self::statement::STATEMENT_ROUTES;
 
-pub(super) const ROUTES: &[ConsoleRoute] = &[
-    ConsoleRoute::page_for(Need::Reports, "/console/reports", || get(page)).of_own_apps(),
-    ConsoleRoute::page_for(Need::Reports, "/console/reports/revenue.csv", || get(revenue_csv)).of_own_apps(),
-    ConsoleRoute::page_for(Need::Reports, "/console/reports/revenue.xlsx", || get(revenue_workbook))
-        .of_own_apps(),
-    ConsoleRoute::page_for(Need::Reports, "/console/reports/refusals.csv", || get(refusals_csv))
-        .of_own_apps(),
-    ConsoleRoute::page_for(Need::Reports, "/console/reports/refusals.xlsx", || get(refusals_workbook))
-        .of_own_apps(),
-];
+pub(super) const ROUTES: &[ConsoleRoute] = routes! {
+    page_for(Need::Reports, "/console/reports").of_own_apps() => get(page);
+    page_for(Need::Reports, "/console/reports/revenue.csv").of_own_apps() => get(revenue_csv);
+    page_for(Need::Reports, "/console/reports/revenue.xlsx").of_own_apps() => get(revenue_workbook);
+    page_for(Need::Reports, "/console/reports/refusals.csv").of_own_apps() => get(refusals_csv);
+    page_for(Need::Reports, "/console/reports/refusals.xlsx").of_own_apps() => get(refusals_workbook);
+};
 
 /// The period of a page that names none.
 const PERIOD: Preset = Preset::Last30Days;

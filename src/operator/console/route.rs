@@ -111,3 +111,12 @@ impl ConsoleRoute {
         Reach::of(self.path, self.said_reach)
     }
 }
+
+/// Declares the routes of a part: who may request each and its path, as a function of [`ConsoleRoute`] takes them, and what
+/// answers it.
+macro_rules! routes {
+    ($($kind:ident($($who:expr),+)$(.$reach:ident())? => $handler:expr;)+) => {
+        &[$(ConsoleRoute::$kind($($who,)+ || $handler)$(.$reach())?),+]
+    };
+}
+pub(super) use routes;

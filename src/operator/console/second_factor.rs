@@ -14,11 +14,13 @@ use super::error::ConsoleError;
 use super::page::{Page, render};
 use super::password;
 use super::request::{Answer, ConsoleRequest, lead_to};
-use super::route::ConsoleRoute;
+use super::route::{ConsoleRoute, routes};
 use crate::state::AppState;
 
-pub(super) const ROUTES: &[ConsoleRoute] =
-    &[ConsoleRoute::page(PATH, || get(page)).of_own_apps(), ConsoleRoute::own(PATH, || post(set_up))];
+pub(super) const ROUTES: &[ConsoleRoute] = routes! {
+    page(PATH).of_own_apps() => get(page);
+    own(PATH) => post(set_up);
+};
 
 /// Where a user sets up the second factor.
 pub(super) const PATH: &str = "/console/account/second-factor";

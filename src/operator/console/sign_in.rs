@@ -14,17 +14,17 @@ use store::secrets::{random_token, token_hash};
 
 use super::page::{Page, Section, render};
 use super::request::{Answer, ConsoleRequest, address, read_fields, text};
-use super::route::ConsoleRoute;
+use super::route::{ConsoleRoute, routes};
 use super::session::{came_by_https, clear_cookies, set_cookie, token_of};
 use super::{oidc, password};
 use crate::http::client_address::ClientAddress;
 use crate::state::AppState;
 
-pub(super) const ROUTES: &[ConsoleRoute] = &[
-    ConsoleRoute::anyone("GET", "/console/sign-in", || get(page)),
-    ConsoleRoute::anyone("POST", "/console/sign-in", || post(sign_in)),
-    ConsoleRoute::own("/console/sign-out", || post(sign_out)),
-];
+pub(super) const ROUTES: &[ConsoleRoute] = routes! {
+    anyone("GET", "/console/sign-in") => get(page);
+    anyone("POST", "/console/sign-in") => post(sign_in);
+    own("/console/sign-out") => post(sign_out);
+};
 
 /// Largest form of a sign-in in bytes: name, password and a path, with each byte encoded as three.
 const FORM_BYTES_MAX: usize = 8 * 1024;

@@ -27,18 +27,18 @@ use super::error::ConsoleError;
 use super::i18n::said;
 use super::page::{LoadsAgain, Page, Section, render};
 use super::request::{Answer, ConsoleRequest};
-use super::route::ConsoleRoute;
+use super::route::{ConsoleRoute, routes};
 use crate::diagnosis::{FORM_BYTES_MAX, KeysTried, NoDiagnosis};
 use crate::state::AppState;
 
 /// It has a page and a form, which change nothing.
 const PATH: &str = Section::SIGNATURE_CHECK.path;
 
-pub(super) const ROUTES: &[ConsoleRoute] = &[
-    ConsoleRoute::page(PATH, || get(form)).of_own_apps(),
+pub(super) const ROUTES: &[ConsoleRoute] = routes! {
+    page(PATH).of_own_apps() => get(form);
     // It is a POST because an address must not have the token of the request.
-    ConsoleRoute::own(PATH, || post(examine)),
-];
+    own(PATH) => post(examine);
+};
 
 /// Fields whose values the page never shows.
 const HIDDEN_FIELDS: [&str; 3] = ["access_token", "app_secret", "sign"];

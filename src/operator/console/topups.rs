@@ -20,17 +20,13 @@ use super::page::{Page, Section, Shown as _, render, render_search};
 use super::player::player_path;
 use super::prices::prices_path;
 use super::request::{Answer, ConsoleRequest, lead_to};
-use super::route::ConsoleRoute;
+use super::route::{ConsoleRoute, routes};
 
-pub(super) const ROUTES: &[ConsoleRoute] = &[
-    ConsoleRoute::page(Section::TOPUPS.path, || get(search)).of_own_apps(),
-    ConsoleRoute::page("/console/apps/{app_id}/topups/{provider}/{provider_order_id}", || get(payment)),
-    ConsoleRoute::proven(
-        Need::Money,
-        "/console/apps/{app_id}/topups/{provider}/{provider_order_id}/settlement",
-        || post(settle),
-    ),
-];
+pub(super) const ROUTES: &[ConsoleRoute] = routes! {
+    page(Section::TOPUPS.path).of_own_apps() => get(search);
+    page("/console/apps/{app_id}/topups/{provider}/{provider_order_id}") => get(payment);
+    proven(Need::Money, "/console/apps/{app_id}/topups/{provider}/{provider_order_id}/settlement") => post(settle);
+};
 
 /// Payments on a page, and payments that wait.
 const ROWS: u32 = 50;

@@ -19,21 +19,19 @@ use super::i18n::Moment as _;
 use super::page::{Page, Section, Shown as _, render};
 use super::password;
 use super::request::{Answer, ConsoleRequest, lead_to};
-use super::route::ConsoleRoute;
+use super::route::{ConsoleRoute, routes};
 use super::shown_once::ShownOnce;
 
-pub(super) const ROUTES: &[ConsoleRoute] = &[
-    ConsoleRoute::page("/console/users", || get(list)),
-    ConsoleRoute::proven(Need::Administer, "/console/users", || post(add)),
-    ConsoleRoute::page_for(Need::Administer, "/console/users/{name}", || get(page)),
-    ConsoleRoute::proven(Need::Administer, "/console/users/{name}/role", || post(set_role)),
-    ConsoleRoute::proven(Need::Administer, "/console/users/{name}/remove", || post(remove)),
-    ConsoleRoute::proven(Need::Administer, "/console/users/{name}/unlock", || post(unlock)),
-    ConsoleRoute::proven(Need::Administer, "/console/users/{name}/second-factor/reset", || {
-        post(reset_second_factor)
-    }),
-    ConsoleRoute::proven(Need::Administer, "/console/users/{name}/sessions/end", || post(end_session)),
-];
+pub(super) const ROUTES: &[ConsoleRoute] = routes! {
+    page("/console/users") => get(list);
+    proven(Need::Administer, "/console/users") => post(add);
+    page_for(Need::Administer, "/console/users/{name}") => get(page);
+    proven(Need::Administer, "/console/users/{name}/role") => post(set_role);
+    proven(Need::Administer, "/console/users/{name}/remove") => post(remove);
+    proven(Need::Administer, "/console/users/{name}/unlock") => post(unlock);
+    proven(Need::Administer, "/console/users/{name}/second-factor/reset") => post(reset_second_factor);
+    proven(Need::Administer, "/console/users/{name}/sessions/end") => post(end_session);
+};
 
 #[derive(Template)]
 #[template(path = "users.html")]

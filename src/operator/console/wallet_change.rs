@@ -25,37 +25,28 @@ use super::i18n::Moment as _;
 use super::page::{Page, Section, Shown as _, render};
 use super::player::signed;
 use super::request::{Answer, ConsoleRequest, lead_to};
-use super::route::ConsoleRoute;
+use super::route::{ConsoleRoute, routes};
 
-pub(super) const ROUTES: &[ConsoleRoute] = &[
-    ConsoleRoute::page_for(Need::Money, "/console/apps/{app_id}/players/{open_id}/credit", || {
-        get(async |names, request| form(ChangeKind::Credit, names, request).await)
-    }),
-    ConsoleRoute::change(Need::Money, "/console/apps/{app_id}/players/{open_id}/credit/check", || {
-        post(async |names, request| check(ChangeKind::Credit, names, request).await)
-    }),
-    ConsoleRoute::proven(Need::Money, "/console/apps/{app_id}/players/{open_id}/credit", || {
-        post(async |names, request| change(ChangeKind::Credit, names, request).await)
-    }),
-    ConsoleRoute::page_for(Need::Money, "/console/apps/{app_id}/players/{open_id}/debit", || {
-        get(async |names, request| form(ChangeKind::Debit, names, request).await)
-    }),
-    ConsoleRoute::change(Need::Money, "/console/apps/{app_id}/players/{open_id}/debit/check", || {
-        post(async |names, request| check(ChangeKind::Debit, names, request).await)
-    }),
-    ConsoleRoute::proven(Need::Money, "/console/apps/{app_id}/players/{open_id}/debit", || {
-        post(async |names, request| change(ChangeKind::Debit, names, request).await)
-    }),
-    ConsoleRoute::page_for(Need::GiveBack, "/console/apps/{app_id}/exchanges/{biz_no}/give-back", || {
-        get(async |names, request| form(ChangeKind::GiveBack, names, request).await)
-    }),
-    ConsoleRoute::change(Need::GiveBack, "/console/apps/{app_id}/exchanges/{biz_no}/give-back/check", || {
-        post(async |names, request| check(ChangeKind::GiveBack, names, request).await)
-    }),
-    ConsoleRoute::proven(Need::GiveBack, "/console/apps/{app_id}/exchanges/{biz_no}/give-back", || {
-        post(async |names, request| change(ChangeKind::GiveBack, names, request).await)
-    }),
-];
+pub(super) const ROUTES: &[ConsoleRoute] = routes! {
+    page_for(Need::Money, "/console/apps/{app_id}/players/{open_id}/credit") =>
+        get(async |names, request| form(ChangeKind::Credit, names, request).await);
+    change(Need::Money, "/console/apps/{app_id}/players/{open_id}/credit/check") =>
+        post(async |names, request| check(ChangeKind::Credit, names, request).await);
+    proven(Need::Money, "/console/apps/{app_id}/players/{open_id}/credit") =>
+        post(async |names, request| change(ChangeKind::Credit, names, request).await);
+    page_for(Need::Money, "/console/apps/{app_id}/players/{open_id}/debit") =>
+        get(async |names, request| form(ChangeKind::Debit, names, request).await);
+    change(Need::Money, "/console/apps/{app_id}/players/{open_id}/debit/check") =>
+        post(async |names, request| check(ChangeKind::Debit, names, request).await);
+    proven(Need::Money, "/console/apps/{app_id}/players/{open_id}/debit") =>
+        post(async |names, request| change(ChangeKind::Debit, names, request).await);
+    page_for(Need::GiveBack, "/console/apps/{app_id}/exchanges/{biz_no}/give-back") =>
+        get(async |names, request| form(ChangeKind::GiveBack, names, request).await);
+    change(Need::GiveBack, "/console/apps/{app_id}/exchanges/{biz_no}/give-back/check") =>
+        post(async |names, request| check(ChangeKind::GiveBack, names, request).await);
+    proven(Need::GiveBack, "/console/apps/{app_id}/exchanges/{biz_no}/give-back") =>
+        post(async |names, request| change(ChangeKind::GiveBack, names, request).await);
+};
 
 /// Which change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -22,25 +22,21 @@ use super::super::error::ConsoleError;
 use super::super::i18n::{Moment as _, parse_moment, said, sheet_style, zone};
 use super::super::page::{LoadsAgain, Page, Section, Shown as _, render_search};
 use super::super::request::{Answer, ConsoleRequest, Filters};
-use super::super::route::ConsoleRoute;
+use super::super::route::{ConsoleRoute, routes};
 use super::statement::{asked_period, period_of};
 use super::{app_of, unwritten, visit_address};
 
 pub(super) const INCOME: &str = "/console/reports/topups";
 const UNUSED: &str = "/console/reports/unused";
 
-pub(in super::super) const MONEY_ROUTES: &[ConsoleRoute] = &[
-    ConsoleRoute::page_for(Need::Reports, INCOME, || get(income_page)).of_own_apps(),
-    ConsoleRoute::page_for(Need::Reports, "/console/reports/topups.csv", || get(income_file::<false>))
-        .of_own_apps(),
-    ConsoleRoute::page_for(Need::Reports, "/console/reports/topups.xlsx", || get(income_file::<true>))
-        .of_own_apps(),
-    ConsoleRoute::page_for(Need::Reports, UNUSED, || get(unused_page)).of_own_apps(),
-    ConsoleRoute::page_for(Need::Reports, "/console/reports/unused.csv", || get(unused_file::<false>))
-        .of_own_apps(),
-    ConsoleRoute::page_for(Need::Reports, "/console/reports/unused.xlsx", || get(unused_file::<true>))
-        .of_own_apps(),
-];
+pub(in super::super) const MONEY_ROUTES: &[ConsoleRoute] = routes! {
+    page_for(Need::Reports, INCOME).of_own_apps() => get(income_page);
+    page_for(Need::Reports, "/console/reports/topups.csv").of_own_apps() => get(income_file::<false>);
+    page_for(Need::Reports, "/console/reports/topups.xlsx").of_own_apps() => get(income_file::<true>);
+    page_for(Need::Reports, UNUSED).of_own_apps() => get(unused_page);
+    page_for(Need::Reports, "/console/reports/unused.csv").of_own_apps() => get(unused_file::<false>);
+    page_for(Need::Reports, "/console/reports/unused.xlsx").of_own_apps() => get(unused_file::<true>);
+};
 
 /// What the rows of the page may be of.
 const GROUPS: [(IncomeGroup, &str); 4] = [

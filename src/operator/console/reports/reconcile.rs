@@ -16,17 +16,17 @@ use super::super::error::ConsoleError;
 use super::super::i18n::{said, zone};
 use super::super::page::{LoadsAgain, Page, Section, Shown as _, render_search};
 use super::super::request::{Answer, ConsoleRequest};
-use super::super::route::ConsoleRoute;
+use super::super::route::{ConsoleRoute, routes};
 use super::super::upload::{FilePart, Upload, missing, wrong as wrong_file};
 use super::app_of;
 use super::statement::period_of;
 use crate::operator::reconcile_upload::{COLUMN_FIELDS, compared, field_of};
 
-pub(in super::super) const RECONCILE_ROUTES: &[ConsoleRoute] = &[
-    ConsoleRoute::page_for(Need::Reports, PATH, || get(form)).of_own_apps(),
+pub(in super::super) const RECONCILE_ROUTES: &[ConsoleRoute] = routes! {
+    page_for(Need::Reports, PATH).of_own_apps() => get(form);
     // It is a POST because of its file, and changes nothing.
-    ConsoleRoute::change(Need::Reports, PATH, || post(compare)).of_own_apps(),
-];
+    change(Need::Reports, PATH).of_own_apps() => post(compare);
+};
 
 pub(super) const PATH: &str = "/console/reports/reconcile";
 /// Members of a list on the page.

@@ -19,18 +19,17 @@ use super::super::error::ConsoleError;
 use super::super::i18n::{Moment as _, said, sheet_style, zone};
 use super::super::page::{LoadsAgain, Page, Section, Shown as _, render_search};
 use super::super::request::{Answer, ConsoleRequest, Filters, address, lead_to};
-use super::super::route::ConsoleRoute;
+use super::super::route::{ConsoleRoute, routes};
 use super::{app_of, reconcile};
 
-pub(in super::super) const STATEMENT_ROUTES: &[ConsoleRoute] = &[
-    ConsoleRoute::page_for(Need::Reports, "/console/reports/statement", || get(page)).of_own_apps(),
-    ConsoleRoute::page_for(Need::Reports, "/console/reports/statement.txt", || get(document)).of_own_apps(),
-    ConsoleRoute::page_for(Need::Reports, "/console/reports/statement.xlsx", || get(statement_workbook))
-        .of_own_apps(),
-    ConsoleRoute::change(Need::Reports, "/console/apps/{app_id}/closed-periods", || post(close_for_good)),
-    ConsoleRoute::page_for(Need::Reports, "/console/reports/bill.csv", || get(bill::<false>)).of_own_apps(),
-    ConsoleRoute::page_for(Need::Reports, "/console/reports/bill.xlsx", || get(bill::<true>)).of_own_apps(),
-];
+pub(in super::super) const STATEMENT_ROUTES: &[ConsoleRoute] = routes! {
+    page_for(Need::Reports, "/console/reports/statement").of_own_apps() => get(page);
+    page_for(Need::Reports, "/console/reports/statement.txt").of_own_apps() => get(document);
+    page_for(Need::Reports, "/console/reports/statement.xlsx").of_own_apps() => get(statement_workbook);
+    change(Need::Reports, "/console/apps/{app_id}/closed-periods") => post(close_for_good);
+    page_for(Need::Reports, "/console/reports/bill.csv").of_own_apps() => get(bill::<false>);
+    page_for(Need::Reports, "/console/reports/bill.xlsx").of_own_apps() => get(bill::<true>);
+};
 
 /// What the page tells after a close.
 const NOTICES: [(&str, &str); 1] = [("closed", "The books of the month are closed.")];

@@ -21,18 +21,18 @@ use super::super::i18n::Moment as _;
 use super::super::page::{Page, Section, Shown as _, render};
 use super::super::player::player_path;
 use super::super::request::{Answer, ConsoleRequest, address, lead_to};
-use super::super::route::ConsoleRoute;
+use super::super::route::{ConsoleRoute, routes};
 use super::form::Wanted;
 use super::subject::ChangeSubject;
 
 /// The ref stands in the query, because it may have any character. An admin confirms, who may make each kind of change.
 /// Whoever may ask may withdraw.
-pub(in super::super) const ROUTES: &[ConsoleRoute] = &[
-    ConsoleRoute::page("/console/requests", || get(list)).of_own_apps(),
-    ConsoleRoute::page("/console/apps/{app_id}/request", || get(one)),
-    ConsoleRoute::proven(Need::Money, "/console/apps/{app_id}/request/confirm", || post(confirm)),
-    ConsoleRoute::change(Need::GiveBack, "/console/apps/{app_id}/request/refuse", || post(refuse)),
-];
+pub(in super::super) const ROUTES: &[ConsoleRoute] = routes! {
+    page("/console/requests").of_own_apps() => get(list);
+    page("/console/apps/{app_id}/request") => get(one);
+    proven(Need::Money, "/console/apps/{app_id}/request/confirm") => post(confirm);
+    change(Need::GiveBack, "/console/apps/{app_id}/request/refuse") => post(refuse);
+};
 
 /// Ended requests that the list shows.
 const ENDED_MAX: u32 = 50;
