@@ -173,18 +173,12 @@ impl From<ChangeRequest> for RequestShown {
     fn from(request: ChangeRequest) -> Self {
         let ChangeRequest { reference, change, asked_by, asked_at, ends_at, state, ended_by, ended_at } =
             request;
-        let given_back = match &change {
-            RequestedChange::Wallet { command, .. } => command.given_back(),
-            RequestedChange::Gift { .. } | RequestedChange::Account(_) => None,
-        };
-        let account = match &change {
-            RequestedChange::Account(change) => Some(change),
-            RequestedChange::Wallet { .. } | RequestedChange::Gift { .. } => None,
-        };
-        let (kind, purses) = match &change {
-            RequestedChange::Wallet { command, .. } => (command.kind().as_str(), command.purses()),
-            RequestedChange::Gift { free, charge, .. } => ("gift", Some((*free, *charge))),
-            RequestedChange::Account(change) => (change.kind().as_str(), None),
+        let (kind, purses, given_back, account) = match &change {
+            RequestedChange::Wallet { command, .. } => {
+                (command.kind().as_str(), command.purses(), command.given_back(), None)
+            }
+            RequestedChange::Gift { free, charge, .. } => ("gift", Some((*free, *charge)), None, None),
+            RequestedChange::Account(change) => (change.kind().as_str(), None, None, Some(change)),
         };
         let (free, charge) = purses.unzip();
         let (biz_no, amount) = given_back.map(|(biz_no, amount)| (biz_no.to_string(), amount.get())).unzip();
