@@ -1,10 +1,7 @@
 //! Changes of users and API keys that wait for a second person (contract 8.6.44), as large changes of wallets do. They
 //! are the changes by which one admin could become two.
 
-use std::fmt::Display;
-
 use super::key::NewApiKey;
-use super::{OperationRefusal, RefusalKind};
 use crate::console_user::{ConsoleUserName, PasswordHash};
 use crate::rights::Rights;
 use crate::text;
@@ -80,54 +77,26 @@ impl AccountChange {
     }
 }
 
-/// Only two people make this change of a user or a key.
-#[must_use]
-pub fn account_needs_second_person() -> OperationRefusal {
-    let text = text!("this change of users or API keys needs a second person; ask for it in the console");
-    OperationRefusal::new(RefusalKind::NotAllowed, text)
-}
-
-/// The same change waits already.
-#[must_use]
-pub fn already_asked(account: impl Display) -> OperationRefusal {
-    let text = text!("somebody has asked for this change of {account} already, and it waits", account);
-    OperationRefusal::new(RefusalKind::Conflict, text)
-}
-
-/// Whoever asked and whoever confirms may be one person (contract 8.6.45).
-#[must_use]
-pub fn perhaps_one_person(asked_by: impl Display) -> OperationRefusal {
-    let text = text!(
-        "one of you made or changed the account of the other in the last 30 days, or one person made both, so \
-         an admin who is neither must confirm what {asked_by} asked for",
-        asked_by
-    );
-    OperationRefusal::new(RefusalKind::NotAllowed, text)
-}
-
-/// Whoever asked may no longer ask for it (contract 8.6.46).
-#[must_use]
-pub fn asker_lost_right(asked_by: impl Display) -> OperationRefusal {
-    let text = text!("nobody can confirm this, because {asked_by} may no longer ask for it", asked_by);
-    OperationRefusal::new(RefusalKind::NotAllowed, text)
-}
-
-/// The request is not the one that the operator's log tells of (contract 8.6.47).
-#[must_use]
-pub fn request_differs(reference: impl Display) -> OperationRefusal {
-    let text = text!(
-        "the request {reference} is not what the operator log says, so somebody has changed the database; run \
-         minitill audit",
-        reference
-    );
-    OperationRefusal::new(RefusalKind::NotAllowed, text)
-}
-
-/// A user is not what the operator's log tells.
-pub fn user_differs(name: impl Display) -> OperationRefusal {
-    let text = text!(
-        "the user {name} is not what the operator log says, so somebody has changed the database; run minitill audit",
-        name
-    );
-    OperationRefusal::new(RefusalKind::NotAllowed, text)
+refusals! {
+    /// Only two people make this change of a user or a key.
+    account_needs_second_person(): NotAllowed,
+        text!("this change of users or API keys needs a second person; ask for it in the console");
+    /// The same change waits already.
+    already_asked(account): Conflict,
+        text!("somebody has asked for this change of {account} already, and it waits", account);
+    /// Whoever asked and whoever confirms may be one person (contract 8.6.45).
+    perhaps_one_person(asked_by): NotAllowed,
+        text!("one of you made or changed the account of the other in the last 30 days, or one person made both, so \
+               an admin who is neither must confirm what {asked_by} asked for", asked_by);
+    /// Whoever asked may no longer ask for it (contract 8.6.46).
+    asker_lost_right(asked_by): NotAllowed,
+        text!("nobody can confirm this, because {asked_by} may no longer ask for it", asked_by);
+    /// The request is not the one that the operator's log tells of (contract 8.6.47).
+    request_differs(reference): NotAllowed,
+        text!("the request {reference} is not what the operator log says, so somebody has changed the database; run \
+               minitill audit", reference);
+    /// A user is not what the operator's log tells.
+    user_differs(name): NotAllowed,
+        text!("the user {name} is not what the operator log says, so somebody has changed the database; run \
+               minitill audit", name);
 }

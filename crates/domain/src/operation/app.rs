@@ -1,12 +1,11 @@
 //! Commands of operators to an app (contract 8.2): settings and limits, keys and tokens, what it offers, and who plays.
 
-use std::fmt::Display;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{OperationRefusal, RefusalKind, Subject};
+use super::Subject;
 use crate::app::{AppSummary, TOKEN_LIFETIME};
 use crate::app_settings::{AppChange, AppLimits, AppLimitsChange, AppSettings, ScopeSteps};
 use crate::fields::{Expected, FieldError, Fields, parse_integer};
@@ -293,36 +292,16 @@ impl TryFrom<AppReport> for AppSummary {
     }
 }
 
-/// There is an app with this id.
-#[must_use]
-pub fn app_taken(app_id: impl Display) -> OperationRefusal {
-    OperationRefusal::new(RefusalKind::Conflict, text!("there is an app {app_id} already", app_id))
-}
-
-/// The app has sold something, so it is no place for tests.
-#[must_use]
-pub fn no_longer_sandbox(app_id: impl Display) -> OperationRefusal {
-    OperationRefusal::new(
-        RefusalKind::Conflict,
-        text!(
-            "the app {app_id} has exchanges, so it cannot become a sandbox; make another app for tests",
-            app_id
-        ),
-    )
-}
-
-/// The keys have changed since the form was shown: it was sent before, or somebody else changed them.
-#[must_use]
-pub fn keys_changed(app_id: impl Display) -> OperationRefusal {
-    OperationRefusal::new(
-        RefusalKind::Conflict,
-        text!("the keys of the app {app_id} have changed since this form was shown", app_id),
-    )
-}
-
-/// The app has no such token.
-#[must_use]
-pub fn unknown_token(app_id: impl Display) -> OperationRefusal {
-    let text = text!("there is no such token of the app {app_id}", app_id);
-    OperationRefusal::new(RefusalKind::Unknown(Subject::Token), text).of_app(app_id)
+refusals! {
+    /// There is an app with this id.
+    app_taken(app_id): Conflict, text!("there is an app {app_id} already", app_id);
+    /// The app has sold something, so it is no place for tests.
+    no_longer_sandbox(app_id): Conflict,
+        text!("the app {app_id} has exchanges, so it cannot become a sandbox; make another app for tests", app_id);
+    /// The keys have changed since the form was shown: it was sent before, or somebody else changed them.
+    keys_changed(app_id): Conflict,
+        text!("the keys of the app {app_id} have changed since this form was shown", app_id);
+    /// The app has no such token.
+    unknown_token(app_id): Unknown(Subject::Token) of app_id,
+        text!("there is no such token of the app {app_id}", app_id);
 }

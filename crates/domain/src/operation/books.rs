@@ -20,31 +20,11 @@ pub fn does_not_tie(field: &'static str, period: impl Display) -> OperationRefus
     OperationRefusal::new(RefusalKind::Invalid(field), text)
 }
 
-/// The first close stands, and it was of other limits.
-#[must_use]
-pub fn closed_in_another_zone(month: impl Display, time_zone: impl Display) -> OperationRefusal {
-    let text = text!("{month} was closed in the time zone {time_zone}", month, time_zone);
-    OperationRefusal::new(RefusalKind::Conflict, text)
-}
-
 /// A figure of the period needs more than 64 bits.
 #[must_use]
 pub fn sums_too_large(field: &'static str, period: impl Display) -> OperationRefusal {
     let text = text!("the sums of {period} need more than 64 bits", period);
     OperationRefusal::new(RefusalKind::Invalid(field), text)
-}
-
-/// The span ends before it begins.
-#[must_use]
-pub fn empty_span() -> OperationRefusal {
-    OperationRefusal::new(RefusalKind::Invalid("until"), text!("expected a moment after since"))
-}
-
-/// The report would have more rows than it may have.
-#[must_use]
-pub fn too_many_rows(max: impl Display) -> OperationRefusal {
-    let text = text!("expected groups that make at most {max} rows in this span", max);
-    OperationRefusal::new(RefusalKind::Invalid("group"), text)
 }
 
 /// The report is by platform, and would read more exchanges one by one than it may (contract 13.2.7). `field` asks for
@@ -59,9 +39,16 @@ pub fn platforms_not_summed(field: &'static str, since: impl Display, max: impl 
     OperationRefusal::new(RefusalKind::Invalid(field), text)
 }
 
-/// A workbook would have more entries than it may have.
-#[must_use]
-pub fn too_many_entries(max: impl Display) -> OperationRefusal {
-    let text = text!("expected a period with at most {max} entries for a workbook; CSV has no limit", max);
-    OperationRefusal::new(RefusalKind::Invalid("format"), text)
+refusals! {
+    /// The first close stands, and it was of other limits.
+    closed_in_another_zone(month, time_zone): Conflict,
+        text!("{month} was closed in the time zone {time_zone}", month, time_zone);
+    /// The span ends before it begins.
+    empty_span(): Invalid("until"), text!("expected a moment after since");
+    /// The report would have more rows than it may have.
+    too_many_rows(max): Invalid("group"),
+        text!("expected groups that make at most {max} rows in this span", max);
+    /// A workbook would have more entries than it may have.
+    too_many_entries(max): Invalid("format"),
+        text!("expected a period with at most {max} entries for a workbook; CSV has no limit", max);
 }

@@ -1,8 +1,6 @@
 //! Commands of operators to pictures (contract 5.5): the block list.
 
-use std::fmt::Display;
-
-use super::{OperationRefusal, RefusalKind, Subject};
+use super::Subject;
 use crate::text;
 
 /// What is done to a picture of all apps.
@@ -35,15 +33,9 @@ pub struct ImageReport {
     pub images: u64,
 }
 
-/// There is no such image.
-#[must_use]
-pub fn unknown_image(img_id: impl Display) -> OperationRefusal {
-    OperationRefusal::new(RefusalKind::Unknown(Subject::Image), text!("there is no image {img_id}", img_id))
-}
-
-/// The image is not blocked.
-#[must_use]
-pub fn not_blocked(name: impl Display) -> OperationRefusal {
-    let text = text!("there is no block on the image {name}", name);
-    OperationRefusal::new(RefusalKind::Unknown(Subject::Block), text)
+refusals! {
+    /// There is no such image.
+    unknown_image(img_id): Unknown(Subject::Image), text!("there is no image {img_id}", img_id);
+    /// The image is not blocked.
+    not_blocked(name): Unknown(Subject::Block), text!("there is no block on the image {name}", name);
 }

@@ -1,8 +1,6 @@
 //! Commands of operators to the keys of the admin API (contract 8.7). Keys and tokens of an app are in `app`.
 
-use std::fmt::Display;
-
-use super::{OperationRefusal, RefusalKind, Subject};
+use super::Subject;
 use crate::console_user::Role;
 use crate::ids::ApiKeyName;
 use crate::rights::Rights;
@@ -52,25 +50,13 @@ pub struct ApiKeyReport {
     pub api_key: Option<Secret>,
 }
 
-/// Another key has the name, or had it.
-#[must_use]
-pub fn key_taken(name: impl Display) -> OperationRefusal {
-    let text = text!(
-        "the name {name} belongs to another API key, which may be revoked; choose a new name, so that the \
-         operator log is clear",
-        name
-    );
-    OperationRefusal::new(RefusalKind::Conflict, text)
-}
-
-/// The key was revoked before.
-#[must_use]
-pub fn already_revoked(name: impl Display) -> OperationRefusal {
-    OperationRefusal::new(RefusalKind::Conflict, text!("the API key {name} is already revoked", name))
-}
-
-/// There is no such key.
-#[must_use]
-pub fn unknown_key(name: impl Display) -> OperationRefusal {
-    OperationRefusal::new(RefusalKind::Unknown(Subject::ApiKey), text!("there is no API key {name}", name))
+refusals! {
+    /// Another key has the name, or had it.
+    key_taken(name): Conflict,
+        text!("the name {name} belongs to another API key, which may be revoked; choose a new name, so that the \
+               operator log is clear", name);
+    /// The key was revoked before.
+    already_revoked(name): Conflict, text!("the API key {name} is already revoked", name);
+    /// There is no such key.
+    unknown_key(name): Unknown(Subject::ApiKey), text!("there is no API key {name}", name);
 }

@@ -2,6 +2,23 @@
 //! done, and why it was not done. Command line, admin API and console read their input into a command, hand it to the
 //! store, and render the report or the refusal.
 
+/// Declares refusals, each a function of what its text says: its kind, and `of` which app's thing it is.
+macro_rules! refusals {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident($($value:ident),*): $kind:ident $(($what:expr))? $(of $app:ident)?, $text:expr;
+    )+) => {
+        $(
+            $(#[$doc])*
+            #[must_use]
+            pub fn $name($($value: impl ::std::fmt::Display),*) -> $crate::operation::OperationRefusal {
+                let kind = $crate::operation::RefusalKind::$kind $(($what))?;
+                $crate::operation::OperationRefusal::new(kind, $text)$(.of_app($app))?
+            }
+        )+
+    };
+}
+
 pub mod account;
 pub mod app;
 pub mod books;
@@ -99,9 +116,7 @@ impl OperationRefusal {
     }
 }
 
-/// There is no such app.
-#[must_use]
-pub fn unknown_app(app_id: impl Display) -> OperationRefusal {
-    let text = text!("there is no app {app_id}", app_id);
-    OperationRefusal::new(RefusalKind::Unknown(Subject::App), text).of_app(app_id)
+refusals! {
+    /// There is no such app.
+    unknown_app(app_id): Unknown(Subject::App) of app_id, text!("there is no app {app_id}", app_id);
 }

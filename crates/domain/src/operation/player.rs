@@ -1,12 +1,11 @@
 //! Export (contract 13.6) and erasure (contract 13.7) of all that is recorded of a player. The command is the player.
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{OperationRefusal, RefusalKind, Subject};
+use super::Subject;
 use crate::text;
 
 /// What an erasure did.
@@ -36,19 +35,12 @@ pub struct LeftText {
     pub why: String,
 }
 
-/// Nothing is recorded of such a player.
-#[must_use]
-pub fn nothing_recorded(app_id: impl Display, open_id: impl Display) -> OperationRefusal {
-    let text = text!("nothing is recorded of a player {open_id} of an app {app_id}", open_id, app_id);
-    OperationRefusal::new(RefusalKind::Unknown(Subject::Records), text).of_app(app_id)
-}
-
-/// Entries of the app are on their way between the ledger and an archive.
-#[must_use]
-pub fn archive_moving(app_id: impl Display) -> OperationRefusal {
-    let text = text!(
-        "entries of the app {app_id} are moving to or from an archive; nothing was erased, try again when that has ended",
-        app_id
-    );
-    OperationRefusal::new(RefusalKind::Conflict, text)
+refusals! {
+    /// Nothing is recorded of such a player.
+    nothing_recorded(app_id, open_id): Unknown(Subject::Records) of app_id,
+        text!("nothing is recorded of a player {open_id} of an app {app_id}", open_id, app_id);
+    /// Entries of the app are on their way between the ledger and an archive.
+    archive_moving(app_id): Conflict,
+        text!("entries of the app {app_id} are moving to or from an archive; nothing was erased, try again when \
+               that has ended", app_id);
 }

@@ -1,11 +1,9 @@
 //! Commands of operators to the receivers of an app (contract 12.2).
 
-use std::fmt::Display;
-
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{OperationRefusal, RefusalKind, Subject};
+use super::Subject;
 use crate::event::{EventId, EventType};
 use crate::ids::{AppId, WebUrl};
 use crate::receiver::{RECEIVERS_MAX, Receiver, ReceiverFormat, ReceiverId, TimeBounds};
@@ -106,41 +104,20 @@ pub enum ReceiverReport {
     Resent(Resent),
 }
 
-/// The app has no such receiver.
-#[must_use]
-pub fn unknown_receiver(app_id: impl Display, receiver_id: impl Display) -> OperationRefusal {
-    let text = text!("there is no receiver {receiver_id} of an app {app_id}", receiver_id, app_id);
-    OperationRefusal::new(RefusalKind::Unknown(Subject::Receiver), text).of_app(app_id)
-}
-
-/// A receiver of the platform format has no secret of its own.
-#[must_use]
-pub fn no_own_secret() -> OperationRefusal {
-    let text = text!("a receiver of the platform format has no secret of its own: the app secret signs");
-    OperationRefusal::new(RefusalKind::Conflict, text)
-}
-
-/// The app has as many receivers as it may have.
-#[must_use]
-pub fn too_many_receivers() -> OperationRefusal {
-    let text = text!("the app has {max} receivers, and may have no more", max = RECEIVERS_MAX);
-    OperationRefusal::new(RefusalKind::Limit, text)
-}
-
-/// The receiver has no such event, or it was removed.
-#[must_use]
-pub fn unknown_event(event_id: impl Display) -> OperationRefusal {
-    let text =
+refusals! {
+    /// The app has no such receiver.
+    unknown_receiver(app_id, receiver_id): Unknown(Subject::Receiver) of app_id,
+        text!("there is no receiver {receiver_id} of an app {app_id}", receiver_id, app_id);
+    /// A receiver of the platform format has no secret of its own.
+    no_own_secret(): Conflict,
+        text!("a receiver of the platform format has no secret of its own: the app secret signs");
+    /// The app has as many receivers as it may have.
+    too_many_receivers(): Limit,
+        text!("the app has {max} receivers, and may have no more", max = RECEIVERS_MAX);
+    /// The receiver has no such event, or it was removed.
+    unknown_event(event_id): Unknown(Subject::Event),
         text!("there is no event {event_id} for this receiver; events are kept for notify.keep", event_id);
-    OperationRefusal::new(RefusalKind::Unknown(Subject::Event), text)
-}
-
-/// The receivers have changed since the form was shown: it was sent before, or somebody else changed them.
-#[must_use]
-pub fn receivers_changed(app_id: impl Display) -> OperationRefusal {
-    let text = text!(
-        "the receivers of the app {app_id} or their secrets have changed since this form was shown",
-        app_id
-    );
-    OperationRefusal::new(RefusalKind::Conflict, text)
+    /// The receivers have changed since the form was shown: it was sent before, or somebody else changed them.
+    receivers_changed(app_id): Conflict,
+        text!("the receivers of the app {app_id} or their secrets have changed since this form was shown", app_id);
 }

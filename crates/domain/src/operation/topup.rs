@@ -1,8 +1,6 @@
 //! Operations on top-ups (contract 19): prices, and payments that fitted nothing.
 
-use std::fmt::Display;
-
-use super::{OperationRefusal, RefusalKind, Subject};
+use super::Subject;
 use crate::ids::{BizNo, OpenId, Reason};
 use crate::text;
 use crate::topup::{CallbackFormat, CallbackSecret, Price, PricedProductId};
@@ -34,97 +32,40 @@ pub enum Settlement {
     PaidBack,
 }
 
-/// The app has no such payment.
-#[must_use]
-pub fn unknown_payment(app_id: impl Display, payment: impl Display) -> OperationRefusal {
-    let text = text!("there is no payment {payment} of an app {app_id}", payment, app_id);
-    OperationRefusal::new(RefusalKind::Unknown(Subject::Payment), text).of_app(app_id)
-}
-
-/// The payment was told of with another value of this field.
-#[must_use]
-pub fn payment_differs(payment: impl Display, field: impl Display) -> OperationRefusal {
-    let text = text!("the payment {payment} was told of with another {field}", payment, field);
-    OperationRefusal::new(RefusalKind::Conflict, text)
-}
-
-/// Only a payment that fitted nothing is settled, and once.
-#[must_use]
-pub fn payment_not_open(payment: impl Display, state: impl Display) -> OperationRefusal {
-    let text =
+refusals! {
+    /// The app has no such payment.
+    unknown_payment(app_id, payment): Unknown(Subject::Payment) of app_id,
+        text!("there is no payment {payment} of an app {app_id}", payment, app_id);
+    /// The payment was told of with another value of this field.
+    payment_differs(payment, field): Conflict,
+        text!("the payment {payment} was told of with another {field}", payment, field);
+    /// Only a payment that fitted nothing is settled, and once.
+    payment_not_open(payment, state): Conflict,
         text!("the payment {payment} is {state}, and only an unmatched one can be settled", payment, state);
-    OperationRefusal::new(RefusalKind::Conflict, text)
-}
-
-/// There is no such order of a top-up.
-#[must_use]
-pub fn unknown_topup_order(app_id: impl Display, biz_no: impl Display) -> OperationRefusal {
-    let text = text!("there is no order {biz_no} of a top-up of an app {app_id}", biz_no, app_id);
-    OperationRefusal::new(RefusalKind::Unknown(Subject::TopupOrder), text).of_app(app_id)
-}
-
-/// Another payment has paid the order.
-#[must_use]
-pub fn order_is_paid(biz_no: impl Display) -> OperationRefusal {
-    OperationRefusal::new(RefusalKind::Conflict, text!("the order {biz_no} is paid", biz_no))
-}
-
-/// The list of prices has no such product.
-#[must_use]
-pub fn unknown_product(app_id: impl Display, product_id: impl Display) -> OperationRefusal {
-    let text = text!("the prices of the app {app_id} have no product {product_id}", product_id, app_id);
-    OperationRefusal::new(RefusalKind::Invalid("product_id"), text)
-}
-
-/// A list names each product once.
-#[must_use]
-pub fn product_twice(product_id: impl Display) -> OperationRefusal {
-    let text = text!("expected each product once, got {product_id} twice", product_id);
-    OperationRefusal::new(RefusalKind::Invalid("prices"), text)
-}
-
-/// Nothing was credited for the payment.
-#[must_use]
-pub fn payment_not_credited(payment: impl Display, state: impl Display) -> OperationRefusal {
-    let text = text!("the payment {payment} is {state}, so it has brought no coins", payment, state);
-    OperationRefusal::new(RefusalKind::Conflict, text)
-}
-
-/// The refund was told of with another amount.
-#[must_use]
-pub fn refund_differs(refund: impl Display) -> OperationRefusal {
-    let text = text!("the refund {refund} was told of with another amount", refund);
-    OperationRefusal::new(RefusalKind::Conflict, text)
-}
-
-/// All refunds of a payment together never exceed it.
-#[must_use]
-pub fn refund_exceeds(payment: impl Display, left: impl Display) -> OperationRefusal {
-    let text = text!(
-        "the refunds of the payment {payment} would exceed it; {left} can still be refunded",
-        payment,
-        left
-    );
-    OperationRefusal::new(RefusalKind::Conflict, text)
-}
-
-/// The player has spent what a refund takes back: charged and gifted coins that are owed, and what the purses hold.
-#[must_use]
-pub fn coins_are_spent(
-    charge: impl Display,
-    free: impl Display,
-    charge_held: impl Display,
-    free_held: impl Display,
-) -> OperationRefusal {
-    let text = text!(
-        "the refund takes back {charge} charged and {free} gifted coins, and the purses hold {charge_held} and {free_held}; \
-         with the shortfall record the rest becomes debt",
-        charge,
-        free,
-        charge_held,
-        free_held
-    );
-    OperationRefusal::new(RefusalKind::Conflict, text)
+    /// There is no such order of a top-up.
+    unknown_topup_order(app_id, biz_no): Unknown(Subject::TopupOrder) of app_id,
+        text!("there is no order {biz_no} of a top-up of an app {app_id}", biz_no, app_id);
+    /// Another payment has paid the order.
+    order_is_paid(biz_no): Conflict, text!("the order {biz_no} is paid", biz_no);
+    /// The list of prices has no such product.
+    unknown_product(app_id, product_id): Invalid("product_id"),
+        text!("the prices of the app {app_id} have no product {product_id}", product_id, app_id);
+    /// A list names each product once.
+    product_twice(product_id): Invalid("prices"),
+        text!("expected each product once, got {product_id} twice", product_id);
+    /// Nothing was credited for the payment.
+    payment_not_credited(payment, state): Conflict,
+        text!("the payment {payment} is {state}, so it has brought no coins", payment, state);
+    /// The refund was told of with another amount.
+    refund_differs(refund): Conflict, text!("the refund {refund} was told of with another amount", refund);
+    /// All refunds of a payment together never exceed it.
+    refund_exceeds(payment, left): Conflict,
+        text!("the refunds of the payment {payment} would exceed it; {left} can still be refunded", payment, left);
+    /// The player has spent what a refund takes back: charged and gifted coins that are owed, and what the purses hold.
+    coins_are_spent(charge, free, charge_held, free_held): Conflict,
+        text!("the refund takes back {charge} charged and {free} gifted coins, and the purses hold {charge_held} \
+               and {free_held}; with the shortfall record the rest becomes debt",
+            charge, free, charge_held, free_held);
 }
 
 /// The most payment providers whose callbacks an app takes.
@@ -139,16 +80,11 @@ pub enum ProviderCommand {
     Remove,
 }
 
-/// The app takes no callbacks of this provider.
-#[must_use]
-pub fn unknown_provider(app_id: impl Display, provider: impl Display) -> OperationRefusal {
-    let text = text!("there is no payment provider {provider} of an app {app_id}", provider, app_id);
-    OperationRefusal::new(RefusalKind::Unknown(Subject::PaymentProvider), text).of_app(app_id)
-}
-
-/// An app takes callbacks of some providers at most.
-#[must_use]
-pub fn too_many_providers() -> OperationRefusal {
-    let text = text!("expected at most {max} payment providers of an app", max = PROVIDERS_MAX);
-    OperationRefusal::new(RefusalKind::Limit, text)
+refusals! {
+    /// The app takes no callbacks of this provider.
+    unknown_provider(app_id, provider): Unknown(Subject::PaymentProvider) of app_id,
+        text!("there is no payment provider {provider} of an app {app_id}", provider, app_id);
+    /// An app takes callbacks of some providers at most.
+    too_many_providers(): Limit,
+        text!("expected at most {max} payment providers of an app", max = PROVIDERS_MAX);
 }

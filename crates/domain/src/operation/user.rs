@@ -1,8 +1,6 @@
 //! Commands of operators to users of the console, and of a user to themselves (contract 8.6).
 
-use std::fmt::Display;
-
-use super::{OperationRefusal, RefusalKind, Subject};
+use super::Subject;
 use crate::console_user::PasswordHash;
 use crate::rights::Rights;
 use crate::secret::Secret;
@@ -53,59 +51,25 @@ pub struct NewSecondFactor {
     pub session: [u8; 32],
 }
 
-/// There is a user with this name.
-#[must_use]
-pub fn user_taken(name: impl Display) -> OperationRefusal {
-    OperationRefusal::new(RefusalKind::Conflict, text!("there is already a user {name}", name))
-}
-
-/// There is no such user.
-#[must_use]
-pub fn unknown_user(name: impl Display) -> OperationRefusal {
-    OperationRefusal::new(RefusalKind::Unknown(Subject::User), text!("there is no user {name}", name))
-}
-
-/// The user has no such session.
-#[must_use]
-pub fn unknown_session(name: impl Display) -> OperationRefusal {
-    let text = text!("the user {name} has no such session", name);
-    OperationRefusal::new(RefusalKind::Unknown(Subject::Session), text)
-}
-
-/// A user of an OpenID Connect provider has neither password nor second factor here (contract 8.6.23).
-#[must_use]
-pub fn of_a_provider(name: impl Display) -> OperationRefusal {
-    let text = text!("the user {name} signs in by OpenID Connect and has no password here", name);
-    OperationRefusal::new(RefusalKind::Conflict, text)
-}
-
-/// Somebody has set another password since the present one was verified.
-#[must_use]
-pub fn password_changed(name: impl Display) -> OperationRefusal {
-    let text = text!("the password of the user {name} has just been changed", name);
-    OperationRefusal::new(RefusalKind::Conflict, text)
-}
-
-/// The user has set up a second factor.
-#[must_use]
-pub fn has_second_factor(name: impl Display) -> OperationRefusal {
-    let text = text!("the user {name} has a second factor already; an admin can reset it", name);
-    OperationRefusal::new(RefusalKind::Conflict, text)
-}
-
-/// The console keeps an admin of all apps (contract 8.6.4).
-#[must_use]
-pub fn last_admin(name: impl Display) -> OperationRefusal {
-    let text = text!(
-        "the user {name} is the last admin of all apps; make another user an admin first, or run minitill \
-         console-user on the server",
-        name
-    );
-    OperationRefusal::new(RefusalKind::NotAllowed, text)
-}
-
-/// An app that the user or key would be for does not exist (contract 8.6.39).
-#[must_use]
-pub fn unknown_own_app(app_id: impl Display) -> OperationRefusal {
-    OperationRefusal::new(RefusalKind::Invalid("app"), text!("there is no app {app_id}", app_id))
+refusals! {
+    /// There is a user with this name.
+    user_taken(name): Conflict, text!("there is already a user {name}", name);
+    /// There is no such user.
+    unknown_user(name): Unknown(Subject::User), text!("there is no user {name}", name);
+    /// The user has no such session.
+    unknown_session(name): Unknown(Subject::Session), text!("the user {name} has no such session", name);
+    /// A user of an OpenID Connect provider has neither password nor second factor here (contract 8.6.23).
+    of_a_provider(name): Conflict,
+        text!("the user {name} signs in by OpenID Connect and has no password here", name);
+    /// Somebody has set another password since the present one was verified.
+    password_changed(name): Conflict, text!("the password of the user {name} has just been changed", name);
+    /// The user has set up a second factor.
+    has_second_factor(name): Conflict,
+        text!("the user {name} has a second factor already; an admin can reset it", name);
+    /// The console keeps an admin of all apps (contract 8.6.4).
+    last_admin(name): NotAllowed,
+        text!("the user {name} is the last admin of all apps; make another user an admin first, or run minitill \
+               console-user on the server", name);
+    /// An app that the user or key would be for does not exist (contract 8.6.39).
+    unknown_own_app(app_id): Invalid("app"), text!("there is no app {app_id}", app_id);
 }
