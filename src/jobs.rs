@@ -1,7 +1,8 @@
 //! Jobs: all that a server does by itself, each with its name and how often it runs.
 //!
 //! A row of `JOBS` is a job. Each runs in a task of its own, so a slow one delays no other. A run that
-//! fails is logged and counted, and the job runs again at its next time.
+//! fails, or whose session with the database falls silent, is logged and counted, and the job runs again
+//! at its next time.
 //!
 //! What follows something other than a period is no row. It has a loop of its own:
 //!
@@ -53,12 +54,15 @@ static JOBS: [Job<AppState>; 21] = [
     Job::hourly("remove_events", |state| done(state.store.remove_old_events(state.config.notify.keep))),
     Job::hourly("remove_health", |state| done(state.store.forget_old_health())),
     Job::hourly("remove_sandbox_faults", |state| done(state.store.forget_test_worlds())),
-    Job::hourly("compare_closed_periods", |state| Box::pin(compare_closed(state))),
+    Job::reading_ledgers("compare_closed_periods", |state| Box::pin(compare_closed(state))),
     Job::hourly("remove_images", |state| {
         done(state.store.sweep_unused_images(state.config.image.unused_ttl))
     }),
 ];
 
+/// How long a run of a job may hear nothing, beyond the time that statements may take. A transaction gives a silent session
+/// up before that, and then the run puts back what it has taken.
+const SILENCE_MAX: Duration = Duration::from_mins(1);
 /// How long notifications under way may take when the server stops.
 const NOTIFYING_PATIENCE: Duration = Duration::from_secs(4);
 /// How long the last counts may take to be stored when the server stops.
@@ -117,7 +121,8 @@ impl Jobs {
     }
 
     fn begin(state: &AppState, stopped: watch::Receiver<bool>, begins: Begins) -> Self {
-        let mut tasks = job::start(&JOBS, state, &state.clock, state.metrics.jobs(), begins);
+        let silence_max = SILENCE_MAX + state.config.database.statement_timeout * 4;
+        let mut tasks = job::start(&JOBS, state, &state.clock, state.metrics.jobs(), (begins, silence_max));
         tasks.spawn(service_manager::keep_alive());
         let (store, sender) = (state.store.clone(), state.notifier.clone());
         let places = Arc::clone(&state.receiver_places);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use domain::clock::Clock;
 use futures_util::future::BoxFuture;
+use store::{StoreError, unless_silent};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, interval_at, sleep};
@@ -14,6 +15,9 @@ use crate::metrics::{JobCounters, JobMetrics};
 /// How many times as long as it worked a job pauses while there is more to do. So the database is left to the
 /// exchanges most of the time.
 const PAUSES: u32 = 30;
+
+/// A job that reads whole ledgers may hear nothing for so many times as long as the others.
+const LEDGER_PATIENCE: u32 = 60;
 
 /// A run of a job. It fails as a call of the store does.
 type Run<C> = for<'a> fn(&'a C) -> BoxFuture<'a, store::Result<Rest>>;
@@ -25,6 +29,8 @@ pub(super) struct Job<C: 'static> {
     every: Duration,
     /// Whether it waits while another such job works.
     takes_turns: bool,
+    /// How many times as long as others it may hear nothing.
+    patience: u32,
     run: Run<C>,
 }
 
@@ -44,12 +50,17 @@ pub(super) enum Rest {
 
 impl<C: Send + Sync> Job<C> {
     pub(super) const fn every(every: Duration, name: &'static str, run: Run<C>) -> Self {
-        Self { name, every, takes_turns: false, run }
+        Self { name, every, takes_turns: false, patience: 1, run }
     }
 
     /// A job that removes what is old. It can have much to remove, so only one of them works at a time.
     pub(super) const fn hourly(name: &'static str, run: Run<C>) -> Self {
-        Self { name, every: Duration::from_hours(1), takes_turns: true, run }
+        Self { name, every: Duration::from_hours(1), takes_turns: true, patience: 1, run }
+    }
+
+    /// The same for a job that reads whole ledgers, by statements without a time limit.
+    pub(super) const fn reading_ledgers(name: &'static str, run: Run<C>) -> Self {
+        Self { name, every: Duration::from_hours(1), takes_turns: true, patience: LEDGER_PATIENCE, run }
     }
 
     /// Runs the job as often as its row says. It never ends by itself.
@@ -58,7 +69,7 @@ impl<C: Send + Sync> Job<C> {
         context: &C,
         clock: &dyn Clock,
         counters: &JobCounters,
-        (turns, begins): (&Mutex<()>, Begins),
+        (turns, begins, silence_max): (&Mutex<()>, Begins, Duration),
     ) {
         let mut times = match begins {
             Begins::Now => interval(self.every),
@@ -68,16 +79,24 @@ impl<C: Send + Sync> Job<C> {
         loop {
             times.tick().await;
             let _turn = if self.takes_turns { Some(turns.lock().await) } else { None };
-            while let Some(pause) = self.run_once(context, clock, counters).await {
+            while let Some(pause) = self.run_once(context, clock, counters, silence_max).await {
                 sleep(pause).await;
             }
         }
     }
 
-    /// Runs the job once. Returns how long it pauses before it does the rest, where it has left something.
-    async fn run_once(&self, context: &C, clock: &dyn Clock, counters: &JobCounters) -> Option<Duration> {
+    /// Runs the job once, and gives up when it hears nothing any more. Returns how long it pauses before it does the rest,
+    /// where it has left something.
+    async fn run_once(
+        &self,
+        context: &C,
+        clock: &dyn Clock,
+        counters: &JobCounters,
+        silence_max: Duration,
+    ) -> Option<Duration> {
         let began = Instant::now();
-        match (self.run)(context).await {
+        let run = unless_silent(silence_max * self.patience, (self.run)(context)).await;
+        match run.unwrap_or_else(|| Err(StoreError::Unavailable("it does not answer".to_owned()))) {
             Ok(rest) => {
                 counters.last_success.set(clock.unix_millis().div_euclid(1000));
                 (rest == Rest::Something).then(|| began.elapsed() * PAUSES)
@@ -99,20 +118,23 @@ pub(super) fn done<'a, T>(
     Box::pin(async { work.await.map(|_| Rest::Nothing) })
 }
 
-/// Starts each job in a task of its own. The tasks end when what this returns is dropped.
+/// Starts each job in a task of its own. The tasks end when what this returns is dropped. A run that hears nothing for
+/// `silence_max` has failed.
 pub(super) fn start<C: Clone + Send + Sync>(
     jobs: &'static [Job<C>],
     context: &C,
     clock: &Arc<dyn Clock>,
     metrics: &JobMetrics,
-    begins: Begins,
+    (begins, silence_max): (Begins, Duration),
 ) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     let turns = Arc::new(Mutex::new(()));
     for job in jobs {
         let (context, clock, turns) = (context.clone(), Arc::clone(clock), Arc::clone(&turns));
         let counters = metrics.of(job.name);
-        tasks.spawn(async move { job.keep(&context, &*clock, &counters, (&turns, begins)).await });
+        tasks.spawn(async move {
+            job.keep(&context, &*clock, &counters, (&turns, begins, silence_max)).await;
+        });
     }
     tasks
 }
@@ -123,7 +145,6 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::sync::{Mutex as StdMutex, PoisonError};
 
-    use store::StoreError;
     use telemetry::metrics::ExchangeMetrics;
     use tokio::sync::Semaphore;
     use tokio::time::timeout;
@@ -214,7 +235,7 @@ mod tests {
             tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
         let _logging = tracing::subscriber::set_default(subscriber);
         let clock: Arc<dyn Clock> = Arc::new(Noon);
-        let _tasks = start(&FAILING, &probe, &clock, metrics.jobs(), Begins::Now);
+        let _tasks = start(&FAILING, &probe, &clock, metrics.jobs(), (Begins::Now, PATIENCE));
         // The fourth run has no permit: the three before it were counted.
         probe.until(|runs| runs[0] == 4).await;
         let counted = metrics.jobs().of("fails_twice");
@@ -225,6 +246,23 @@ mod tests {
             assert!(line.contains("WARN") && line.contains("job=\"fails_twice\""), "{line}");
             assert!(line.contains("error=too many requests are waiting every=1ms"), "{line}");
         }
+    }
+
+    /// A run that nothing wakes is given up, and holds up no other. It begins anew at the next time of the job.
+    #[tokio::test]
+    async fn a_run_that_hears_nothing_is_given_up_and_counted() {
+        static SILENT: [Job<Arc<Probe>>; 3] = [
+            Job::every(OFTEN, "silent", |probe| done(probe.run(0))),
+            Job::reading_ledgers("patient", |probe| done(probe.run(1))),
+            Job::hourly("after_it", |probe| done(probe.run(2))),
+        ];
+        let (metrics, probe) = (metrics(), Probe::with_permits([0, 0, 1, 0]));
+        let clock: Arc<dyn Clock> = Arc::new(Noon);
+        let _tasks = start(&SILENT, &probe, &clock, metrics.jobs(), (Begins::Now, OFTEN));
+        probe.until(|runs| runs[0] >= 3 && runs[2] == 1).await;
+        let of = |name| metrics.jobs().of(name);
+        assert!(of("silent").failures.get() >= 2);
+        assert_eq!((of("patient").failures.get(), of("after_it").failures.get()), (1, 0));
     }
 
     static BESIDE: [Job<Arc<Probe>>; 4] = [
@@ -238,7 +276,7 @@ mod tests {
     async fn a_slow_job_delays_no_other_and_hourly_ones_take_turns() {
         let (metrics, probe) = (metrics(), Probe::with_permits([0, usize::MAX >> 3, 0, 1]));
         let clock: Arc<dyn Clock> = Arc::new(Noon);
-        let _tasks = start(&BESIDE, &probe, &clock, metrics.jobs(), Begins::Now);
+        let _tasks = start(&BESIDE, &probe, &clock, metrics.jobs(), (Begins::Now, PATIENCE));
         probe.until(|runs| runs[1] >= 3).await;
         assert_eq!(probe.runs()[0], 1, "it never ended");
         assert_eq!(probe.runs()[2..], [1, 0], "the second waits for the first");
@@ -258,7 +296,7 @@ mod tests {
         })];
         let (metrics, probe) = (metrics(), Probe::with_permits([9, 0, 0, 0]));
         let clock: Arc<dyn Clock> = Arc::new(Noon);
-        let _tasks = start(&HOURLY, &probe, &clock, metrics.jobs(), Begins::Now);
+        let _tasks = start(&HOURLY, &probe, &clock, metrics.jobs(), (Begins::Now, PATIENCE));
         probe.until(|runs| runs[0] == 3).await;
     }
 }

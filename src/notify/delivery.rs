@@ -304,7 +304,7 @@ impl Delivery {
         while self.sending.len() < tries_max && self.pace.allows() {
             let Some(ready) = self.next_ready(now) else { break };
             self.pace.take();
-            if ready.tries.is_none() {
+            if ready.due.is_none() {
                 self.shared.metrics.first_try(self.shared.sender.since(ready.at));
             }
             let (shared, recipient) = (Arc::clone(&self.shared), Arc::clone(&self.recipient));
@@ -338,8 +338,8 @@ impl Delivery {
                 self.back_at = Some(Instant::now());
             }
             self.failures = 0;
-            self.journal.taken(ready.tries.map(|_| ready.no), is_back);
-            if ready.tries.is_none() {
+            self.journal.taken(ready.due, is_back);
+            if ready.due.is_none() {
                 self.queue.was_taken(ready.no);
             }
         } else {
@@ -347,7 +347,9 @@ impl Delivery {
             if self.failures == AWAY_AFTER {
                 self.probed_at = Instant::now();
             }
-            self.queue.was_not_taken(ready.no);
+            if ready.due.is_none() {
+                self.queue.was_not_taken(ready.no);
+            }
             let failed = self.not_taken(ready, &tried);
             self.journal.not_taken(failed, tried.is_gone);
         }
@@ -356,7 +358,7 @@ impl Delivery {
 
     /// An event that was not taken, with the time of its next try.
     fn not_taken(&self, ready: Ready, tried: &Tried) -> NotTaken {
-        let count = ready.tries.unwrap_or(0).saturating_add(1);
+        let count = ready.due.map_or(0, |due| due.tries).saturating_add(1);
         let chance = f64::from(u16::from_be_bytes(store::secrets::random_bytes())) / f64::from(u16::MAX);
         let delays = &self.shared.settings.retry_delays;
         let next_in = if tried.is_gone {
@@ -370,6 +372,7 @@ impl Delivery {
         }
         NotTaken {
             event_no: ready.no,
+            due_at: ready.due.map(|due| due.due_at),
             event_id: ready.message.id,
             event_at: ready.at,
             event_type: ready.event_type,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use store::{NotTaken, ReceiverTry, TriesNote};
+use store::{DueDelivery, NotTaken, ReceiverTry, TriesNote};
 use tokio::time::Instant;
 
 /// How often what became of tries is written.
@@ -56,8 +56,8 @@ impl Journal {
         self.note.gone.extend(events);
     }
 
-    /// An event was taken. `again` is its number, if it had been tried before.
-    pub(super) fn taken(&mut self, again: Option<i64>, is_back: bool) {
+    /// An event was taken. `again` is its row, if it had been tried before.
+    pub(super) fn taken(&mut self, again: Option<DueDelivery>, is_back: bool) {
         self.note.taken += 1;
         self.note.taken_again.extend(again);
         self.note.is_back |= is_back;

@@ -23,14 +23,14 @@ pub(super) struct Ready {
     pub(super) at: OffsetDateTime,
     pub(super) event_type: EventType,
     pub(super) message: Message,
-    /// Number of tries before. `None` for an event of the feed.
-    pub(super) tries: Option<i32>,
+    /// Its row, if it has one. `None` for an event of the feed.
+    pub(super) due: Option<DueDelivery>,
 }
 
 impl Ready {
-    fn of(event: &Event, format: ReceiverFormat, tries: Option<i32>) -> Self {
+    fn of(event: &Event, format: ReceiverFormat, due: Option<DueDelivery>) -> Self {
         let message = Message::of(event, format);
-        Self { no: event.no, at: event.at, event_type: event.event_type, message, tries }
+        Self { no: event.no, at: event.at, event_type: event.event_type, message, due }
     }
 }
 
@@ -65,6 +65,8 @@ pub(super) struct Queue {
     fresh: BTreeSet<i64>,
     /// Numbers of events under way, or to be written, that have a row of their own.
     again: BTreeSet<i64>,
+    /// Numbers of events of the feed that were not taken, until that is written.
+    failed: BTreeSet<i64>,
 }
 
 impl Queue {
@@ -77,6 +79,7 @@ impl Queue {
             ready: VecDeque::new(),
             fresh: BTreeSet::new(),
             again: BTreeSet::new(),
+            failed: BTreeSet::new(),
         }
     }
 
@@ -87,7 +90,7 @@ impl Queue {
 
     /// Whether there is no event that can be sent to a receiver that is away: none that was tried before.
     pub(super) fn has_fresh_alone(&self) -> bool {
-        self.ready.iter().all(|ready| ready.tries.is_none())
+        self.ready.iter().all(|ready| ready.due.is_none())
     }
 
     /// Whether no event is told. Some of the feed may be known.
@@ -127,7 +130,7 @@ impl Queue {
             return Ok(Vec::new());
         }
         let free = TOLD_AT_ONCE.saturating_sub(self.again.len());
-        let flying: Vec<i64> = self.again.iter().copied().collect();
+        let flying: Vec<i64> = self.again.union(&self.failed).copied().collect();
         let due = store.due_deliveries(receiver, &flying, free).await?;
         if due.len() == free && free > 0 {
             self.due_at = Instant::now();
@@ -142,15 +145,15 @@ impl Queue {
         receiver: &LeasedReceiver,
         due: Vec<DueDelivery>,
     ) -> store::Result<Vec<i64>> {
-        let tries: HashMap<i64, i32> = due.iter().map(|due| (due.event_no, due.tries)).collect();
         let numbers: Vec<i64> = due.iter().map(|due| due.event_no).collect();
+        let due: HashMap<i64, DueDelivery> = due.into_iter().map(|due| (due.event_no, due)).collect();
         let keys = store.event_keys(&receiver.app_id, &numbers).await?;
         let events = store.tell(keys).await?;
         let told: BTreeSet<i64> = events.iter().map(|event| event.no).collect();
         let gone = numbers.iter().copied().filter(|no| !told.contains(no)).collect();
         self.again.extend(numbers);
         self.ready.extend(
-            events.iter().map(|event| Ready::of(event, receiver.format, tries.get(&event.no).copied())),
+            events.iter().map(|event| Ready::of(event, receiver.format, due.get(&event.no).copied())),
         );
         Ok(gone)
     }
@@ -207,7 +210,7 @@ impl Queue {
 
     /// The next event that was tried before.
     pub(super) fn next_again(&mut self) -> Option<Ready> {
-        let place = self.ready.iter().position(|ready| ready.tries.is_some())?;
+        let place = self.ready.iter().position(|ready| ready.due.is_some())?;
         self.ready.remove(place)
     }
 
@@ -216,9 +219,9 @@ impl Queue {
         self.fresh.remove(&no);
     }
 
-    /// An event was not taken. It is not due again before that is written.
+    /// An event of the feed was not taken. It is not due again before that is written.
     pub(super) fn was_not_taken(&mut self, no: i64) {
-        self.again.insert(no);
+        self.failed.insert(no);
     }
 
     /// The number up to which every event was tried once. One that was not taken has a row once the note is written, so
@@ -232,11 +235,17 @@ impl Queue {
     /// Forgets what is written.
     pub(super) fn forget(&mut self, written: &TriesNote) {
         for failed in &written.not_taken {
-            let has_waited = !self.fresh.remove(&failed.event_no);
-            self.again.remove(&failed.event_no);
+            let has_waited = failed.due_at.is_some();
+            if has_waited {
+                self.again.remove(&failed.event_no);
+            } else {
+                self.fresh.remove(&failed.event_no);
+                self.failed.remove(&failed.event_no);
+            }
             self.waiting += i64::from(failed.next_in.is_some()) - i64::from(has_waited);
         }
-        for done in written.gone.iter().chain(&written.taken_again) {
+        let taken = written.taken_again.iter().map(|taken| &taken.event_no);
+        for done in written.gone.iter().chain(taken) {
             self.again.remove(done);
             self.waiting -= 1;
         }

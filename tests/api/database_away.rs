@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use domain::clock::SystemClock;
 use domain::console_user::Role;
+use domain::operation::wallet::CreditsForAll;
 use serde_json::Value;
+use sqlx::Connection as _;
 use store::{DatabaseAddress, Store, StoreError};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, UnixStream};
@@ -17,7 +19,7 @@ use crate::admin::Caller;
 use crate::game::Game;
 use crate::support::cluster::USER;
 use crate::support::program::{Program, free_address};
-use crate::support::{PATIENCE, Request, TestTill, empty_database, fresh_database, test_config};
+use crate::support::{PATIENCE, Request, TestTill, empty_database, fresh_database, operator, test_config};
 use crate::topups;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -258,6 +260,44 @@ async fn payments_leave_a_session_that_falls_silent() {
     until_told(direct, 200).await;
     let patient = TestTill::start_on(database.url.clone(), |_| {}).await;
     assert_eq!(patient.purses(&app, "o1").await, (52, 220, 3));
+    patient.assert_audit_clean().await;
+}
+
+/// Rules 8.3.15 and 9.5.12: a transaction whose session falls silent is given up, and a gift goes on in another session.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gift_leaves_a_session_that_falls_silent() {
+    let database = fresh_database().await;
+    let address = free_address();
+    let host = Host::at(address, &database.url).await;
+    let name = database.url.split(['/', '?']).nth(3).unwrap();
+    let url = format!("postgres://{USER}@{address}/{name}?sslmode=disable");
+    let till = TestTill::start_by(&url, database.url.clone(), |config| {
+        config.database.acquire_timeout = Duration::from_millis(500);
+        config.database.statement_timeout = Duration::from_secs(1);
+    })
+    .await;
+    let patient = TestTill::start_on(database.url.clone(), |_| {}).await;
+    let app = patient.app("a1").await;
+    patient.player(&app, "o1", 1, 0).await;
+    let (free, ref_prefix, note) = (Some(5), Some("fair".to_owned()), "outage".to_owned());
+    let for_all = CreditsForAll { free, ref_prefix, note, ..CreditsForAll::default() };
+    let gift = patient.store.draft_gift(&app.id, &for_all, b"o1").await.unwrap().unwrap();
+    patient.store.start_gift(&operator(), &app.id, &gift.name).await.unwrap();
+    let mut holder = sqlx::PgConnection::connect(&database.url).await.unwrap();
+    sqlx::raw_sql("BEGIN; SELECT FROM wallets FOR UPDATE").execute(&mut holder).await.unwrap();
+    let store = till.store.clone();
+    let crediting = tokio::spawn(async move {
+        while !matches!(store.credit_gift_lines().await, Ok(true)) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    });
+    till.until_locked_out(1).await;
+    host.fall_silent();
+    // The database ends the statement, and nobody hears it.
+    till.until_locked_out(0).await;
+    sqlx::raw_sql("ROLLBACK").execute(&mut holder).await.unwrap();
+    tokio::time::timeout(PATIENCE, crediting).await.expect("a new session is opened").unwrap();
+    assert_eq!(patient.purses(&app, "o1").await, (6, 0, 2));
     patient.assert_audit_clean().await;
 }
 

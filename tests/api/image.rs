@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use domain::operation::image::ImageCommand;
 use futures_util::future::join_all;
 use serde_json::json;
 use store::BlobHash;
@@ -502,4 +503,29 @@ async fn no_upload_slips_past_a_block_that_is_made_at_the_same_time() {
     assert_eq!(uploading.await.unwrap().code(), 1);
     assert_eq!(blocking.await.unwrap().unwrap().images, 1);
     assert_eq!(till.number("SELECT count(*) FROM images WHERE blocked_by IS NULL").await, 0);
+}
+
+/// Rule 5.5.6: a block and its end look at all images, also when that takes longer than a statement may.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_block_takes_as_long_as_it_needs() {
+    let patient = TestTill::start().await;
+    let app = patient.app("a1").await;
+    patient.image(&app).await;
+    patient
+        .execute(
+            "CREATE FUNCTION take_long() RETURNS trigger LANGUAGE plpgsql AS
+                 $$ BEGIN PERFORM pg_sleep(2.5); RETURN NEW; END $$;
+             CREATE TRIGGER take_long BEFORE UPDATE ON images FOR EACH ROW EXECUTE FUNCTION take_long()",
+        )
+        .await;
+    let till = TestTill::start_on(patient.database_url.clone(), |config| {
+        config.database.statement_timeout = Duration::from_secs(2);
+    })
+    .await;
+    let contents = BlobHash::of(PICTURE);
+    let block = crate::support::block(&contents, "r");
+    assert_eq!(till.store.change_blocks(&operator(), block).await.unwrap().images, 1);
+    let unblock = ImageCommand::Unblock { picture: *contents.as_array(), name: "it".to_owned() };
+    assert!(till.store.change_blocks(&operator(), unblock).await.unwrap().was_blocked);
+    assert_eq!(till.number("SELECT count(*) FROM images WHERE blocked_by IS NULL").await, 1);
 }

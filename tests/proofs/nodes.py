@@ -61,11 +61,14 @@ class Node:
             sys.exit(f"failed: {self.name} ended")
         return False
 
-    def sql(self, statement, database="minitill"):
+    def session(self, database="minitill"):
         import psycopg
 
-        with psycopg.connect(host="127.0.0.1", port=self.port, user="minitill", dbname=database, autocommit=True,
-                             connect_timeout=5) as session:
+        return psycopg.connect(host="127.0.0.1", port=self.port, user="minitill", dbname=database, autocommit=True,
+                               connect_timeout=5)
+
+    def sql(self, statement, database="minitill"):
+        with self.session(database) as session:
             cursor = session.execute(statement)
             return cursor.fetchall() if cursor.description else None
 

@@ -32,7 +32,7 @@ use crate::session::{is_between_transactions, prepare_session};
 use crate::settings::StoreSettings;
 use crate::transaction::{self, AttemptFuture};
 use crate::wallet_writer::NodeWriters;
-use crate::writer::Opening;
+use crate::writer::{ANSWER_MARGIN, Opening};
 
 /// The operator's listener has this many sessions at least, so that half of them is more than one.
 const OPERATOR_CONNECTIONS_MIN: u32 = 4;
@@ -42,6 +42,9 @@ const OPERATOR_CONNECTIONS_SPARE: u32 = 1;
 const SHIPMENTS_COUNTED_FOR: Duration = Duration::from_millis(200);
 /// How long the result of [`Store::last_audits`] is cached.
 const LAST_AUDITS_CACHED_FOR: Duration = Duration::from_secs(30);
+/// A session may say nothing for so many times what a statement may take: a COMMIT, which has no time limit, waits for
+/// disks and standbys.
+const SILENT_STATEMENTS: u32 = 3;
 
 /// The store. It is cheap to clone, and all clones share its pools.
 #[derive(Debug, Clone)]
@@ -255,6 +258,9 @@ impl Store {
     /// repeats the whole transaction when the database asks for it or `work` returns
     /// [`StoreError::Again`]. So `work` must have no effects outside the database. `context` holds
     /// what `work` needs.
+    ///
+    /// A session that says nothing for three times what a statement may take is closed: `Unavailable`, as when it is
+    /// lost, and nobody knows whether a COMMIT under way has arrived.
     pub(crate) async fn transaction<C, T, E, F>(&self, context: C, work: F) -> Result<T, E>
     where
         C: Send + Sync + 'static,
@@ -262,6 +268,19 @@ impl Store {
         E: From<StoreError> + AsStoreError + Send + 'static,
         F: for<'c> Fn(&'c mut PgConnection, &'c C) -> AttemptFuture<'c, T, E> + Send + Sync + 'static,
     {
-        transaction::run(&self.runtime, self.pool.clone(), context, work).await
+        let silence_max = (self.settings.statement_timeout + ANSWER_MARGIN) * SILENT_STATEMENTS;
+        transaction::run(&self.runtime, self.pool.clone(), Some(silence_max), context, work).await
+    }
+
+    /// The same for work that lifts the time limit of its statements, and so for a session that says nothing for as long
+    /// as it likes.
+    pub(crate) async fn long_transaction<C, T, E, F>(&self, context: C, work: F) -> Result<T, E>
+    where
+        C: Send + Sync + 'static,
+        T: Send + 'static,
+        E: From<StoreError> + AsStoreError + Send + 'static,
+        F: for<'c> Fn(&'c mut PgConnection, &'c C) -> AttemptFuture<'c, T, E> + Send + Sync + 'static,
+    {
+        transaction::run(&self.runtime, self.pool.clone(), None, context, work).await
     }
 }

@@ -2,11 +2,13 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 
 use sqlx::{Connection as _, Executor as _, PgConnection, PgPool, PgTransaction};
 use tokio::runtime::Handle;
 
 use crate::error::{AsStoreError, Result, StoreError};
+use crate::silence::unless_silent;
 
 /// A transaction is tried at most this often.
 pub(crate) const ATTEMPTS_MAX: u32 = 12;
@@ -21,8 +23,14 @@ pub(crate) async fn snapshot_of(connection: &mut PgConnection) -> Result<PgTrans
     Ok(snapshot)
 }
 
-/// Runs `work` as [`Store::transaction`](crate::Store) says.
-pub(crate) async fn run<C, T, E, F>(runtime: &Handle, pool: PgPool, context: C, work: F) -> Result<T, E>
+/// Runs `work` as [`Store::transaction`](crate::Store) says. Without `silence_max`, a silent session is waited for.
+pub(crate) async fn run<C, T, E, F>(
+    runtime: &Handle,
+    pool: PgPool,
+    silence_max: Option<Duration>,
+    context: C,
+    work: F,
+) -> Result<T, E>
 where
     C: Send + Sync + 'static,
     T: Send + 'static,
@@ -32,7 +40,7 @@ where
     let task = runtime.spawn(async move {
         let mut attempt = 1;
         loop {
-            let outcome = attempt_transaction(&pool, &context, &work).await;
+            let outcome = attempt_transaction(&pool, silence_max, &context, &work).await;
             match &outcome {
                 Err(error) if error.is_again() && attempt < ATTEMPTS_MAX => attempt += 1,
                 Ok(_) | Err(_) => return outcome,
@@ -44,14 +52,26 @@ where
     })
 }
 
-/// Tries a transaction once, in a task that is never dropped half-way.
-async fn attempt_transaction<C, T, E, F>(pool: &PgPool, context: &C, work: &F) -> Result<T, E>
+/// Tries a transaction once, in a task that is never dropped half-way. A session that falls silent is dropped with it, and
+/// never repeated: its COMMIT may have arrived.
+async fn attempt_transaction<C, T, E, F>(
+    pool: &PgPool,
+    silence_max: Option<Duration>,
+    context: &C,
+    work: &F,
+) -> Result<T, E>
 where
     E: From<StoreError>,
     F: for<'c> Fn(&'c mut PgConnection, &'c C) -> AttemptFuture<'c, T, E>,
 {
     let mut connection = pool.acquire().await.map_err(StoreError::from)?;
-    attempt_on(&mut connection, context, work).await
+    let Some(silence_max) = silence_max else { return attempt_on(&mut connection, context, work).await };
+    let outcome = unless_silent(silence_max, attempt_on(&mut connection, context, work)).await;
+    outcome.unwrap_or_else(|| {
+        // The pool would wait for its answer, and count it all the time.
+        drop(connection.detach());
+        Err(StoreError::Unavailable("it does not answer".to_owned()).into())
+    })
 }
 
 /// The same on a session that is outside any transaction.

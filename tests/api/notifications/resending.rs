@@ -6,10 +6,10 @@ use domain::event::{EventId, EventType};
 use domain::operation::OperationRefusal;
 use domain::operation::receiver::{AddedReceiver, ReceiverCommand, ReceiverReport, Resend, unknown_event};
 use domain::receiver::{ReceiverFormat, TimeBounds};
-use store::{Event, FailedEvent, Refusable};
+use store::{DueDelivery, Event, FailedEvent, NotTaken, Refusable, TriesNote};
 use time::OffsetDateTime;
 
-use super::{Scene, all_events, id, quiet_till};
+use super::{Scene, add, all_events, id, pay, quiet_till};
 use crate::support::receiver::{Notification, Receiver, Reply};
 use crate::support::{operator, until};
 
@@ -111,6 +111,75 @@ async fn the_schedule_of_an_event_that_is_sent_again_begins_anew() {
     scene.until(&added, "it has failed again", |shown| (shown.failed, shown.waiting) == (1, 0)).await;
     assert_eq!(failed(&scene, &added, EVER).await[0].tries, 2);
     assert_eq!(receiver.received().len(), 4);
+}
+
+/// Rule 12.4.7: whatever becomes of a try that is under way, an event is sent again.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_is_sent_again_whatever_becomes_of_a_try_under_way() {
+    for of_second in [500, 204] {
+        let receiver = Receiver::answering(move |_, before| match before {
+            0 => Reply::status(500),
+            1 => Reply::status(of_second).held(),
+            _ => Reply::taken(),
+        })
+        .await;
+        let delays = [Duration::from_millis(1), Duration::from_mins(10)];
+        let scene = Scene::retrying(&[&receiver], &delays).await;
+        let added = scene.add(&receiver).await;
+        scene.pay("b1").await;
+        let came = receiver.until_received(2).await;
+        let event_id = EventId::parse(&came[1].id()).unwrap();
+        assert_eq!(resend(&scene, &added, Resend::One(event_id)).await, 1);
+        receiver.release();
+        let came = receiver.until_received(3).await;
+        assert_eq!((came[2].id(), &came[2].body), (came[1].id(), &came[1].body));
+        scene.until(&added, "nothing waits", |shown| (shown.waiting, shown.failed) == (0, 0)).await;
+    }
+}
+
+/// Rule 12.4.7: what a resend sets stays when tries end that began before, one of the feed too.
+#[tokio::test(flavor = "multi_thread")]
+async fn tries_that_began_before_a_resend_do_not_change_its_schedule() {
+    let (till, app) = quiet_till(&[], |_| {}).await;
+    let added = add(&till, &app, "http://203.0.113.1/", ReceiverFormat::Standard, &[]).await;
+    pay(&till, &app, "b1").await;
+    let event = all_events(&till).await.pop().unwrap();
+    let (store, lease) = (&till.store, [1; 16]);
+    let leased = store.lease_receivers(&lease, 9).await.unwrap().0.pop().unwrap();
+    let not_taken = |due_at: Option<OffsetDateTime>, next_in: Duration| NotTaken {
+        event_no: event.no,
+        due_at,
+        event_id: event.id.as_text(),
+        event_at: event.at,
+        event_type: event.event_type,
+        tries: 1,
+        next_in: Some(next_in),
+        asked: None,
+        status: Some(500),
+        error: "no".to_owned(),
+    };
+    let note = async |not_taken: Vec<NotTaken>, taken_again: Vec<DueDelivery>| {
+        let note = TriesNote { through_no: event.no, not_taken, taken_again, ..TriesNote::default() };
+        assert!(store.note_tries(&lease, &leased, note).await.unwrap());
+    };
+    let due = async || store.due_deliveries(&leased, &[], 9).await.unwrap();
+    note(vec![not_taken(None, Duration::ZERO)], vec![]).await;
+    let first = due().await[0];
+    assert_eq!(first.tries, 1);
+    super::change(&till, &app.id, ReceiverCommand::Resend(id(&added).clone(), Resend::One(event.id))).await;
+    let anew = due().await;
+    assert_eq!((anew.len(), anew[0].tries), (1, 0));
+    let later = Duration::from_mins(10);
+    for (failed, taken) in [
+        (vec![not_taken(None, later)], vec![]),
+        (vec![not_taken(Some(first.due_at), later)], vec![]),
+        (vec![], vec![first]),
+    ] {
+        note(failed, taken).await;
+        assert_eq!(due().await, anew);
+    }
+    note(vec![], anew).await;
+    assert_eq!(due().await, []);
 }
 
 /// Rule 12.4.7: any event of the app whose type the receiver is told of, one that was taken and one from before it was

@@ -73,6 +73,7 @@ async fn a_lost_lease_writes_nothing() {
         taken: 1,
         not_taken: vec![NotTaken {
             event_no: event.no,
+            due_at: None,
             event_id: event.id.as_text(),
             event_at: OffsetDateTime::UNIX_EPOCH,
             event_type: EventType::ExchangeSucceeded,

@@ -139,7 +139,7 @@ impl Store {
         };
         let span = period.span(zone);
         let mut connection = self.connect_without_limits().await?;
-        must_be_closed(settled(&mut connection, span.until).await?, period, zone, span)?;
+        must_be_closed(settled(&mut connection, self.engine.get(), span.until).await?, period, zone, span)?;
         let mut snapshot = snapshot_of(&mut connection).await?;
         let sums = StatementSums::read(&mut snapshot, &app_id, app_no, span).await?;
         snapshot.rollback().await?;

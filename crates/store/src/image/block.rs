@@ -60,9 +60,11 @@ pub(super) async fn is_blocked(
     .await?)
 }
 
-/// Waits for running uploads, makes later ones wait, and returns the reason of the present block.
+/// Waits for running uploads, makes later ones wait, and returns the reason of the present block. What follows looks at all
+/// images, so it has no time limit.
 async fn lock_block(connection: &mut PgConnection, contents: &BlobHash) -> Result<Option<String>> {
     sqlx::query!("LOCK TABLE picture_blocks IN EXCLUSIVE MODE").execute(&mut *connection).await?;
+    sqlx::query!("SET LOCAL statement_timeout = 0").execute(&mut *connection).await?;
     let reason = sqlx::query_scalar!(
         "SELECT reason FROM picture_blocks WHERE content_sha256 = $1",
         contents.as_bytes()
@@ -126,7 +128,8 @@ impl Store {
         operator: &Operator,
         command: ImageCommand,
     ) -> Result<ImageReport, OperationError> {
-        let changed = self.transaction((operator.clone(), command), |connection, (operator, command)| {
+        let context = (operator.clone(), command);
+        let changed = self.long_transaction(context, |connection, (operator, command)| {
             Box::pin(async move {
                 match command {
                     ImageCommand::Block { picture, near_copies, reason } => {

@@ -76,7 +76,7 @@ impl Store {
     ) -> Result<ErasedPlayer, OperationError> {
         let pseudonym = new_pseudonym();
         let context = (operator.clone(), app_id.clone(), open_id.clone(), pseudonym);
-        self.transaction(context, |connection, (operator, app_id, open_id, pseudonym)| {
+        self.long_transaction(context, |connection, (operator, app_id, open_id, pseudonym)| {
             Box::pin(async move {
                 let names = Names { app_id: app_id.as_str(), open_id: open_id.as_str(), pseudonym };
                 let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", names.app_id);
@@ -118,7 +118,8 @@ impl Store {
         // A batch that has read the wallet writes within milliseconds, and holds no lock until then.
         tokio::time::sleep(BATCH_TIME).await;
         let mut session = self.pool.acquire().await?;
-        let have_ended = await_writers(&mut session, &["orders", "ledger_entries"]).await?;
+        let have_ended =
+            await_writers(&mut session, self.engine.get(), &["orders", "ledger_entries"]).await?;
         drop(session);
         let context = (app_id.clone(), open_id.clone(), pseudonym.to_owned());
         let erased = self.transaction(context, |connection, (app_id, open_id, pseudonym)| {

@@ -172,8 +172,10 @@ impl ReceiverUpdate {
         .await
         .map_err(StoreError::from)?;
         if before.paused_by.is_some() {
+            // What is due already may have a try under way, which keeps its time.
             sqlx::query!(
-                "UPDATE deliveries SET next_at = now() WHERE app_id = $1 AND receiver_id = $2 AND state = 'waiting'",
+                "UPDATE deliveries SET next_at = now()
+                 WHERE app_id = $1 AND receiver_id = $2 AND state = 'waiting' AND next_at > now()",
                 self.app_id.as_str(),
                 id.as_str()
             )
@@ -232,7 +234,8 @@ impl ReceiverUpdate {
         Ok(report)
     }
 
-    /// Sends an event again, whatever became of it. Its schedule begins anew.
+    /// Sends an event again, whatever became of it. Its schedule begins anew, also for the end of a try that is under way:
+    /// that knows another `next_at`.
     async fn resend_one(
         &self,
         connection: &mut PgConnection,

@@ -57,6 +57,8 @@ pub struct DueDelivery {
     pub event_no: i64,
     /// Number of tries before.
     pub tries: i32,
+    /// Since when it is due. An operator who sends the event again sets another time.
+    pub due_at: OffsetDateTime,
 }
 
 /// An event that was tried and not taken.
@@ -64,6 +66,8 @@ pub struct DueDelivery {
 pub struct NotTaken {
     /// Number of the event.
     pub event_no: i64,
+    /// As [`DueDelivery`] had it. `None` for a try of the feed.
+    pub due_at: Option<OffsetDateTime>,
     /// Its id.
     pub event_id: String,
     /// Time of the change.
@@ -90,7 +94,7 @@ pub struct TriesNote {
     /// Number of events that were taken.
     pub taken: i64,
     /// The events among them that had been tried before.
-    pub taken_again: Vec<i64>,
+    pub taken_again: Vec<DueDelivery>,
     /// Events that were not taken.
     pub not_taken: Vec<NotTaken>,
     /// Events among them of which nothing is left to be sent.
@@ -259,10 +263,10 @@ impl Store {
     ) -> Result<Vec<DueDelivery>> {
         Ok(sqlx::query_as!(
             DueDelivery,
-            "SELECT event_no, tries FROM deliveries
-             WHERE app_id = $1 AND receiver_id = $2 AND state = 'waiting' AND next_at <= now()
-                 AND event_no <> ALL ($3)
-             ORDER BY next_at LIMIT $4",
+            r#"SELECT event_no, tries, next_at AS "due_at!" FROM deliveries
+               WHERE app_id = $1 AND receiver_id = $2 AND state = 'waiting' AND next_at <= now()
+                   AND event_no <> ALL ($3)
+               ORDER BY next_at LIMIT $4"#,
             receiver.app_id.as_str(),
             receiver.id.as_str(),
             flying,
@@ -272,8 +276,9 @@ impl Store {
         .await?)
     }
 
-    /// Writes what became of tries: all of it, or nothing. `false` when another instance has the lease, or the receiver
-    /// is gone.
+    /// Writes what became of tries: all of it, or nothing. An event that an operator has sent again since its try began
+    /// stays due, whatever became of that try (contract 12.4.7). `false` when another instance has the lease, or the
+    /// receiver is gone.
     pub async fn note_tries(
         &self,
         lease: &[u8; 16],
@@ -331,6 +336,8 @@ async fn write_receiver(
     Ok(written.execute(connection).await?.rows_affected() == 1)
 }
 
+/// The row of the receiver is locked, as whoever sends an event again locks it. So a `next_at` other than that of the try is
+/// the operator's, and stays.
 async fn write_deliveries(
     connection: &mut PgConnection,
     app_id: &AppId,
@@ -338,44 +345,23 @@ async fn write_deliveries(
     note: &TriesNote,
 ) -> Result<()> {
     if !note.taken_again.is_empty() {
+        let rows = &note.taken_again;
         sqlx::query!(
-            "UPDATE deliveries SET state = 'taken', tries = tries + 1, next_at = NULL, last_at = now(), status = NULL,
+            "UPDATE deliveries d SET state = 'taken', tries = d.tries + 1, next_at = NULL, last_at = now(), status = NULL,
                  error = NULL
-             WHERE app_id = $1 AND receiver_id = $2 AND event_no = ANY ($3)",
+             FROM unnest($3::bigint[], $4::timestamptz[]) AS n (event_no, due_at)
+             WHERE d.app_id = $1 AND d.receiver_id = $2 AND d.event_no = n.event_no
+                 AND (d.next_at IS NULL OR d.next_at = n.due_at)",
             app_id.as_str(),
             id.as_str(),
-            &note.taken_again
+            &rows.iter().map(|row| row.event_no).collect::<Vec<_>>(),
+            &rows.iter().map(|row| row.due_at).collect::<Vec<_>>()
         )
         .execute(&mut *connection)
         .await?;
     }
     if !note.not_taken.is_empty() {
-        let rows = &note.not_taken;
-        sqlx::query!(
-            "INSERT INTO deliveries (app_id, receiver_id, event_no, event_id, event_at, type, state, tries, next_at,
-                 not_before, last_at, status, error)
-             SELECT $1, $2, event_no, event_id, event_at, type, CASE WHEN next_in IS NULL THEN 'failed' ELSE 'waiting' END,
-                 tries, now() + make_interval(secs => next_in), now() + make_interval(secs => asked), now(), status, error
-             FROM unnest($3::bigint[], $4::text[], $5::timestamptz[], $6::text[], $7::integer[], $8::float8[],
-                 $9::smallint[], $10::text[], $11::float8[])
-                 AS n (event_no, event_id, event_at, type, tries, next_in, status, error, asked)
-             ON CONFLICT (app_id, receiver_id, event_no) DO UPDATE SET state = excluded.state, tries = excluded.tries,
-                 next_at = excluded.next_at, not_before = excluded.not_before, last_at = excluded.last_at,
-                 status = excluded.status, error = excluded.error",
-            app_id.as_str(),
-            id.as_str(),
-            &rows.iter().map(|row| row.event_no).collect::<Vec<_>>(),
-            &rows.iter().map(|row| row.event_id.clone()).collect::<Vec<_>>(),
-            &rows.iter().map(|row| row.event_at).collect::<Vec<_>>(),
-            &rows.iter().map(|row| row.event_type.as_str().to_owned()).collect::<Vec<_>>(),
-            &rows.iter().map(|row| row.tries).collect::<Vec<_>>(),
-            &rows.iter().map(|row| row.next_in.map(|next| next.as_secs_f64())).collect::<Vec<_>>() as _,
-            &rows.iter().map(|row| row.status).collect::<Vec<_>>() as _,
-            &rows.iter().map(|row| row.error.clone()).collect::<Vec<_>>(),
-            &rows.iter().map(|row| row.asked.map(|asked| asked.as_secs_f64())).collect::<Vec<_>>() as _
-        )
-        .execute(&mut *connection)
-        .await?;
+        write_not_taken(connection, app_id, id, &note.not_taken).await?;
     }
     if !note.gone.is_empty() {
         sqlx::query!(
@@ -400,5 +386,44 @@ async fn write_deliveries(
         .execute(connection)
         .await?;
     }
+    Ok(())
+}
+
+/// Writes tries that did not take their events. A row that an operator has made due since is not overwritten.
+async fn write_not_taken(
+    connection: &mut PgConnection,
+    app_id: &AppId,
+    id: &ReceiverId,
+    rows: &[NotTaken],
+) -> Result<()> {
+    sqlx::query!(
+        "INSERT INTO deliveries (app_id, receiver_id, event_no, event_id, event_at, type, state, tries, next_at,
+             not_before, last_at, status, error)
+         SELECT $1, $2, event_no, event_id, event_at, type, CASE WHEN next_in IS NULL THEN 'failed' ELSE 'waiting' END,
+             tries, now() + make_interval(secs => next_in), now() + make_interval(secs => asked), now(), status, error
+         FROM unnest($3::bigint[], $4::text[], $5::timestamptz[], $6::text[], $7::integer[], $8::float8[],
+             $9::smallint[], $10::text[], $11::float8[], $12::timestamptz[])
+             AS n (event_no, event_id, event_at, type, tries, next_in, status, error, asked, due_at)
+         WHERE NOT EXISTS (
+             SELECT 1 FROM deliveries d WHERE d.app_id = $1 AND d.receiver_id = $2 AND d.event_no = n.event_no
+                 AND d.next_at IS NOT NULL AND d.next_at IS DISTINCT FROM n.due_at)
+         ON CONFLICT (app_id, receiver_id, event_no) DO UPDATE SET state = excluded.state, tries = excluded.tries,
+             next_at = excluded.next_at, not_before = excluded.not_before, last_at = excluded.last_at,
+             status = excluded.status, error = excluded.error",
+        app_id.as_str(),
+        id.as_str(),
+        &rows.iter().map(|row| row.event_no).collect::<Vec<_>>(),
+        &rows.iter().map(|row| row.event_id.clone()).collect::<Vec<_>>(),
+        &rows.iter().map(|row| row.event_at).collect::<Vec<_>>(),
+        &rows.iter().map(|row| row.event_type.as_str().to_owned()).collect::<Vec<_>>(),
+        &rows.iter().map(|row| row.tries).collect::<Vec<_>>(),
+        &rows.iter().map(|row| row.next_in.map(|next| next.as_secs_f64())).collect::<Vec<_>>() as _,
+        &rows.iter().map(|row| row.status).collect::<Vec<_>>() as _,
+        &rows.iter().map(|row| row.error.clone()).collect::<Vec<_>>(),
+        &rows.iter().map(|row| row.asked.map(|asked| asked.as_secs_f64())).collect::<Vec<_>>() as _,
+        &rows.iter().map(|row| row.due_at).collect::<Vec<_>>() as _
+    )
+    .execute(connection)
+    .await?;
     Ok(())
 }

@@ -130,7 +130,7 @@ impl Store {
     /// Compares the roll-up of an app with its ledger. It reads all of the ledger, however long that takes.
     pub async fn check_roll_up(&self, app_id: &AppId) -> Result<RollUpCheck, OperationError> {
         let app_id = app_id.clone();
-        self.transaction(app_id, |connection, app_id| Box::pin(check(connection, app_id))).await
+        self.long_transaction(app_id, |connection, app_id| Box::pin(check(connection, app_id))).await
     }
 }
 

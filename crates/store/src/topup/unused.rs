@@ -99,7 +99,7 @@ impl Store {
     ) -> Result<UnusedReport, OperationError> {
         let mut connection = self.connect_without_limits().await?;
         if let Some(at) = at {
-            must_be_settled(settled(&mut connection, at).await?, at)?;
+            must_be_settled(settled(&mut connection, self.engine.get(), at).await?, at)?;
         }
         let mut snapshot = snapshot_of(&mut connection).await?;
         let app_no = number_of(&mut snapshot, &app_id).await?;

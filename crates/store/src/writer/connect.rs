@@ -19,8 +19,8 @@ use crate::error::StoreError;
 use crate::hosts::Hosts;
 use crate::session::{IDLE_IN_TRANSACTION_TIMEOUT, READ_COMMITTED};
 
-/// The writer waits this much longer than a statement may run.
-const ANSWER_MARGIN: Duration = Duration::from_secs(1);
+/// Whoever waits for an answer waits this much longer than a statement may run.
+pub(crate) const ANSWER_MARGIN: Duration = Duration::from_secs(1);
 /// How long a batch waits for a row that another transaction has locked. Then it goes on without
 /// that row.
 pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_millis(200);

@@ -25,8 +25,8 @@ use crate::transaction::ATTEMPTS_MAX;
 #[cfg(test)]
 pub(crate) use connect::LOCK_TIMEOUT;
 pub(crate) use connect::{
-    Connection, Opening, PlansMade, SessionFault, answered, connect, drive, drive_within, execute, fault,
-    planning,
+    ANSWER_MARGIN, Connection, Opening, PlansMade, SessionFault, answered, connect, drive, drive_within,
+    execute, fault, planning,
 };
 
 /// The maximum number of requests in one transaction.
