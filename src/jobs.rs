@@ -121,7 +121,8 @@ impl Jobs {
     }
 
     fn begin(state: &AppState, stopped: watch::Receiver<bool>, begins: Begins) -> Self {
-        let silence_max = SILENCE_MAX + state.config.database.statement_timeout * 4;
+        let database = &state.config.database;
+        let silence_max = SILENCE_MAX + database.acquire_timeout + database.statement_timeout * 4;
         let mut tasks = job::start(&JOBS, state, &state.clock, state.metrics.jobs(), (begins, silence_max));
         tasks.spawn(service_manager::keep_alive());
         let (store, sender) = (state.store.clone(), state.notifier.clone());

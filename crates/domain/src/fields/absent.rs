@@ -109,12 +109,14 @@ impl Fields {
         // A list or an object in pieces, as PHP and jQuery send it.
         let nearly = nearly.or_else(|| came().find(|(came, _)| is_in_pieces(came, &wanted)));
         let nearly = nearly.map(|(came, _)| (came, misspelt(came)));
-        let swallowed = || {
-            let (by, value) = came().find(|(_, value)| holds_pair(value, sent))?;
-            let is_json = value.trim_start().starts_with(['{', '[']);
+        let swallowed_by = |by: &str, is_json| {
             let as_sent =
                 self.renamed.iter().find(|renamed| renamed.name == by).map_or(by, |renamed| renamed.sent);
-            Some((by, FieldErrorKind::Swallowed { by: as_sent.to_owned(), is_json }))
+            FieldErrorKind::Swallowed { by: as_sent.to_owned(), is_json }
+        };
+        let swallowed = || {
+            let (by, value) = came().find(|(_, value)| holds_pair(value, sent))?;
+            Some((by, swallowed_by(by, value.trim_start().starts_with(['{', '[']))))
         };
         let enveloped = || {
             let holds = |value: &FieldValue| {
@@ -122,7 +124,7 @@ impl Fields {
                 names.iter().any(|name| name == sent)
             };
             let (by, _) = self.values.iter().find(|(_, value)| holds(value))?;
-            Some((by.as_str(), FieldErrorKind::Swallowed { by: by.clone(), is_json: true }))
+            Some((by.as_str(), swallowed_by(by, true)))
         };
         // The name is the whole form, so it holds credentials and is not told.
         let escaped = || {

@@ -113,13 +113,13 @@ impl Store {
         .await
     }
 
-    /// Erases orders of a player that were written by transactions which had read the wallet before the erasure.
+    /// Erases orders of a player that were written by transactions which had read the wallet before the erasure. It erases
+    /// what is there also where it cannot tell whether more may come.
     async fn erase_late_orders(&self, app_id: &AppId, open_id: &OpenId, pseudonym: &str) -> Result<()> {
         // A batch that has read the wallet writes within milliseconds, and holds no lock until then.
         tokio::time::sleep(BATCH_TIME).await;
         let mut session = self.pool.acquire().await?;
-        let have_ended =
-            await_writers(&mut session, self.engine.get(), &["orders", "ledger_entries"]).await?;
+        let have_ended = await_writers(&mut session, self.engine.get(), &["orders", "ledger_entries"]).await;
         drop(session);
         let context = (app_id.clone(), open_id.clone(), pseudonym.to_owned());
         let erased = self.transaction(context, |connection, (app_id, open_id, pseudonym)| {
@@ -145,7 +145,7 @@ impl Store {
         });
         erased.await?;
         let lasts = || StoreError::Unavailable("a transaction that writes orders does not end".to_owned());
-        have_ended.then_some(()).ok_or_else(lasts)
+        have_ended?.then_some(()).ok_or_else(lasts)
     }
 }
 

@@ -351,7 +351,7 @@ async fn write_deliveries(
                  error = NULL
              FROM unnest($3::bigint[], $4::timestamptz[]) AS n (event_no, due_at)
              WHERE d.app_id = $1 AND d.receiver_id = $2 AND d.event_no = n.event_no
-                 AND (d.next_at IS NULL OR d.next_at = n.due_at)",
+                 AND d.next_at = n.due_at",
             app_id.as_str(),
             id.as_str(),
             &rows.iter().map(|row| row.event_no).collect::<Vec<_>>(),
@@ -389,7 +389,8 @@ async fn write_deliveries(
     Ok(())
 }
 
-/// Writes tries that did not take their events. A row that an operator has made due since is not overwritten.
+/// Writes tries that did not take their events. A row that has ended, or that an operator has made due since, is not
+/// overwritten.
 async fn write_not_taken(
     connection: &mut PgConnection,
     app_id: &AppId,
@@ -406,7 +407,7 @@ async fn write_not_taken(
              AS n (event_no, event_id, event_at, type, tries, next_in, status, error, asked, due_at)
          WHERE NOT EXISTS (
              SELECT 1 FROM deliveries d WHERE d.app_id = $1 AND d.receiver_id = $2 AND d.event_no = n.event_no
-                 AND d.next_at IS NOT NULL AND d.next_at IS DISTINCT FROM n.due_at)
+                 AND (n.due_at IS NULL OR d.next_at IS DISTINCT FROM n.due_at))
          ON CONFLICT (app_id, receiver_id, event_no) DO UPDATE SET state = excluded.state, tries = excluded.tries,
              next_at = excluded.next_at, not_before = excluded.not_before, last_at = excluded.last_at,
              status = excluded.status, error = excluded.error",
