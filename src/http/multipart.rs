@@ -133,7 +133,7 @@ pub fn fault(error: &multer::Error, start: &[u8], delimiter: &[u8]) -> String {
 
 /// What is wrong with the first head of a part, among those in these bytes, that is folded or lacks its empty line.
 fn head_fault(start: &[u8], delimiter: &[u8]) -> Option<&'static str> {
-    let mut lines = HeadLines(start);
+    let mut lines = PartLines(start);
     while let Some((line, _)) = lines.next() {
         if line.strip_prefix(delimiter).is_some_and(|padding| padding.trim_ascii().is_empty())
             && let Some(fault) = fault_of_lines(&mut lines, delimiter)
@@ -145,7 +145,7 @@ fn head_fault(start: &[u8], delimiter: &[u8]) -> Option<&'static str> {
 }
 
 /// The fault of the head whose lines begin here. They are read up to the empty line behind it.
-fn fault_of_lines(lines: &mut HeadLines<'_>, delimiter: &[u8]) -> Option<&'static str> {
+fn fault_of_lines(lines: &mut PartLines<'_>, delimiter: &[u8]) -> Option<&'static str> {
     let mut has_header = false;
     for (line, is_whole) in lines {
         if line.is_empty() {
@@ -177,9 +177,9 @@ fn may_be_header(line: &[u8], is_whole: bool) -> bool {
 }
 
 /// Lines that end with CR LF, each with whether it has its end.
-struct HeadLines<'a>(&'a [u8]);
+struct PartLines<'a>(&'a [u8]);
 
-impl<'a> Iterator for HeadLines<'a> {
+impl<'a> Iterator for PartLines<'a> {
     type Item = (&'a [u8], bool);
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -29,13 +29,13 @@ pub(in crate::cli) struct RevenueArguments {
     os: Option<Os>,
     /// What each row is of: one of `hour`, `day` and `week`, `app_id`, `product_name`, `zone` and `os`, with commas between them
     #[arg(long, value_name = "GROUPS", default_value = "day", value_parser = RevenueQuery::parse_groups)]
-    group: Groups,
+    group: RevenueGroups,
     #[command(flatten)]
     format: FormatArguments,
 }
 
 /// The groups of one argument. clap reads a `Vec` as an option that can be repeated.
-type Groups = Vec<RevenueGroup>;
+type RevenueGroups = Vec<RevenueGroup>;
 
 pub(super) async fn run(context: &Context, store: &Store, arguments: RevenueArguments) -> Result<()> {
     let RevenueArguments { app_ids, period, zone, item, os, group, format } = arguments;

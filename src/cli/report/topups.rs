@@ -19,15 +19,15 @@ pub(in crate::cli) struct TopupsArguments {
     /// What each row is of: `day`, `provider`, `product_id`, `currency` and `os`, with commas between them; currencies are
     /// never added
     #[arg(long, value_name = "GROUPS", default_value = "day,currency", value_parser = parse_groups)]
-    group: Groups,
+    group: IncomeGroups,
     #[command(flatten)]
     format: FormatArguments,
 }
 
 /// The groups of one argument. clap reads a `Vec` as an option that can be repeated.
-type Groups = Vec<IncomeGroup>;
+type IncomeGroups = Vec<IncomeGroup>;
 
-fn parse_groups(text: &str) -> Result<Groups, String> {
+fn parse_groups(text: &str) -> Result<IncomeGroups, String> {
     IncomeGroup::parse_groups(text).map_err(|expected| format!("expected {expected}"))
 }
 
