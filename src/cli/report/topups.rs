@@ -18,7 +18,7 @@ pub(in crate::cli) struct TopupsArguments {
     period: PeriodArguments,
     /// What each row is of: `day`, `provider`, `product_id`, `currency` and `os`, with commas between them; currencies are
     /// never added
-    #[arg(long, value_name = "GROUPS", default_value = "day,currency", value_parser = parse_groups)]
+    #[arg(long, value_name = "GROUPS", default_value = "day,currency", value_parser = IncomeGroup::parse_groups)]
     group: IncomeGroups,
     #[command(flatten)]
     format: FormatArguments,
@@ -26,10 +26,6 @@ pub(in crate::cli) struct TopupsArguments {
 
 /// The groups of one argument. clap reads a `Vec` as an option that can be repeated.
 type IncomeGroups = Vec<IncomeGroup>;
-
-fn parse_groups(text: &str) -> Result<IncomeGroups, String> {
-    IncomeGroup::parse_groups(text).map_err(|expected| format!("expected {expected}"))
-}
 
 pub(super) async fn run(context: &Context, store: &Store, arguments: TopupsArguments) -> Result<()> {
     let TopupsArguments { app_id, period, group: groups, format } = arguments;
