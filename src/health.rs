@@ -54,15 +54,19 @@ pub struct HealthHistory {
     pub business: Option<Business>,
 }
 
-/// What all apps sold today, and yesterday until the same hour. A day is one of the console's time zone, and begins with
-/// the first whole hour in it.
+/// What all apps sold today until now. Its whole hours alone are compared with yesterday, because nobody adds up a part of
+/// an hour. A day is one of the console's time zone, and begins with the first whole hour in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Business {
-    /// The end of the last whole hour.
-    pub until: OffsetDateTime,
+    /// When it was added up.
+    pub now: OffsetDateTime,
     /// Of today until then.
     pub today: SalesOfHours,
-    /// Of yesterday until a day before then.
+    /// The end of the last whole hour.
+    pub until: OffsetDateTime,
+    /// Of the whole hours of today.
+    pub whole_hours: SalesOfHours,
+    /// Of the same hours of yesterday.
     pub yesterday: SalesOfHours,
 }
 
@@ -167,10 +171,12 @@ impl Health {
 
     async fn business(&self, store: &Store, now: OffsetDateTime) -> store::Result<Option<Business>> {
         let Some(begin) = self.day_begins(now) else { return Ok(None) };
-        let (until, day) = (whole_hour(now), Duration::from_hours(24));
-        let Some(today) = store.sales_of_hours(begin, until).await? else { return Ok(None) };
+        let (until, hour, day) = (whole_hour(now), Duration::from_hours(1), Duration::from_hours(24));
+        // The sums have the part of this hour that has passed, too.
+        let Some(today) = store.sales_of_hours(begin, until + hour).await? else { return Ok(None) };
+        let whole_hours = store.sales_of_hours(begin, until).await?.unwrap_or_default();
         let yesterday = store.sales_of_hours(begin - day, until - day).await?.unwrap_or_default();
-        Ok(Some(Business { until, today, yesterday }))
+        Ok(Some(Business { now, today, until, whole_hours, yesterday }))
     }
 
     /// The first whole hour of the day in the time zone.

@@ -137,7 +137,7 @@ pub(crate) async fn income(
         let column = |heading: &Text| style.column(heading, 16);
         let names = groups.iter().map(|group| match group {
             IncomeGroup::Day => text!("Day ({zone})", zone = style.zone),
-            IncomeGroup::Provider => text!("Provider"),
+            IncomeGroup::Provider => text!("Payment provider"),
             IncomeGroup::Product => text!("Product"),
             IncomeGroup::Os => text!("Platform"),
         });

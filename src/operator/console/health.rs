@@ -15,7 +15,7 @@ use time::OffsetDateTime;
 use super::health_charts::{HealthCharts, charts, newest_end, read_span};
 use super::i18n::{Moment as _, local, parse_moment, said};
 use super::page::{Page, Section, Shown as _, render_search};
-use super::refusal_link::address_of_code;
+use super::refusal_link::{address_of_code, is_listed};
 use super::request::{Answer, ConsoleRequest, address};
 use super::route::{ConsoleRoute, routes};
 use crate::health::{CELL, HealthHistory, STRIP, first_cell};

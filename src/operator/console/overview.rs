@@ -20,7 +20,7 @@ use super::i18n::{Moment as _, said};
 use super::orders::{millis_time, stuck_path};
 use super::page::{LoadsAgain, Page, Section, Shown as _, render_search};
 use super::receivers::{failure, receiver_path};
-use super::refusal_link::address_of_code;
+use super::refusal_link::{address_of_code, is_listed};
 use super::request::{Answer, ConsoleRequest};
 use super::route::{ConsoleRoute, routes};
 use crate::health::Business;
@@ -139,6 +139,16 @@ fn rate(first: &Sample, last: &Sample, count: impl Fn(&AnswerCounts) -> u64) -> 
         u32::try_from(last.at_millis.saturating_sub(first.at_millis)).ok().filter(|millis| *millis > 0)?;
     let count = u32::try_from(count(&last.exchanges.since(&first.exchanges))).unwrap_or(u32::MAX);
     Some(f64::from(count) * 1000.0 / f64::from(millis))
+}
+
+/// The coins and the exchanges of whole hours against those of yesterday. Where today has sold in this hour alone there is
+/// nothing to compare, and not a day without sales.
+fn against_yesterday(business: &Business) -> [String; 2] {
+    let Business { today, whole_hours, yesterday, .. } = business;
+    if whole_hours.exchanges == 0 && today.exchanges > 0 {
+        return ["\u{2013}".to_owned(), "\u{2013}".to_owned()];
+    }
+    [compared(whole_hours.coins, yesterday.coins), compared(whole_hours.exchanges, yesterday.exchanges)]
 }
 
 /// The difference from one figure to another: in per cent, or how many times as much it is.

@@ -3,6 +3,8 @@
 
 mod changes;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use askama::Template;
 use axum::extract::Path;
 use axum::routing::{MethodRouter, get, post};
@@ -129,6 +131,8 @@ struct ReceiverPage<'a> {
     page: Page<'a>,
     path: String,
     detail: &'a ReceiverDetail,
+    /// The types of the events that were tried, by their ids.
+    types: BTreeMap<String, EventType>,
     receiver: &'a Receiver,
     /// The receivers of the app as the page shows them.
     seen: String,
@@ -194,6 +198,7 @@ async fn receiver(Path(names): Path<(String, String)>, request: ConsoleRequest) 
         test: detail.tries.iter().find(|tried| tried.event_id == request.text("tested")),
         receiver: &detail.receiver,
         detail: &detail,
+        types: types_of(&request, &detail).await?,
         first: after.map(|_| format!("{path}#failed")),
         more: failed.last().filter(|_| has_more).map(|last| page_after(&last.no.to_string())),
         path: path.clone(),
@@ -221,6 +226,27 @@ async fn look_for(
     let name = event.id.to_string();
     let tries = detail.tries.iter().filter(|tried| tried.event_id == name).cloned().collect();
     Ok(Search::Found(Box::new(FoundEvent { event, outcome, body, tries })))
+}
+
+/// The types of the events that were tried. Test events and those that are no longer kept have none.
+async fn types_of(
+    request: &ConsoleRequest,
+    detail: &ReceiverDetail,
+) -> Result<BTreeMap<String, EventType>, ConsoleError> {
+    let tried: BTreeSet<&str> = detail.tries.iter().map(|tried| tried.event_id.as_str()).collect();
+    let tried: Vec<EventId> = tried.into_iter().filter_map(|id| EventId::parse(id).ok()).collect();
+    let mut types = BTreeMap::new();
+    for id in tried {
+        if let Some(event) = request.state.store.event_key(&detail.receiver.app_id, id).await? {
+            types.insert(event.id.to_string(), event.event_type);
+        }
+    }
+    Ok(types)
+}
+
+/// The type of the event of a try, or an empty text.
+fn type_of(types: &BTreeMap<String, EventType>, tried: &ReceiverTry) -> &'static str {
+    types.get(&tried.event_id).map_or("", |event_type| event_type.as_str())
 }
 
 /// How often the receiver is told, and how fast it answers.

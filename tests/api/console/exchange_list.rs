@@ -160,6 +160,9 @@ async fn what_was_refused_is_listed() {
         assert!(shown.contains(fact), "{fact}\nin {shown}");
     }
     assert!(page.body.contains("href=\"/console/apps/a1/exchanges/R1\""));
+    let number = content(&viewer.get("/console/apps/a1/exchanges/R1").await);
+    let row = " r1 exchange insufficient balance 10000601 60 for =Sword 5 + 7 3 times 2026-10-20 08:00:00 o1";
+    assert!(number.ends_with(row), "{number}");
     let of_code = content(&viewer.get("/console/exchanges?kind=refused&code=10000423").await);
     assert!(of_code.contains("R2 present") && !of_code.contains("R1 exchange"), "{of_code}");
     let file = viewer.get("/console/exchanges.csv?kind=refused&open_id=o1").await;

@@ -61,7 +61,8 @@ async fn the_first_page_opens_with_the_verdict() {
         minute.database_up = minute.instance != "a:1" || minute.at < now() - Duration::from_mins(4);
     }
     // A bad hour of the day before.
-    let night = HealthMinute { takes_uploads: false, ..minute("a:1", 1440) };
+    let refused = BTreeMap::from([(10_000_601, 1), (100_200_114, 2)]);
+    let night = HealthMinute { takes_uploads: false, refused, ..minute("a:1", 1440) };
     minutes.push(night.clone());
     learn(&till, &minutes).await;
     let page = viewer.get("/console").await;
@@ -84,11 +85,13 @@ async fn the_first_page_opens_with_the_verdict() {
         "2.0".to_owned(),
         "3.2".to_owned(),
         "20.0".to_owned(),
-        "10000601 × 1".to_owned(),
+        "10000601 × 1 , 100200114 × 2".to_owned(),
         "7".to_owned(),
         "0.5".to_owned(),
     ];
     assert_eq!(rows(&page.body).pop().unwrap(), expected);
+    // Nothing is kept of a wrong signature, so there is no list.
+    assert!(page.body.contains(">10000601 × 1</a>, 100200114 × 2</span>"), "{}", page.body);
     assert!(
         page.body.contains("<span class=\"tag wait\">no room for pictures, 1 min</span>"),
         "{}",
@@ -233,7 +236,8 @@ async fn a_failing_receiver_is_a_notice() {
     assert!(page.body.contains("<span class=\"tag note\">receivers fail, 1 min</span>"), "{}", page.body);
 }
 
-/// Rule 16.3.3: the figures of the business come first, in whole hours, against the day before.
+/// Rule 16.3.3: the figures of the business come first, until now, and their whole hours against the day before. They lead
+/// to the report of today.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_page_has_what_was_taken_today() {
     let till = TestTill::start().await;
@@ -262,12 +266,27 @@ async fn the_first_page_has_what_was_taken_today() {
     till.store.number_events(None).await.unwrap();
     till.store.roll_up_sales().await.unwrap();
     learn(&till, &[]).await;
-    let page = content(&till.browser(Role::Viewer).await.get("/console").await);
-    let until = rfc3339(hour).replace('T', " ").trim_end_matches('Z').to_owned();
+    let viewer = till.browser(Role::Viewer).await;
+    let shown = viewer.get("/console").await;
+    let report = "<a href=\"/console/reports?period=today\">Coins taken today</a>";
+    assert!(shown.body.contains(report), "{}", shown.body);
+    let time = |at| rfc3339(at).replace('T', " ").trim_end_matches('Z').to_owned();
+    let (at, until) = (time(now()), time(hour));
     let told = format!(
-        "Coins taken today 90 until {until} , less what was given back Against yesterday at this hour 2 times yesterday: 45 \
-         Exchanges today 2 2 times, yesterday: 1"
+        "Coins taken today 95 until {at} , less what was given back Against yesterday at this hour 2 times \
+         90 until {until} , yesterday: 45 Exchanges today 3 2 times 2 until {until} , yesterday: 1"
     );
+    assert!(content(&shown).contains(&told), "{told}\n{}", content(&shown));
+    // A day whose first sales are of this hour is not one without sales.
+    till.execute(&format!(
+        "DELETE FROM sales_hours WHERE hour >= '{}' AND hour < '{}'",
+        rfc3339(midnight),
+        rfc3339(hour)
+    ))
+    .await;
+    learn(&till, &[]).await;
+    let page = content(&viewer.get("/console").await);
+    let told = format!("Against yesterday at this hour \u{2013} 0 until {until} , yesterday: 45");
     assert!(page.contains(&told), "{told}\n{page}");
 }
 

@@ -50,6 +50,7 @@ async fn the_overview_tells_what_was_answered_and_how_things_stand() {
     for (number, amount) in [("b1", 60), ("b2", 30), ("b3", 500)] {
         assert_eq!(till.send(Game::new(&app, "o1", number, amount).request()).await.status, 200);
     }
+    assert_eq!(Game::new(&app, "o1", "b4", 1).with("sign", "00").send(&till).await.code(), 100_200_114);
     till.send(Request::get("/nowhere")).await;
     let page = viewer.get("/console").await.body;
     let row = |code: &str, meaning: &str, count: &str| {
@@ -61,6 +62,7 @@ async fn the_overview_tells_what_was_answered_and_how_things_stand() {
     let leads =
         page.contains("?kind=refused&#38;code=10000601&#38;from=") && page.contains("\">10000601</a></td>");
     assert!(leads, "{page}");
+    assert!(page.contains("<td data-label=\"Code\">100200114</td>"), "{page}");
     till.assert_audit_clean().await;
     till.clock.advance(std::time::Duration::from_secs(30));
     let page = viewer.get("/console").await.body;

@@ -6,7 +6,7 @@ use domain::console_user::Role;
 use serde_json::json;
 
 use super::accessible::faults;
-use super::reading::{content, rows};
+use super::reading::{content, link_called, rows};
 use crate::admin::Caller;
 use crate::support::console::{HOSTILE, ORIGIN};
 use crate::support::{AppKind, Request, TestApp, TestTill, form};
@@ -201,7 +201,7 @@ async fn finance_sees_money_and_unused_coins() {
     let page = finance.get(&format!("/console/reports/topups?{of}")).await;
     assert_eq!((page.status, faults(&page.body)), (200, Vec::new()));
     for words in [
-        "1 payments of 6.00 CNY wait for an operator and are in no row.",
+        "1 payment of 6.00 CNY waits for an operator and is in no row.",
         "Day Payments Money Fees Refunded Charged coins Gifted coins 2026-10-20 1 6.00 CNY 0.00 CNY 0.00 CNY 60 6 \
          Sum CNY 1 6.00 CNY 0.00 CNY 0.00 CNY 60 6",
     ] {
@@ -209,6 +209,8 @@ async fn finance_sees_money_and_unused_coins() {
     }
     let by = finance.get(&format!("/console/reports/topups?{of}&group=os")).await;
     assert!(content(&by).contains("Gifted coins \u{2013} 1 6.00 CNY"), "{}", content(&by));
+    let by = finance.get(&format!("/console/reports/topups?{of}&group=provider")).await;
+    assert!(content(&by).contains(" Payment provider Payments Money Fees "), "{}", content(&by));
     let file = "/console/reports/topups.csv?app_id=a1&month=2026-10&group=day";
     assert!(page.body.contains(&file.replace('&', "&#38;")), "{}", page.body);
     let csv = finance.get(file).await;
@@ -217,7 +219,7 @@ async fn finance_sees_money_and_unused_coins() {
 
     let page = finance.get("/console/reports/unused?app_id=a1").await;
     assert_eq!((page.status, faults(&page.body)), (200, Vec::new()));
-    let words = "10 60 6.00 CNY Without a price 100 Sum 160";
+    let words = "10 CNY 60 6.00 CNY Without a price 100 Sum 160";
     assert!(content(&page).contains(words), "{}", content(&page));
     let before = finance.get("/console/reports/unused?app_id=a1&at=2026-10-20T12:00").await;
     assert!(content(&before).contains("Without a price 0 Sum 0"), "{}", content(&before));
@@ -237,4 +239,22 @@ async fn finance_sees_money_and_unused_coins() {
     let refused = finance.get("/console/reports/unused.csv?app_id=a1&at=2999-01-01T00:00").await;
     assert_eq!(refused.status, 400);
     assert_eq!(till.browser(Role::Support).await.get("/console/reports/unused?app_id=a1").await.status, 403);
+}
+
+/// Rule 8.6.55: of several apps the pages ask for one. The first would look as if there were no money.
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_of_money_ask_for_the_app() {
+    let (till, _) = till_and_app().await;
+    let finance = till.browser(Role::Finance).await;
+    let income = "/console/reports/topups?month=2026-10";
+    let nothing = "No payment was credited, and no refund was carried out.";
+    assert!(content(&finance.get(income).await).contains(nothing), "the only app is chosen");
+    till.app("a0").await;
+    for (page, shown) in [(income, nothing), ("/console/reports/unused", "Without a price 100 Sum 100")] {
+        let asks = finance.get(page).await;
+        assert_eq!((asks.status, faults(&asks.body)), (200, Vec::new()));
+        assert!(content(&asks).ends_with("There are several apps. Choose one: a0 a1"), "{}", content(&asks));
+        let chosen = finance.get(&link_called(&asks, "a1").unwrap()).await;
+        assert!(content(&chosen).contains(shown), "{}", content(&chosen));
+    }
 }

@@ -24,7 +24,7 @@ use super::super::page::{LoadsAgain, Page, Section, Shown as _, render_search};
 use super::super::request::{Answer, ConsoleRequest, Filters};
 use super::super::route::{ConsoleRoute, routes};
 use super::statement::{asked_period, period_of};
-use super::{app_of, unwritten, visit_address};
+use super::{unwritten, visit_address};
 
 pub(super) const INCOME: &str = "/console/reports/topups";
 const UNUSED: &str = "/console/reports/unused";
@@ -38,10 +38,33 @@ pub(in super::super) const MONEY_ROUTES: &[ConsoleRoute] = routes! {
     page_for(Need::Reports, "/console/reports/unused.xlsx").of_own_apps() => get(unused_file::<true>);
 };
 
+/// An app that a page can be about, and the address of the page.
+struct AppChoice {
+    app_id: String,
+    address: String,
+}
+
+/// The app that a page of money is about: the one that was typed, or else the only one. The first of several would look as
+/// if there were no money.
+fn chosen_app(page: &Page<'_>, filters: &mut Filters<'_>) -> Option<AppId> {
+    let typed = filters.read("app_id", AppId::parse);
+    match page.apps.as_slice() {
+        [only] if page.text("app_id").is_empty() => Some(only.app_id.clone()),
+        _ => typed,
+    }
+}
+
+/// The apps of the user, each with the page for it.
+fn choices(request: &ConsoleRequest, page: &Page<'_>, path: &str) -> Vec<AppChoice> {
+    let choice =
+        |app_id: String| AppChoice { address: visit_address(request, path, &[("app_id", &app_id)]), app_id };
+    page.apps.iter().map(|app| choice(app.app_id.to_string())).collect()
+}
+
 /// What the rows of the page may be of.
 const GROUPS: [(IncomeGroup, &str); 4] = [
     (IncomeGroup::Day, "Day"),
-    (IncomeGroup::Provider, "Provider"),
+    (IncomeGroup::Provider, "Payment provider"),
     (IncomeGroup::Product, "Product"),
     (IncomeGroup::Os, "Platform"),
 ];
@@ -58,8 +81,10 @@ struct IncomePage<'a> {
     month: String,
     /// What each row is of.
     group: IncomeGroup,
-    /// `None` where there is no app, or a field cannot be used.
+    /// `None` where no app is chosen, or a field cannot be used.
     income: Option<ShownIncome>,
+    /// What the user chooses from where no app is chosen.
+    choices: Vec<AppChoice>,
     /// The address of the page of unused coins.
     unused: String,
 }
@@ -115,7 +140,7 @@ async fn income_page(request: ConsoleRequest) -> Answer {
     let period = period_of(&mut filters);
     let group = group_of(&mut filters).first().copied().unwrap_or(IncomeGroup::Day);
     let page = Page { loads_again: LoadsAgain::Never, ..request.search_page(Section::REPORTS).await? };
-    let app = app_of(&page, &mut filters);
+    let app = chosen_app(&page, &mut filters);
     let wrong = filters.wrong;
     let this_month = Period::Month(zone().day_of(Preset::ThisMonth.span(&zone(), request.now()).since));
     let period = period.unwrap_or(this_month);
@@ -136,7 +161,8 @@ async fn income_page(request: ConsoleRequest) -> Answer {
     let month = Some(request.text("month")).filter(|text| !text.is_empty());
     let month = month.map_or_else(|| this_month.to_string(), str::to_owned);
     let unused = visit_address(&request, UNUSED, &[("app_id", &app_id)]);
-    render_search(&IncomePage { page, app_id, month, group, income, unused }, &wrong)
+    let choices = choices(&request, &page, INCOME);
+    render_search(&IncomePage { page, app_id, month, group, income, choices, unused }, &wrong)
 }
 
 async fn income_of(
@@ -170,8 +196,10 @@ async fn income_file<const WORKBOOK: bool>(request: ConsoleRequest) -> Answer {
 struct UnusedPage<'a> {
     page: Page<'a>,
     app_id: String,
-    /// `None` where there is no app, or a field cannot be used.
+    /// `None` where no app is chosen, or a field cannot be used.
     report: Option<UnusedReport>,
+    /// What the user chooses from where no app is chosen.
+    choices: Vec<AppChoice>,
     /// The addresses of the files of the same moment: for programs, and for spreadsheets.
     files: [String; 2],
 }
@@ -180,7 +208,7 @@ async fn unused_page(request: ConsoleRequest) -> Answer {
     let mut filters = request.filters();
     let at = filters.read("at", parse_moment);
     let page = request.search_page(Section::REPORTS).await?;
-    let app = app_of(&page, &mut filters);
+    let app = chosen_app(&page, &mut filters);
     let mut wrong = filters.wrong;
     let (mut report, mut loads_again) = (None, LoadsAgain::Never);
     if let (Some(app), []) = (&app, wrong.as_slice()) {
@@ -194,7 +222,8 @@ async fn unused_page(request: ConsoleRequest) -> Answer {
     let file = |path| visit_address(&request, path, &[("app_id", &app_id)]);
     let files = ["/console/reports/unused.csv", "/console/reports/unused.xlsx"].map(file);
     let page = Page { title: said(&text!("Unused coins")), loads_again, ..page.marking(&wrong) };
-    render_search(&UnusedPage { page, app_id, report, files }, &wrong)
+    let choices = choices(&request, &page, UNUSED);
+    render_search(&UnusedPage { page, app_id, report, choices, files }, &wrong)
 }
 
 /// The report, or what is wrong with its moment.

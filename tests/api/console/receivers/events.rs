@@ -131,6 +131,8 @@ async fn the_page_tells_the_pace_and_the_answers_of_an_event() {
     assert!(page.contains(told), "{page}");
     let answer = " 2026-11-21 08:00:00 Taken status 204 6 bytes thanks Send this event again";
     assert!(page.contains(answer), "{page}");
+    // A try has the type of its event.
+    assert!(page.contains(&format!(" Answer {event} wallet.credited 2027-01-15 07:01:00 Taken")), "{page}");
     let many = format!("{} FROM generate_series(1, 20)", tried("'2027-01-15T07:59:30Z'::timestamptz", "5"));
     let page = shown(&many).await;
     assert!(page.contains(" Pace 40 tries a minute Answer time 5 ms, the slowest 5 ms "), "{page}");
