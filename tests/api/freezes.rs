@@ -238,6 +238,10 @@ async fn each_face_freezes_and_thaws() {
         "{page}"
     );
     assert_eq!(program.json(&["wallet", "thaw", "a1", "o1"])["frozen"], false);
+    // Rule 8.6.34: the history of the player has each of them.
+    let history = support.get(&format!("{player}?kind=change")).await.body;
+    let told = ["freeze", "thaw"].map(|act| history.matches(&format!("wallet.<wbr>{act}<wbr>")).count());
+    assert_eq!(told, [2, 2], "{history}");
 }
 
 /// Rule 17.3.2: a freeze outlives the erasure of its player, under the pseudonym.
@@ -250,4 +254,8 @@ async fn an_erased_players_freeze_stays() {
     let erased = program.json(&["player", "erase", "a1", "o1", "--yes"]);
     let pseudonym = erased["pseudonym"].as_str().unwrap();
     assert_eq!(program.json(&["wallet", "show", "a1", pseudonym])["frozen"], true);
+    // Rule 13.7.5: its line has the pseudonym and no note, and the audit finds the freeze that it tells of.
+    let lines = format!("SELECT count(*) FROM operator_log WHERE subject = '{pseudonym}' AND note = ''");
+    assert_eq!(till.number(&format!("{lines} AND action = 'wallet.freeze'")).await, 1);
+    till.assert_audit_clean().await;
 }

@@ -126,7 +126,9 @@ async fn a_search_without_an_index_asks_for_a_period() {
             assert_eq!(caller.get(&format!("{path}{period}")).await.status, 200, "{path}{period}");
         }
         let page = format!("/console{}", path.replace("/operator-log", "/log"));
-        let refused = viewer.get(&page).await;
+        // Where no time is typed, the log begins as early as it may.
+        let too_early = if page.starts_with("/console/log") { "&from=2026-01-01" } else { "" };
+        let refused = viewer.get(&format!("{page}{too_early}")).await;
         let text = "a moment at most 92 days before the end, because this search has no index";
         assert!(refused.status == 400 && refused.body.contains(text), "{}", refused.body);
         assert_eq!(viewer.get(&format!("{page}&from=2027-01-01")).await.status, 200, "{page}");

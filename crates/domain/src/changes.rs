@@ -1,33 +1,33 @@
-//! The differences between two JSON objects in words, for the operator's log.
+//! The differences between two JSON objects, for the operator's log.
 
 use serde_json::{Map, Value};
 
 /// One field that changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FieldChange {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FieldChange<'a> {
     /// Its name.
-    pub field: String,
+    pub field: &'a str,
     /// What it was; `None` where there was nothing.
-    pub before: Option<String>,
+    pub before: Option<&'a Value>,
     /// What it became; `None` where nothing is left.
-    pub after: Option<String>,
+    pub after: Option<&'a Value>,
 }
 
 /// The fields that differ. Anything but an object has no fields.
 #[must_use]
-pub fn changes(before: Option<&Value>, after: Option<&Value>) -> Vec<FieldChange> {
-    let none = Map::new();
-    let before = before.and_then(Value::as_object).unwrap_or(&none);
-    let after = after.and_then(Value::as_object).unwrap_or(&none);
-    let names = after.keys().chain(before.keys().filter(|name| !after.contains_key(*name)));
+pub fn changes<'a>(before: Option<&'a Value>, after: Option<&'a Value>) -> Vec<FieldChange<'a>> {
+    let before = before.and_then(Value::as_object);
+    let after = after.and_then(Value::as_object);
+    let gone = before.into_iter().flat_map(Map::keys).filter(|name| value_of(after, name).is_none());
+    let names = after.into_iter().flat_map(Map::keys).chain(gone);
     names
-        .filter(|name| before.get(*name) != after.get(*name))
-        .map(|name| FieldChange {
-            field: name.clone(),
-            before: before.get(name).map(words),
-            after: after.get(name).map(words),
-        })
+        .map(|name| FieldChange { field: name, before: value_of(before, name), after: value_of(after, name) })
+        .filter(|change| change.before != change.after)
         .collect()
+}
+
+fn value_of<'a>(state: Option<&'a Map<String, Value>>, name: &str) -> Option<&'a Value> {
+    state.and_then(|fields| fields.get(name))
 }
 
 /// A value for people.
@@ -52,13 +52,16 @@ mod tests {
 
     #[test]
     fn only_the_fields_that_differ_are_listed() {
-        let change = |field: &str, before: Option<&str>, after: Option<&str>| FieldChange {
-            field: field.to_owned(),
-            before: before.map(str::to_owned),
-            after: after.map(str::to_owned),
+        let change = |field: &str, before: Option<&str>, after: Option<&str>| {
+            (field.to_owned(), before.map(str::to_owned), after.map(str::to_owned))
         };
         let listed = |before: Value, after: Value| {
-            changes(Some(&before).filter(|v| !v.is_null()), Some(&after).filter(|v| !v.is_null()))
+            let listed =
+                changes(Some(&before).filter(|v| !v.is_null()), Some(&after).filter(|v| !v.is_null()));
+            let words = listed
+                .iter()
+                .map(|change| (change.field.to_owned(), change.before.map(words), change.after.map(words)));
+            words.collect::<Vec<_>>()
         };
         assert_eq!(
             listed(json!({"suspended": false, "same": 1}), json!({"suspended": true, "same": 1})),

@@ -3,6 +3,10 @@
 
 use std::fmt::Display;
 
+use time::OffsetDateTime;
+
+use crate::moment::rfc3339;
+
 /// A text in no language yet. It is no `Display`, so that nobody puts its English into another language.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Text {
@@ -24,7 +28,13 @@ pub enum Value {
     Same(String),
     /// A text of its own.
     Text(Text),
+    /// A moment.
+    Moment(OffsetDateTime),
 }
+
+/// A moment at a place of a pattern: RFC 3339 in UTC, unless a face has a clock of its own ([`Text::with_moments`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TextMoment(pub OffsetDateTime);
 
 /// Makes a [`Text`]: the English pattern, then a value for each place in it. `{name}` is a place.
 ///
@@ -69,6 +79,19 @@ impl Text {
         Self::with("{words}", vec![("words", Value::Same(words.to_string()))])
     }
 
+    /// The text with its moments as `show` writes them.
+    #[must_use]
+    pub fn with_moments(mut self, show: &impl Fn(OffsetDateTime) -> String) -> Self {
+        for (_, value) in self.values.iter_mut().flat_map(|values| values.0.iter_mut()) {
+            *value = match value {
+                Value::Moment(moment) => Value::Same(show(*moment)),
+                Value::Text(part) => Value::Text(part.clone().with_moments(show)),
+                Value::Same(_) => continue,
+            };
+        }
+        self
+    }
+
     /// The text in English.
     #[must_use]
     pub fn english(&self) -> String {
@@ -82,6 +105,7 @@ impl Text {
         fill(pattern, |name, text| {
             match values.0.iter().find(|(known, _)| *known == name) {
                 Some((_, Value::Same(words))) => text.push_str(words),
+                Some((_, Value::Moment(moment))) => text.push_str(&rfc3339(*moment)),
                 Some((_, Value::Text(part))) => {
                     let words = part.in_words_of(twin);
                     // Chinese has a blank in front of digits and Latin letters, and none in front of itself.
@@ -176,6 +200,12 @@ impl AsValue for Text {
     }
 }
 
+impl AsValue for TextMoment {
+    fn as_value(&self) -> Value {
+        Value::Moment(self.0)
+    }
+}
+
 impl<T: Display + ?Sized> AsValue for T {
     fn as_value(&self) -> Value {
         Value::Same(self.to_string())
@@ -197,6 +227,14 @@ mod tests {
         };
         assert_eq!(text.in_words_of(&twin), "5 图片，共图片 a{max} {other} {");
         assert_eq!(Text::same("{max}").english(), "{max}");
+    }
+
+    #[test]
+    fn a_moment_is_in_utc_or_by_the_clock_of_a_face() {
+        let at = crate::moment::parse("2026-11-30T13:38:09Z").unwrap();
+        let text = text!("{why}!", why = text!("it ends at {at}", at = TextMoment(at)));
+        assert_eq!(text.english(), "it ends at 2026-11-30T13:38:09Z!");
+        assert_eq!(text.with_moments(&|at| at.year().to_string()).english(), "it ends at 2026!");
     }
 
     #[test]

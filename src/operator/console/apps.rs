@@ -21,6 +21,7 @@ use time::OffsetDateTime;
 use self::changes::kind_in_words;
 use super::error::ConsoleError;
 use super::i18n::{Moment as _, said, zone};
+use super::labels::label_of_setting;
 use super::page::{Page, Section, Shown, render};
 use super::refusal_link::address_of_refused;
 use super::request::{Answer, ConsoleRequest};
@@ -164,9 +165,38 @@ fn value_shown(field: &AppField, value: &AppFieldValue) -> String {
     }
 }
 
-/// A limit in the words of the page.
+/// A limit in the words of the page. `None` where the app has none of its own.
 fn limit_shown(field: &AppField, value: &AppFieldValue) -> Option<String> {
-    field.limit(value).map(|limit| said(&limit))
+    let number: u64 = value.text().parse().ok()?;
+    Some(match field.kind {
+        AppFieldKind::Limit if number > 0 => said(&text!("{limit} a second", limit = number.shown())),
+        AppFieldKind::Quota if is_of_bytes(field) => bytes_shown(number),
+        AppFieldKind::Quota => number.shown(),
+        _ => said(&field.limit(value)?),
+    })
+}
+
+/// The exact number of a limit that is shown in a larger unit.
+fn exact_limit(field: &AppField, value: &AppFieldValue) -> Option<String> {
+    let number: u64 = value.text().parse().ok().filter(|_| is_of_bytes(field))?;
+    Some(format!("{} B", number.shown()))
+}
+
+fn is_of_bytes(field: &AppField) -> bool {
+    field.name.starts_with("image_bytes_")
+}
+
+/// Bytes in the largest unit of which there is one at least, to a tenth of it.
+fn bytes_shown(bytes: u64) -> String {
+    const UNITS: [(&str, u32); 5] = [("PiB", 50), ("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let fitting = UNITS.into_iter().find(|(_, bits)| bytes >> bits > 0);
+    let (unit, bits) = fitting.unwrap_or(("B", 0));
+    let size = 1_u128 << bits;
+    let tenths = (u128::from(bytes) * 10 + size / 2) / size;
+    match (tenths / 10, tenths % 10) {
+        (whole, 0) => format!("{whole} {unit}"),
+        (whole, tenth) => format!("{whole}.{tenth} {unit}"),
+    }
 }
 
 /// The check boxes of a form, by name: a box of these that does not come was not ticked.
@@ -239,4 +269,23 @@ async fn tokens(Path(name): Path<String>, request: ConsoleRequest) -> Answer {
         ..request.page(Section::APPS, text!("Access tokens of {app_id}", app_id))
     };
     render(&TokensPage { page, app_id, tokens: &request.state.store.tokens(app_id).await? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bytes_shown;
+
+    #[test]
+    fn bytes_are_in_the_largest_unit() {
+        for (bytes, shown) in [
+            (1, "1 B"),
+            (1023, "1023 B"),
+            (1024, "1 KiB"),
+            (1_500_000_000, "1.4 GiB"),
+            (107_374_182_400, "100 GiB"),
+            (1_000_000_000_000_000, "909.5 TiB"),
+        ] {
+            assert_eq!(bytes_shown(bytes), shown);
+        }
+    }
 }

@@ -13,7 +13,8 @@ use domain::text::Text;
 use store::secrets::Unhashable;
 use store::{OperationError, StoreError};
 
-use super::i18n::{language, said, sentence};
+use super::i18n::{language, said, sentence, word};
+use super::labels::label_of;
 use super::page::Page;
 use super::session::SignedIn;
 use crate::http::refusal::Refusal;
@@ -37,6 +38,8 @@ pub(super) struct ConsoleError {
 struct ErrorPage<'a> {
     page: Page<'a>,
     error: &'a ConsoleError,
+    /// Whether the page leads back to a form: the browser keeps what was typed there.
+    leads_back: bool,
 }
 
 impl ConsoleError {
@@ -209,14 +212,34 @@ impl ConsoleError {
         Self { what: what.into(), ..Self::new(StatusCode::BAD_REQUEST, "Invalid input", "", what_next) }
     }
 
+    /// A field is invalid that its form shows under this label.
+    pub(super) fn labelled(label: &'static str, error: FieldError) -> Self {
+        Self::named(word(label), error)
+    }
+
+    /// A sentence that names the field in the words of the page.
+    fn named(field: String, error: FieldError) -> Self {
+        let problem = match error.problem {
+            // An empty field needs no repetition.
+            FieldErrorKind::Malformed { expected, got } => {
+                FieldErrorKind::Malformed { expected, got: got.filter(|got| *got != Text::same("\"\"")) }
+            }
+            other => other,
+        };
+        let error = FieldError { field, problem };
+        Self::bad_request(text!("{sentence}.", sentence = error.text()))
+    }
+
     /// What went wrong, in the language of the page.
     fn what(&self) -> String {
         said(&self.what)
     }
 
-    /// The page of the error. It names the user, if somebody is signed in.
-    pub(super) fn page(&self, user: Option<&SignedIn>) -> Response {
-        let page = ErrorPage { page: Page { user, ..Page::of_nobody(self.title) }, error: self };
+    /// The page of the error. It names the user, if somebody is signed in. `is_of_form` tells that a form was sent.
+    pub(super) fn page(&self, user: Option<&SignedIn>, is_of_form: bool) -> Response {
+        // A filter is a form too, and refuses what was typed alone.
+        let leads_back = is_of_form || self.status == StatusCode::BAD_REQUEST;
+        let page = ErrorPage { page: Page { user, ..Page::of_nobody(self.title) }, error: self, leads_back };
         (self.status, Html(page.render().unwrap_or_default())).into_response()
     }
 }
@@ -285,23 +308,19 @@ impl From<Refusal> for ConsoleError {
     }
 }
 
+/// A field in the words of the page: its label.
+fn field_in_words(field: &str) -> String {
+    // An English sentence names a field without a label in words; in a Chinese one its name is a name.
+    label_of(field).unwrap_or_else(|| match language() {
+        Language::En => field.replace('_', " "),
+        Language::Zh => field.to_owned(),
+    })
+}
+
 /// A sentence that names the field as its label does.
 impl From<FieldError> for ConsoleError {
     fn from(error: FieldError) -> Self {
-        let problem = match error.problem {
-            // An empty field needs no repetition.
-            FieldErrorKind::Malformed { expected, got } => {
-                FieldErrorKind::Malformed { expected, got: got.filter(|got| *got != Text::same("\"\"")) }
-            }
-            other => other,
-        };
-        // An English sentence names a field in words; in a Chinese one its name is a name.
-        let field = match language() {
-            Language::En => error.field.replace('_', " "),
-            Language::Zh => error.field,
-        };
-        let error = FieldError { field, problem };
-        Self::bad_request(text!("{sentence}.", sentence = error.text()))
+        Self::named(field_in_words(&error.field), error)
     }
 }
 
@@ -321,10 +340,11 @@ impl From<OperationRefusal> for ConsoleError {
         let sentence = Text::same(sentence(&words));
         match refusal.kind {
             RefusalKind::Invalid(field) => {
-                Self::bad_request(Text::same(format_args!("{}: {}", field.replace('_', " "), said(&words))))
+                Self::bad_request(text!("{field}: {problem}", field = field_in_words(field), problem = words))
             }
             RefusalKind::Unknown(Subject::Player) => Self {
-                what_next: "A login makes a player known, and so does the box in the form of a credit.",
+                what_next: "Check the spelling. A login makes a player known, and so does a credit that registers \
+                            the player.",
                 ..Self::not_found(sentence)
             },
             RefusalKind::Unknown(_) => Self::not_found(sentence),
@@ -348,11 +368,11 @@ mod tests {
         let error = ConsoleError::from(typed.required("app_id", AppId::parse).unwrap_err());
         assert_eq!(error.status, StatusCode::BAD_REQUEST);
         assert!(
-            error.what().starts_with("app id: expected ") && error.what().contains(", got "),
+            error.what().starts_with("App ID: expected ") && error.what().contains(", got "),
             "{}",
             error.what()
         );
         let empty = ConsoleError::from(typed.required("open_id", OpenId::parse).unwrap_err());
-        assert_eq!(empty.what(), format!("open id: expected {}.", OpenId::EXPECTED));
+        assert_eq!(empty.what(), format!("Player (open_id): expected {}.", OpenId::EXPECTED));
     }
 }

@@ -98,7 +98,7 @@ async fn guarded(
                 Unsuccessful { method: &method, endpoint, path, status, code, cause, user, elapsed };
             span.in_scope(|| state.refusal_log.write(&request));
         }
-        response = error.page(user.as_ref());
+        response = error.page(user.as_ref(), !method.is_safe());
         if response.status() == StatusCode::SERVICE_UNAVAILABLE {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }

@@ -165,9 +165,9 @@ pub(super) fn sheet_style() -> SheetStyle {
     SheetStyle { words: language::words(language()), zone: zone() }
 }
 
-/// A text of the catalogue in the language of the page.
+/// A text of the catalogue in the language of the page, with its moments by the clock of the page.
 pub(crate) fn said(text: &Text) -> String {
-    language::of(language(), text)
+    language::of(language(), &text.clone().with_moments(&local))
 }
 
 /// A text in the language of the page, with a capital at its beginning.

@@ -30,6 +30,13 @@
     event.preventDefault();
   });
 
+  // The page of an error leads back to its form. The browser has kept what was typed there.
+  const back = document.getElementById("back");
+  if (back && history.length > 1) {
+    back.hidden = false;
+    back.addEventListener("click", () => history.back());
+  }
+
   // An id that does not fit is cut in its middle, and a button beside the one in use copies all of it.
   const TAIL = 6;
   const cut = () => {

@@ -25,6 +25,7 @@ mod health;
 mod health_charts;
 pub(crate) mod i18n;
 mod images;
+mod labels;
 mod oidc;
 mod operator_log;
 mod order_center;
@@ -137,7 +138,7 @@ pub(super) fn router(state: &AppState) -> Router<AppState> {
         .route("/", get(async || Redirect::to("/console")))
         .route("/console/", get(async || Redirect::to("/console")))
         .method_not_allowed_fallback(async |State(state): State<AppState>, request: Request| {
-            let page = async { guard::with_security_headers(ConsoleError::WRONG_METHOD.page(None)) };
+            let page = async { guard::with_security_headers(ConsoleError::WRONG_METHOD.page(None, false)) };
             View::of(&state, &request).scope(page).await
         })
 }

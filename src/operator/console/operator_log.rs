@@ -1,23 +1,28 @@
 //! The operator's log: filtered, in pages, newest line first.
 
+mod shown;
+
 use askama::Template;
 use axum::extract::Path;
 use axum::routing::get;
-use domain::changes::changes;
 use domain::console_user::ConsoleUserName;
 use domain::ids::{AppId, CreditRef, OpenId};
 use domain::receiver::ReceiverId;
 use domain::text;
+use domain::topup::PaymentKey;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use store::{
     ImageKey, LoggedAction, LoggedCredit, MadeBy, OPERATOR_ACTIONS, OperatorLogCursor, OperatorLogFilter,
     OperatorLogLine, SEARCH_PERIOD_DAYS_MAX,
 };
 use time::Duration;
 
+use self::shown::{LoggedValue, logged_changes};
 use super::error::ConsoleError;
 use super::i18n::{Moment as _, parse_moment};
 use super::page::{Page, Section, Shown as _, render, render_search};
 use super::player::player_path;
+use super::prices::prices_path;
 use super::receivers::receiver_path;
 use super::request::{Answer, ConsoleRequest};
 use super::route::{ConsoleRoute, routes};
@@ -58,12 +63,8 @@ async fn page(request: ConsoleRequest) -> Answer {
         action: filters.read("action", LoggedAction::parse),
         by: filters.read("by", MadeBy::parse),
     };
-    // A list of actions alone begins as early as it may.
-    let is_cut = filter.is_by_column()
-        && filter.subject.is_none()
-        && filter.operator.is_none()
-        && filter.since.is_none()
-        && filters.wrong.is_empty();
+    // A search without an index begins as early as it may, where nobody has typed a beginning.
+    let is_cut = filter.is_unbounded() && filter.since.is_none();
     if is_cut {
         let end = filter.until.unwrap_or(request.now());
         filter.since = end.checked_sub(Duration::days(SEARCH_PERIOD_DAYS_MAX));
@@ -84,7 +85,7 @@ async fn page(request: ConsoleRequest) -> Answer {
     let template = LogPage {
         page: request.search_page(Section::LOG).await?.marking(&wrong),
         newest: request.next(after.map(|_| "")),
-        is_cut,
+        is_cut: is_cut && wrong.is_empty(),
         older: request.next(lines.last().filter(|_| has_more).map(OperatorLogLine::cursor)),
         lines,
     };
@@ -121,12 +122,7 @@ fn credited(line: &OperatorLogLine) -> Option<u64> {
     line.after.as_ref().filter(|_| is_of_many)?.get("credited")?.as_u64()
 }
 
-/// Whether a line has a reason. A column that would be empty is left out, here and in other tables.
-fn any_note(lines: &[OperatorLogLine]) -> bool {
-    lines.iter().any(|line| !line.note.is_empty())
-}
-
-/// Whether a line is about an app.
+/// Whether a line is about an app. A column that would be empty is left out, here and in other tables.
 fn any_app(lines: &[OperatorLogLine]) -> bool {
     lines.iter().any(|line| !line.app_id.is_empty())
 }
@@ -137,13 +133,22 @@ fn subject_path(line: &OperatorLogLine, is_admin: bool) -> Option<String> {
     let (app, subject) = (AppId::parse(&line.app_id).ok(), line.subject.as_str());
     let (kind, act) = line.action.split_once('.')?;
     match (kind, act) {
+        ("price", _) => Some(prices_path(app?.as_str())),
         _ if app.as_ref().is_some_and(|app| app.as_str() == subject) => Some(app_path(&app?)),
         ("change_request", _) if app.is_none() => Some(Section::REQUESTS.path.to_owned()),
-        ("wallet", "credit" | "debit" | "cancel") | ("login_code" | "change_request" | "player", _) => {
+        ("wallet", "credit" | "debit" | "cancel" | "freeze" | "thaw")
+        | ("login_code" | "change_request" | "player", _) => {
             let open_id = OpenId::parse(subject).ok()?;
             Some(player_path(app?.as_str(), open_id.as_str()))
         }
-        ("gift", _) if is_admin => Some(gift_path(app?.as_str(), &CreditRef::parse(subject).ok()?)),
+        // The credits of a gift have its name as their subject, those of a file or a call another.
+        ("wallet", "credits") if !is_of_gift(line) => None,
+        ("gift", _) | ("wallet", "credits") if is_admin => {
+            Some(gift_path(app?.as_str(), &CreditRef::parse(subject).ok()?))
+        }
+        ("topup", "settle") => payment_path(&app?, subject),
+        // A refund is named by its payment and its own id.
+        ("topup", "refund") => payment_path(&app?, subject.rsplit_once('/')?.0),
         ("token", _) => Some(format!("{}/tokens", app_path(&app?))),
         ("receiver", act) if act != "remove" => Some(receiver_path(&app?, &ReceiverId::parse(subject).ok()?)),
         ("image", _) => {
@@ -156,6 +161,18 @@ fn subject_path(line: &OperatorLogLine, is_admin: bool) -> Option<String> {
         ("api_key", _) => Some(Section::API_KEYS.path.to_owned()),
         _ => None,
     }
+}
+
+/// Whether a line with many credits is of a gift.
+fn is_of_gift(line: &OperatorLogLine) -> bool {
+    line.after.as_ref().is_some_and(|after| after.get("gift").is_some())
+}
+
+/// The page of a payment, as the log names it: the provider, a slash and the number.
+fn payment_path(app_id: &AppId, payment: &str) -> Option<String> {
+    let PaymentKey { provider, provider_order_id } = PaymentKey::of_text(payment)?;
+    let number = utf8_percent_encode(provider_order_id.as_str(), NON_ALPHANUMERIC);
+    Some(format!("/console/apps/{app_id}/topups/{provider}/{number}"))
 }
 
 fn app_path(app_id: &AppId) -> String {

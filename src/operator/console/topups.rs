@@ -204,13 +204,20 @@ async fn settle(Path(names): PaymentNames, request: ConsoleRequest) -> Answer {
     let (app_id, key, payment) = find(&request, &names).await?;
     let fields = &request.fields;
     let settlement = match request.text("action") {
-        "order" => Settlement::CreditOrder(fields.required("biz_no", BizNo::parse)?),
+        "order" => Settlement::CreditOrder(
+            fields
+                .required("biz_no", BizNo::parse)
+                .map_err(|error| ConsoleError::labelled("Number of the order", error))?,
+        ),
         "player" => Settlement::CreditPlayer(
             fields.required("open_id", OpenId::parse)?,
             fields.required("product_id", PricedProductId::parse)?,
         ),
         "paid_back" => Settlement::PaidBack,
-        other => return Err(FieldError::malformed("action", "what becomes of the payment", other).into()),
+        other => {
+            let error = FieldError::malformed("action", "what becomes of the payment", other);
+            return Err(ConsoleError::labelled("Resolution", error));
+        }
     };
     let command = SettlePayment { settlement, reason: fields.required("reason", Reason::parse)? };
     let settled = request.state.store.settle_payment(&request.operator()?, &app_id, key, command).await?;

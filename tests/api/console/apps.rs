@@ -4,6 +4,7 @@ use domain::app::{AppLimits, Scope};
 use domain::console_user::Role;
 use domain::ids::AppId;
 use domain::per_second::PerSecond;
+use domain::quota::Quota;
 use serde_json::{Value, json};
 use store::OperatorLogFilter;
 
@@ -109,7 +110,7 @@ async fn an_admin_issues_a_login_code_that_is_shown_once_and_logs_its_player_in(
         assert_eq!(known, ("login_code.issue", "o1", "console"));
     }
     let refused = admin.post(path, &[("open_id", "o.1")]).await;
-    assert!(refused.status == 400 && refused.body.contains("open id: expected"), "{}", refused.body);
+    assert!(refused.status == 400 && refused.body.contains("Player (open_id): expected"), "{}", refused.body);
     let nobodys = admin.post("/console/apps/a9/login-codes", &[("open_id", "o1")]).await;
     assert_eq!(nobodys.status, 404);
     assert_eq!(viewer.post(path, &[("open_id", "o1")]).await.status, 403);
@@ -138,7 +139,9 @@ async fn an_admin_changes_settings_limits_pages_and_what_is_registered() {
             ("exchanges_per_second", "5"),
             ("reports_per_second", "0"),
             ("uploads_per_second", ""),
-            ("tokens_per_second", ""),
+            ("tokens_per_second", "2000"),
+            ("image_bytes_max", "107374182400"),
+            ("images_max", "1000000"),
         ],
     )
     .await;
@@ -154,6 +157,9 @@ async fn an_admin_changes_settings_limits_pages_and_what_is_registered() {
     let limits = AppLimits {
         exchanges_per_second: PerSecond::new(5),
         reports_per_second: Some(PerSecond::UNLIMITED),
+        tokens_per_second: PerSecond::new(2000),
+        image_bytes_max: Quota::parse("107374182400").ok(),
+        images_max: Quota::parse("1000000").ok(),
         ..AppLimits::default()
     };
     assert_eq!(summary.limits, limits);
@@ -163,15 +169,25 @@ async fn an_admin_changes_settings_limits_pages_and_what_is_registered() {
     for fact in ["Suspended", "5 a second", "no limit", "pages/b", "p2", ESCAPED] {
         assert!(page.contains(fact), "{fact}");
     }
+    // Numbers for people have their units, and those of the form are as they are typed.
+    for fact in [
+        "2\u{202f}000 a second<",
+        "title=\"107\u{202f}374\u{202f}182\u{202f}400 B\">100 GiB<",
+        ">1\u{202f}000\u{202f}000<",
+        "value=\"107374182400\"",
+        ">Token requests per second</label>",
+    ] {
+        assert!(page.contains(fact), "{fact}: {page}");
+    }
     assert!(!page.contains("<img src=x"));
     send("resume", &[("reason", "it is over")]).await;
 
     for (what, fields, fault) in [
-        ("limits", [("exchanges_per_second", "-1"), ("a", "")], "exchanges per second: expected"),
-        ("packages", [("version", "1"), ("pages", " \n")], "pages: expected 1 to 1000 lines"),
-        ("pois", [("poi_ids", ""), ("a", "")], "poi ids: expected 1 to 1000 lines"),
+        ("limits", [("exchanges_per_second", "-1"), ("a", "")], "Exchanges per second: expected"),
+        ("packages", [("version", "1"), ("pages", " \n")], "Pages, one per line: expected 1 to 1000 lines"),
+        ("pois", [("poi_ids", ""), ("a", "")], "IDs, one per line: expected 1 to 1000 lines"),
         ("preorders", [("out_order_nos", "order_1\n<b>"), ("a", "")], "&#34;&#60;b&#62;&#34;"),
-        ("suspend", [("reason", ""), ("a", "")], "reason: expected"),
+        ("suspend", [("reason", ""), ("a", "")], "Reason: expected"),
     ] {
         let refused = admin.post(&format!("/console/apps/a1/{what}"), &fields).await;
         assert!(refused.status == 400 && refused.body.contains(fault), "{what}: {}", refused.body);
@@ -184,12 +200,19 @@ async fn an_app_that_is_not_there_is_not_found_and_a_viewer_sees_no_change() {
     till.app("a1").await;
     let (admin, viewer) = (till.browser(Role::Admin).await, till.browser(Role::Viewer).await);
     for what in ["", "/suspend", "/resume", "/rotate-pay-key", "/rotate-secret"] {
-        assert_eq!(admin.get(&format!("/console/apps/a9{what}")).await.status, 404, "{what}");
+        let none = admin.get(&format!("/console/apps/a9{what}")).await;
+        assert_eq!((none.status, none.body.contains("Back to the form")), (404, false), "{what}");
     }
     let suspended = admin.post("/console/apps/a9/suspend", &[("reason", "r")]).await;
-    assert_eq!(suspended.status, 404);
+    assert_eq!((suspended.status, suspended.body.contains("Back to the form")), (404, true));
     let page = viewer.get("/console/apps/a1").await;
     assert_eq!(page.status, 200);
+    // Reports are for whoever may read them.
+    let (exchanges, reports) =
+        ("href=\"/console/exchanges?app_id=a1\"", "href=\"/console/reports?app_id=a1\"");
+    let of_admin = admin.get("/console/apps/a1").await.body;
+    assert!(of_admin.contains(exchanges) && of_admin.contains(reports), "{of_admin}");
+    assert!(page.body.contains(exchanges) && !page.body.contains(reports), "{}", page.body);
     for what in ["settings", "suspend", "rotate-pay-key", "packages", "limits"] {
         assert!(!page.body.contains(&format!("/console/apps/a1/{what}")), "{what}");
     }
@@ -199,7 +222,7 @@ async fn an_app_that_is_not_there_is_not_found_and_a_viewer_sees_no_change() {
     assert!(!till.store.app_detail(&AppId::parse("a1").unwrap()).await.unwrap().unwrap().summary.suspended);
 }
 
-/// Rule 8.6.56: the list tells the coins and the refusals of today, with a link to these, and the last exchange. Behind
+/// Rule 8.6.56: the list tells the coins and the refusals of today, with links, and the last exchange. Behind
 /// 1,000 newer entries its hour is known.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_list_tells_what_each_app_has_done_of_late() {
@@ -221,6 +244,9 @@ async fn the_list_tells_what_each_app_has_done_of_late() {
     let (quiet, busy, body) = listed().await;
     assert_eq!(quiet, "0 0 2026-10-20 18:20:00");
     assert_eq!(busy, "7 3 2027-01-15 07:00:00");
+    let report = "href=\"/console/reports?app_id=a2&amp;period=today\">7</a>";
+    let of_finance = till.browser(Role::Finance).await.get("/console/apps").await.body;
+    assert!(of_finance.contains(report) && !body.contains("/console/reports?"), "{of_finance}");
     let link =
         body.split("<a href=\"/console/exchanges?kind=refused").nth(1).expect("a count leads to its list");
     let link = link.split('"').next().unwrap().replace("&#38;", "&");

@@ -232,7 +232,7 @@ async fn what_cannot_be_given_back_is_refused_in_words() {
     let taken = |reference: &str| {
         format!(">The ref {reference} was used for another player or with other amounts.</p>")
     };
-    let whole = "amount: expected a whole number of coins from 1".to_owned();
+    let whole = "Coins to give back: expected a whole number of coins from 1 to 1000000000000".to_owned();
     let too_much =
         with("amount", "531").map(|(name, value)| (name, if value == "case-1" { "case-2" } else { value }));
     for (path, fields, words) in [
@@ -243,8 +243,8 @@ async fn what_cannot_be_given_back_is_refused_in_words() {
         (&path, with("amount", "21"), taken("case-1")),
         (&path, with("reference", "start-o1"), taken("start-o1")),
         (&others, good, taken("case-1")),
-        (&path, with("reference", ""), "reference: expected 1 to 128 bytes".to_owned()),
-        (&path, with("reason", ""), "reason: expected a reason of 1 to 500 characters".to_owned()),
+        (&path, with("reference", ""), "Reference: expected 1 to 128 bytes".to_owned()),
+        (&path, with("reason", ""), "Reason: expected a reason of 1 to 500 characters".to_owned()),
     ] {
         for page in [format!("{path}/check"), path.clone()] {
             let answer = admin.post(&page, &fields).await;

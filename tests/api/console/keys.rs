@@ -72,8 +72,8 @@ async fn an_admin_makes_and_revokes_an_api_key() {
     assert!(!seen.contains(key) && !seen.contains("/console/api-keys/revoke"), "{seen}");
     for (name, role, words) in [
         ("backend", "admin", "The name backend belongs to another API key"),
-        ("a b", "admin", "name: expected"),
-        ("other", "root", "role: expected viewer, support, finance, payments, developer or admin"),
+        ("a b", "admin", "Name: expected"),
+        ("other", "root", "Role: expected viewer, support, finance, payments, developer or admin"),
     ] {
         let refused = create(name, role).await;
         assert!(refused.status == 400 && refused.body.contains(words), "{}", refused.body);

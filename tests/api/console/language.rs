@@ -327,11 +327,11 @@ async fn a_language_is_chosen_in_the_header() {
     let elsewhere = choose("en", "https://evil.example/", ORIGIN).await;
     assert_eq!(elsewhere.header("location"), Some("/console"));
     let unknown = choose("fr", "/console", ORIGIN).await;
-    assert!(unknown.status == 400 && unknown.body.contains("language: expected en or zh, got &#34;fr&#34;."));
+    assert!(unknown.status == 400 && unknown.body.contains("Language: expected en or zh, got &#34;fr&#34;."));
     assert_eq!(choose("zh", "/console", "https://evil.example").await.status, 403);
 }
 
-/// Rule 14.3: times are shown and read by the clock of the setting, and the zone is named once.
+/// Rule 14.3: times are shown and read by the clock of the setting, in refusals too, and the zone is named once.
 #[tokio::test(flavor = "multi_thread")]
 async fn times_are_those_of_the_setting() {
     let scene = Scene::new("Asia/Shanghai").await;
@@ -352,8 +352,18 @@ async fn times_are_those_of_the_setting() {
         let page = viewer.get(&format!("/console/orders?{query}")).await;
         assert_eq!(page.body.contains("order_1"), is_found, "{query}");
     }
-    // Numbers by language.
     let player = "/console/apps/a1/players/o1";
+    // So are those in a refusal.
+    let admin = scene.till.browser(Role::Admin).await;
+    let past = [("reason", "x"), ("until", "2020-01-01T10:00")];
+    let refused = content(&admin.post(&format!("{player}/freeze"), &past).await);
+    let words = "Thaw automatically at: expected a time after now, which is 20";
+    assert!(refused.starts_with(words) && refused.contains(", got 2020-01-01 10:00:00."), "{refused}");
+    let early = content(&admin.get("/console/reports/statement.txt?app_id=a1&day=2999-01-01").await);
+    let words = "Day: expected a period that is closed: 2999-01-01 has not ended in Asia/Shanghai: it ends at \
+                 2999-01-02 00:00:00, got ";
+    assert!(early.starts_with(words), "{early}");
+    // Numbers by language.
     assert!(get(&viewer, "en", player).await.body.contains("\u{2212}1\u{202f}500"));
     assert!(get(&viewer, "zh", player).await.body.contains("\u{2212}1,500"));
 }

@@ -64,6 +64,24 @@ async fn a_change_shows_what_was_and_what_became() {
         "suspended: <del class=\"id\" title=\"no\">no</del> → <ins class=\"id\" title=\"yes\">yes</ins>";
     assert!(page.body.contains(change), "{}", page.body);
     assert!(page.body.contains("robot <small class=\"muted\">API key</small>"));
+    assert!(page.body.contains("popovertarget=\"filter\""), "rule 8.6.51: {}", page.body);
+
+    // Rule 8.6.53: times, numbers and money as on other pages.
+    till.execute(
+        "UPDATE operator_log SET note = 'late', before = '{\"until\": null, \"free_balance\": 38}',
+             after = '{\"until\": \"2027-01-31T00:00:00.5Z\", \"free_balance\": 20038, \"currency\": \"CNY\", \"amount\": 600}'
+         WHERE action = 'app.suspend'",
+    )
+    .await;
+    let page = till.browser(Role::Viewer).await.get(&around_now("operator=robot")).await;
+    for shown in [
+        "<ins><time datetime=\"2027-01-31T00:00:00Z\" title=\"2027-01-31 00:00:00 UTC\">2027-01-31 00:00:00</time></ins>",
+        "<del class=\"id\" title=\"38\">38</del> → <ins class=\"id\" title=\"20\u{202f}038\">",
+        "amount: <ins class=\"id\" title=\"6.00 CNY\">",
+        "Reason: late</p>",
+    ] {
+        assert!(page.body.contains(shown), "{shown} in {}", page.body);
+    }
 }
 
 /// Rule: pages of a log that grows neither skip a line nor show one twice.
@@ -138,6 +156,12 @@ async fn a_subject_leads_to_its_page() {
         ("a1", "wallet.credit", "o1", "/console/apps/a1/players/o1"),
         ("a1", "wallet.debit", "o2", "/console/apps/a1/players/o2"),
         ("a1", "wallet.credits", "o3", ""),
+        ("a1", "wallet.credits", "g1", "*/console/apps/a1/gifts/g1"),
+        ("a1", "wallet.freeze", "o5", "/console/apps/a1/players/o5"),
+        ("a1", "wallet.thaw", "o5", "/console/apps/a1/players/o5"),
+        ("a1", "topup.settle", "bank/p/1", "/console/apps/a1/topups/bank/p%2F1"),
+        ("a1", "topup.refund", "bank/p/1/r1", "/console/apps/a1/topups/bank/p%2F1"),
+        ("a1", "price.set", "a1", "/console/apps/a1/prices"),
         ("a1", "user.add", "a1", "/console/apps/a1"),
         ("a1", "login_code.issue", "o4", "/console/apps/a1/players/o4"),
         ("a1", "token.issue", "0123", "/console/apps/a1/tokens"),
@@ -158,6 +182,7 @@ async fn a_subject_leads_to_its_page() {
         ))
         .await;
     }
+    till.execute("UPDATE operator_log SET after = '{\"gift\": \"g1\"}' WHERE subject = 'g1'").await;
     for role in [Role::Admin, Role::Viewer] {
         let page = till.browser(role).await.get(&around_now("operator=tester")).await.body;
         let cells: Vec<&str> = page.split("<td data-label=\"Subject\">").skip(1).collect();
@@ -208,6 +233,10 @@ async fn the_log_is_selected_by_action_and_by_who_made_it() {
     assert!(
         page.body.contains("Of the last 92 days.") && page.body.contains("2 credits, each with its player")
     );
+    // Rule 8.5.9: so it is of a subject or an operator.
+    assert_eq!(found("subject=g1&by=programs").await, ["credits:batch"]);
+    let of_nobody = admin.get("/console/log?operator=nobody").await;
+    assert!(of_nobody.status == 200 && of_nobody.body.contains("Of the last 92 days."), "{}", of_nobody.body);
     let seq = till.number("SELECT seq FROM operator_log WHERE action = 'wallet.credits'").await;
     let players = admin.get(&format!("/console/log/{seq}/credits")).await;
     assert_eq!(

@@ -159,19 +159,20 @@ async fn a_receiver_that_cannot_be_is_refused_by_its_field() {
     let till = TestTill::start().await;
     till.app("a1").await;
     let admin = till.browser(Role::Admin).await;
-    let expected = "url: expected an absolute http or https URL with a host, at most 2048 bytes, without a user, on a \
+    let expected = "URL: expected an absolute http or https URL with a host, at most 2048 bytes, without a user, on a \
                     port of notify.ports (80, 443)";
     for url in
         ["", "game.example", "ftp://game.example/", "https://a@game.example/", "https://game.example:22/"]
     {
         let refused = send_new(&admin, &[("url", url), ("format", "standard")]).await;
         let got = if url.is_empty() { String::new() } else { format!(", got &#34;{url}&#34;") };
-        let what_next = "Nothing was changed. Go back and correct the input. Go to the overview";
+        let what_next =
+            "Nothing was changed. Go back and correct the input. Back to the form Go to the overview";
         let told = content(&refused).replace(" .", ".");
         assert_eq!((refused.status, told), (400, format!("{expected}{got}. {what_next}")), "{url}");
     }
     let refused = send_new(&admin, &[("url", URL), ("format", "soap")]).await;
-    let expected = "format: expected standard or platform, got &#34;soap&#34;.";
+    let expected = "Format: expected standard or platform, got &#34;soap&#34;.";
     assert!(refused.status == 400 && refused.body.contains(expected), "{}", refused.body);
     assert_eq!(till.number("SELECT count(*) FROM receivers").await, 0);
 }

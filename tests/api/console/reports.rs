@@ -402,7 +402,7 @@ async fn a_month_is_closed_with_its_document() {
     assert_eq!(file.header("content-disposition"), Some(disposition));
     assert!(page.body.contains("href=\"/console/reports/statement.txt?app_id=a1&#38;month=2026-03\""));
     for (query, told) in [
-        ("day=2999-01-01", "2999-01-01 has not ended in UTC: it ends at 2999-01-02T00:00:00Z"),
+        ("day=2999-01-01", "2999-01-01 has not ended in UTC: it ends at 2999-01-02 00:00:00"),
         ("month=x", "Expected a month such as 2026-10, got &#34;x&#34;."),
     ] {
         let wrong = viewer.get(&format!("/console/reports/statement?app_id=a1&{query}")).await;

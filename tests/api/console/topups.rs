@@ -57,21 +57,25 @@ async fn a_payment_that_waits_is_found_and_settled_once() {
 
     let settle = format!("{path}/settlement");
     for (fields, expected) in [
-        (vec![("action", "player"), ("reason", "phone call")], "open id: expected 1 to 64 of 0-9A-Za-z_-."),
+        (
+            vec![("action", "player"), ("reason", "phone call")],
+            "Player (open_id): expected 1 to 64 of 0-9A-Za-z_-.",
+        ),
         (
             vec![("action", "player"), ("open_id", "o9"), ("product_id", "gems60"), ("reason", "x")],
             "There is no player o9 of an app a1.",
         ),
         (
             vec![("action", "order"), ("biz_no", "b9"), ("reason", "x")],
-            "There is no order b9 of a top-up of an app a1.",
+            "The app a1 has no order b9 of a top-up.",
         ),
-        (vec![("action", "paid_back")], "reason: expected "),
-        (vec![("reason", "x")], "action: expected what becomes of the payment"),
+        (vec![("action", "paid_back")], "Reason: expected "),
+        (vec![("reason", "x")], "Resolution: expected what becomes of the payment"),
     ] {
         let refused = admin.post(&settle, &fields).await;
         assert!((400..500).contains(&refused.status), "{expected}: {}", refused.status);
         assert!(content(&refused).contains(expected), "{expected}: {}", content(&refused));
+        assert!(content(&refused).contains("Back to the form"), "{}", content(&refused));
     }
     assert_eq!(till.purses(&app, "o1").await, (40, 100, 1));
     let fields =

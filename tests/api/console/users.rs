@@ -173,6 +173,8 @@ async fn an_admin_unlocks_a_name_on_the_page() {
     );
     let page = admin.get("/console/users/carol").await;
     assert!(page.body.contains("action=\"/console/users/carol/unlock\""), "{}", page.body);
+    let log = super::reading::link_called(&page, "Operator log of carol");
+    assert_eq!(log.as_deref(), Some("/console/log?operator=carol&by=people"));
     let unknown = admin.post("/console/users/nobody/unlock", &[]).await;
     assert_eq!(unknown.status, 404);
     assert!(unknown.body.contains("There is no user nobody"));
@@ -206,12 +208,14 @@ async fn an_admin_manages_users_and_the_last_admin_stays() {
     assert_eq!(sign_in(&till, "bob", password).await.status, 303);
     for (name, role, words) in [
         ("bob", "admin", "There is already a user bob."),
-        ("Bob", "admin", "name: expected a name of 1 to 64"),
-        ("carol", "boss", "role: expected viewer, support, finance, payments, developer or admin"),
+        ("Bob", "admin", "Name: expected a name of 1 to 64"),
+        ("carol", "boss", "Role: expected viewer, support, finance, payments, developer or admin"),
     ] {
         let refused = add(name, role).await;
         assert!(refused.status == 400 && refused.body.contains(words), "{}", refused.body);
     }
+    let lost = admin.post("/console/users", &[("name", "carol"), ("role", "viewer"), ("apps", "a9")]).await;
+    assert!(lost.status == 400 && lost.body.contains(">Apps: there is no app a9.</p>"), "{}", lost.body);
     // There is one admin.
     for (path, role) in [(format!("{own}/role"), "viewer"), (format!("{own}/remove"), "")] {
         let refused = admin.post(&path, &[("role", role)]).await;

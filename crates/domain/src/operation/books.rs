@@ -3,9 +3,11 @@
 
 use std::fmt::Display;
 
+use time::OffsetDateTime;
+
 use super::{OperationRefusal, RefusalKind};
 use crate::text;
-use crate::text::Text;
+use crate::text::{Text, TextMoment};
 
 /// More entries may come into the period (contract 13.3.7). `why` says until when.
 #[must_use]
@@ -30,10 +32,14 @@ pub fn sums_too_large(field: &'static str, period: impl Display) -> OperationRef
 /// The report is by platform, and would read more exchanges one by one than it may (contract 13.2.7). `field` asks for
 /// platforms. Sums have them from `since` on.
 #[must_use]
-pub fn platforms_not_summed(field: &'static str, since: impl Display, max: impl Display) -> OperationRefusal {
+pub fn platforms_not_summed(
+    field: &'static str,
+    since: OffsetDateTime,
+    max: impl Display,
+) -> OperationRefusal {
     let text = text!(
         "platforms are summed from {since} on, and more than {max} exchanges are before it; expected a later beginning",
-        since,
+        since = TextMoment(since),
         max
     );
     OperationRefusal::new(RefusalKind::Invalid(field), text)

@@ -1,8 +1,6 @@
 //! Commands of operators that stop one player and not the app (contract 17): a frozen wallet refuses what a game asks of
 //! its purses.
 
-use std::fmt::Display;
-
 use schemars::JsonSchema;
 use serde::Serialize;
 use time::OffsetDateTime;
@@ -11,6 +9,7 @@ use super::{OperationRefusal, RefusalKind};
 use crate::ids::{AppId, OpenId, Reason};
 use crate::moment::rfc3339;
 use crate::text;
+use crate::text::TextMoment;
 
 /// What is done to a wallet.
 #[derive(Debug, Clone)]
@@ -58,7 +57,8 @@ impl FreezeReport {
 
 /// A freeze cannot end before it begins.
 #[must_use]
-pub fn until_past(until: OffsetDateTime, now: impl Display) -> OperationRefusal {
-    let text = text!("expected a time after now, which is {now}, got {until}", now, until = rfc3339(until));
+pub fn until_past(until: OffsetDateTime, now: OffsetDateTime) -> OperationRefusal {
+    let (until, now) = (TextMoment(until), TextMoment(now));
+    let text = text!("expected a time after now, which is {now}, got {until}", now, until);
     OperationRefusal::new(RefusalKind::Invalid("until"), text)
 }

@@ -44,7 +44,7 @@ refusals! {
         text!("the payment {payment} is {state}, and only an unmatched one can be settled", payment, state);
     /// There is no such order of a top-up.
     unknown_topup_order(app_id, biz_no): Unknown(Subject::TopupOrder) of app_id,
-        text!("there is no order {biz_no} of a top-up of an app {app_id}", biz_no, app_id);
+        text!("the app {app_id} has no order {biz_no} of a top-up", biz_no, app_id);
     /// Another payment has paid the order.
     order_is_paid(biz_no): Conflict, text!("the order {biz_no} is paid", biz_no);
     /// The list of prices has no such product.

@@ -9,6 +9,7 @@ use domain::operation::books::{not_closed, sums_too_large};
 use domain::operation::unknown_app;
 use domain::period::{Period, TimeSpan, TimeZone};
 use domain::text;
+use domain::text::TextMoment;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use sqlx::{Connection as _, PgConnection};
@@ -155,7 +156,7 @@ fn must_be_closed(
     TimeSpan { since, until }: TimeSpan,
 ) -> Result<(), OperationError> {
     let (end, zone) = (until, zone.as_str());
-    let (field, until, period) = (period.field(), rfc3339(until), period.to_string());
+    let (field, until, period) = (period.field(), TextMoment(until), period.to_string());
     let why = match state {
         _ if since == end => text!("there is no {period} in {zone}: its clocks skipped it", period, zone),
         Settled::Yes => return Ok(()),
@@ -166,7 +167,7 @@ fn must_be_closed(
             "{period} ended at {until}: entries may come until {settled}",
             period,
             until,
-            settled = rfc3339(end + SETTLES_IN)
+            settled = TextMoment(end + SETTLES_IN)
         ),
         Settled::Written => text!(
             "entries of {period} may still come: a transaction that writes to the ledger does not end",

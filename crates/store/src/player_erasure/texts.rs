@@ -15,7 +15,7 @@ use crate::operator_log::ListedCredit;
 
 /// Keys in the operator's log that stay as they are: numbers, which the ledger has too, and what an operator set or the till
 /// reads from the log again, such as sums, moments and who asked for a change.
-const KEPT: [&str; 16] = [
+const KEPT: [&str; 17] = [
     "ref",
     "biz_no",
     "of_biz_no",
@@ -24,6 +24,7 @@ const KEPT: [&str; 16] = [
     "charge",
     "amount",
     "at",
+    "until",
     "kind",
     "state",
     "asked_by",

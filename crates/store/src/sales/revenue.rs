@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use domain::fields::Expected;
 use domain::ids::{AppId, Os, ProductText};
-use domain::moment::{GivenMoment, rfc3339};
+use domain::moment::GivenMoment;
 use domain::operation::books::{empty_span, platforms_not_summed, too_many_rows};
 use domain::operation::unknown_app;
 use domain::period::TimeZone;
@@ -459,7 +459,7 @@ async fn groups(
         if first < known && exchanges(connection, scope, (first, known.min(last))).await? > REPORT_ENTRIES_MAX
         {
             let field = if scope.by_os { "group" } else { "os" };
-            return Err(platforms_not_summed(field, rfc3339(known), REPORT_ENTRIES_MAX).into());
+            return Err(platforms_not_summed(field, known, REPORT_ENTRIES_MAX).into());
         }
         first = first.max(known);
     }

@@ -7,6 +7,7 @@ use domain::ids::AppId;
 use domain::moment::rfc3339;
 use domain::operation::books::{not_closed, sums_too_large};
 use domain::text;
+use domain::text::TextMoment;
 use domain::topup::CoinPrice;
 use serde::Serialize;
 use sqlx::Connection as _;
@@ -189,17 +190,17 @@ fn report_of(
 }
 
 fn must_be_settled(state: Settled, at: OffsetDateTime) -> Result<(), OperationError> {
+    let (settled, at) = (TextMoment(at + SETTLES_IN), TextMoment(at));
     let why = match state {
         Settled::Yes => return Ok(()),
         Settled::NotEnded => text!("expected a moment that has been, or none for now"),
-        Settled::TooYoung => {
-            let settled = rfc3339(at + SETTLES_IN);
-            text!("entries before {at} may come until {settled}", at = rfc3339(at), settled)
+        Settled::TooYoung => text!("entries before {at} may come until {settled}", at, settled),
+        Settled::Written => {
+            text!(
+                "entries before {at} may still come: a transaction that writes to the ledger does not end",
+                at
+            )
         }
-        Settled::Written => text!(
-            "entries before {at} may still come: a transaction that writes to the ledger does not end",
-            at = rfc3339(at)
-        ),
     };
     Err(not_closed("at", why).into())
 }

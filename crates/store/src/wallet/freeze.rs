@@ -68,7 +68,7 @@ async fn write_freeze(
     let wallet = wallet.ok_or_else(|| unknown_player(app_id, open_id))?;
     let (until, reason) = match command {
         FreezeCommand::Freeze { until: Some(until), .. } if *until <= wallet.now => {
-            return Err(until_past(*until, rfc3339(wallet.now)).into());
+            return Err(until_past(*until, wallet.now).into());
         }
         // Nothing is to be ended, so nothing is written.
         FreezeCommand::Thaw { .. } if !wallet.is_frozen => return Ok(report),

@@ -6,6 +6,7 @@ use domain::ids::AppId;
 use domain::operation::receiver::{NewReceiver, ReceiverCommand, ReceiverReport, Resend};
 use domain::receiver::{Receiver, ReceiverFormat, ReceiverId, ReceiverState, TimeBounds};
 
+use super::super::error::ConsoleError;
 use super::super::i18n::parse_moment;
 use super::super::page::Section;
 use super::super::request::{Answer, ConsoleRequest, lead_to};
@@ -51,8 +52,11 @@ pub(super) async fn resend_one(Path(names): Path<(String, String)>, request: Con
 
 /// Sends all failed events of a time span again.
 pub(super) async fn resend_failed(Path(names): Path<(String, String)>, request: ConsoleRequest) -> Answer {
-    let since = request.fields.optional("from", parse_moment)?;
-    let until = request.fields.optional("to", parse_moment)?;
+    let read = |name: &str, label| {
+        let moment = request.fields.optional(name, parse_moment);
+        moment.map_err(|error| ConsoleError::labelled(label, error))
+    };
+    let (since, until) = (read("from", "Changes from")?, read("to", "Changes before")?);
     let which = Resend::Failed(TimeBounds { since, until });
     carry_out(&names, &request, |id| ReceiverCommand::Resend(id, which)).await
 }

@@ -9,7 +9,7 @@ use domain::wallet::{Amount, Balances, NotGivenBack, Paid, PayPriority, PurseCha
 use store::{ChangeRecord, ChangeRequest, ExchangeRecord, StoreError};
 
 use super::super::error::ConsoleError;
-use super::subject::{ChangeSubject, Made};
+use super::subject::{COINS_TO_ADD, COINS_TO_GIVE_BACK, COINS_TO_TAKE, ChangeSubject, Made};
 
 /// The change that the form requests.
 pub(super) struct Wanted {
@@ -25,7 +25,7 @@ impl Wanted {
             Made::Credit { .. } => {
                 let missing =
                     text!("Type the gifted coins or the charged coins to add. Both are empty or 0.");
-                let (free, charge) = read_purses(fields, missing)?;
+                let (free, charge) = read_purses(fields, COINS_TO_ADD, missing)?;
                 let create = fields.flag("create")?.unwrap_or_default();
                 let (reference, note) = read_reference(fields)?;
                 Credit { open_id, free, charge, reference, note, create }.into()
@@ -33,7 +33,7 @@ impl Wanted {
             Made::Debit => {
                 let missing =
                     text!("Type the gifted coins or the charged coins to take. Both are empty or 0.");
-                let (free, charge) = read_purses(fields, missing)?;
+                let (free, charge) = read_purses(fields, COINS_TO_TAKE, missing)?;
                 let (reference, note) = read_reference(fields)?;
                 Debit { open_id, free, charge, reference, note }.into()
             }
@@ -134,19 +134,24 @@ fn read_reference(fields: &Fields) -> Result<(CreditRef, String), FieldError> {
     Ok((reference, fields.required("reason", Reason::parse)?.to_string()))
 }
 
-/// Gifted and charged coins of a credit or a debit. `none` is told where there are none.
-fn read_purses(fields: &Fields, none: Text) -> Result<(i64, i64), ConsoleError> {
-    let parse = |text: &str| parse_integer(text, 0, i64::MAX, "a whole number of coins");
-    let free = fields.optional("gifted", parse)?.unwrap_or_default();
-    let charge = fields.optional("charged", parse)?.unwrap_or_default();
+/// Gifted and charged coins of a credit or a debit, from the fields with these labels. `none` is told where there are none.
+fn read_purses(fields: &Fields, labels: [&'static str; 2], none: Text) -> Result<(i64, i64), ConsoleError> {
+    const EXPECTED: &str = "a whole number of coins from 0 to 9223372036854775807";
+    let read = |name: &str, label| {
+        let coins = fields.optional(name, |text| parse_integer(text, 0, i64::MAX, EXPECTED));
+        coins.map(Option::unwrap_or_default).map_err(|error| ConsoleError::labelled(label, error))
+    };
+    let (free, charge) = (read("gifted", labels[0])?, read("charged", labels[1])?);
     check_credit(free, charge).map_err(|_| ConsoleError::bad_request(none))?;
     Ok((free, charge))
 }
 
 fn read_give_back(fields: &Fields, exchange: &ExchangeRecord) -> Result<(BizNo, Amount, Paid), ConsoleError> {
+    const EXPECTED: &str = "a whole number of coins from 1 to 1000000000000";
     let damaged = || StoreError::Internal(format!("the exchange {} is damaged", exchange.biz_no));
-    let parse = |text: &str| Amount::parse(text).map_err(|_| Expected::new("a whole number of coins from 1"));
-    let amount = fields.required("amount", parse)?;
+    let amount = fields
+        .required("amount", |text| Amount::parse(text).map_err(|_| Expected::new(EXPECTED)))
+        .map_err(|error| ConsoleError::labelled(COINS_TO_GIVE_BACK, error))?;
     let of = BizNo::parse(&exchange.biz_no).map_err(|_| damaged())?;
     let pay_priority = PayPriority::from_code(exchange.pay_priority).ok_or_else(damaged)?;
     let paid = Paid { free: -exchange.free_change, charge: -exchange.charge_change, pay_priority };

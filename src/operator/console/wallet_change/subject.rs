@@ -35,6 +35,11 @@ pub(super) enum Made {
     GiveBack(Box<ExchangeRecord>),
 }
 
+/// The labels of the fields for coins, gifted and charged: a refusal names a field as the form does.
+pub(super) const COINS_TO_ADD: [&str; 2] = ["Gifted coins to add", "Charged coins to add"];
+pub(super) const COINS_TO_TAKE: [&str; 2] = ["Gifted coins to take", "Charged coins to take"];
+pub(super) const COINS_TO_GIVE_BACK: &str = "Coins to give back";
+
 /// A field of the form for coins.
 pub(super) struct AmountField {
     pub(super) name: &'static str,
@@ -128,18 +133,15 @@ impl ChangeSubject {
         Ok(match &self.made {
             Made::Credit { .. } => {
                 let hint = said(&text!("A whole number. Empty means 0."));
-                vec![
-                    purse("gifted", "Gifted coins to add", hint.clone()),
-                    purse("charged", "Charged coins to add", hint),
-                ]
+                vec![purse("gifted", COINS_TO_ADD[0], hint.clone()), purse("charged", COINS_TO_ADD[1], hint)]
             }
             Made::Debit => {
                 let hint = |balance: i64| {
                     said(&text!("A whole number up to {balance}. Empty means 0.", balance = balance.shown()))
                 };
                 vec![
-                    purse("gifted", "Gifted coins to take", hint(self.wallet.free_balance)),
-                    purse("charged", "Charged coins to take", hint(self.wallet.charge_balance)),
+                    purse("gifted", COINS_TO_TAKE[0], hint(self.wallet.free_balance)),
+                    purse("charged", COINS_TO_TAKE[1], hint(self.wallet.charge_balance)),
                 ]
             }
             Made::GiveBack(exchange) if exchange.remaining == 0 => {
@@ -147,7 +149,7 @@ impl ChangeSubject {
             }
             Made::GiveBack(exchange) => vec![AmountField {
                 name: "amount",
-                label: "Coins to give back",
+                label: COINS_TO_GIVE_BACK,
                 value: exchange.remaining.to_string(),
                 hint: said(&text!(
                     "A whole number from 1 to {remaining}.",

@@ -160,7 +160,7 @@ async fn an_event_that_is_not_there_is_told() {
     let words = format!("There is no event {NO_EVENT} for this receiver; events are kept for notify.keep.");
     assert!(unknown.status == 404 && content(&unknown).starts_with(&words), "{}", unknown.body);
     let malformed = admin.post(&format!("{page}/resend"), &[("event_id", "x")]).await;
-    let words = "event id: expected the id of an event: evt_ and 36 hexadecimal digits, got &#34;x&#34;.";
+    let words = "Event id: expected the id of an event: evt_ and 36 hexadecimal digits, got &#34;x&#34;.";
     assert!(malformed.status == 400 && malformed.body.contains(words), "{}", malformed.body);
 }
 
@@ -245,7 +245,8 @@ async fn failed_events_are_sent_again_one_by_one_or_all_of_a_time_span() {
     assert_eq!(all(&[("from", "2026-11-22T21:00"), ("to", "")], "1", "1 event is sent again.").await, 41);
     assert_eq!(all(&[("from", ""), ("to", "")], "41", "41 events are sent again.").await, 0);
     let refused = admin.post(&format!("{page}/resend-failed"), &[("from", "soon")]).await;
-    let words = "from: expected a date and time such as 2026-11-21 or 2026-11-21T08:00, got &#34;soon&#34;.";
+    let words =
+        "Changes from: expected a date and time such as 2026-11-21 or 2026-11-21T08:00, got &#34;soon&#34;.";
     assert!(refused.status == 400 && refused.body.contains(words), "{}", refused.body);
     let empty = content(&admin.get(&page).await);
     assert!(empty.contains("Failed events No event has failed. Newest tries"), "{empty}");
