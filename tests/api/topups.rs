@@ -488,6 +488,12 @@ async fn the_payments_of_a_player_are_listed() {
     let rest = listed(&format!("open_id=o1&limit=3&after={}", cursor.unwrap())).await;
     assert_eq!(rest, ("pi_1".to_owned(), None));
     assert_eq!(listed("").await.0, "pi_6 pi_5 pi_4 pi_3 pi_2 pi_1");
+    // It names an order of o1 alone.
+    order(&till, &app, "t2").await;
+    let mut less = payment("pi_7", "t2");
+    less["amount"] = 500.into();
+    assert_eq!(tell(&teller, &less).await.status, 202);
+    assert_eq!(listed("open_id=o1&unmatched=true").await.0, "pi_7 pi_5");
 }
 
 /// Rule 19.3.1: the same payment from many servers at once is credited once; of many payments of one order one is credited;

@@ -128,10 +128,10 @@ pub use status::DatabaseStatus;
 pub use store::{PoolState, Store};
 pub use token::TokenSummary;
 pub use topup::{
-    ConsumptionReport, IncomeGroup, IncomeQuery, IncomeReport, IncomeRow, IncomeSums, ListedPrice,
-    PRICE_COLUMNS, PriceList, RefundReport, RefundRow, RefundedPart, SettledPayment, TopupCursor,
-    TopupFilter, TopupOrderState, TopupProvider, TopupRow, TopupsPage, UnmatchedSums, UnusedReport,
-    UnusedRow, prices_of_csv,
+    ConsumptionReport, EntryMoney, IncomeGroup, IncomeQuery, IncomeReport, IncomeRow, IncomeSums,
+    ListedPrice, OpenTopupOrder, PRICE_COLUMNS, PaymentMatch, PriceList, RefundReport, RefundRow,
+    RefundedPart, SettledPayment, TopupCursor, TopupFilter, TopupOrderMatch, TopupOrderState, TopupProvider,
+    TopupRow, TopupsPage, UnmatchedSums, UnusedReport, UnusedRow, prices_of_csv,
 };
 pub use wallet::{
     ArchivedPart, CREDITS_AT_ONCE, CREDITS_MAX, ChangeRecord, CreditForecast, CreditList, CreditOfList,

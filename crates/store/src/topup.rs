@@ -3,6 +3,7 @@
 
 mod consumption;
 mod debt;
+mod find;
 mod income;
 mod list;
 mod orders;
@@ -24,6 +25,7 @@ use crate::error::{OperationError, Result, StoreError};
 use crate::store::Store;
 
 pub use consumption::ConsumptionReport;
+pub use find::{EntryMoney, OpenTopupOrder, PaymentMatch, TopupOrderMatch};
 pub use income::{IncomeGroup, IncomeQuery, IncomeReport, IncomeRow, IncomeSums, UnmatchedSums};
 pub use list::{RefundRow, TopupCursor, TopupFilter, TopupRow, TopupsPage};
 pub use prices::{ListedPrice, PRICE_COLUMNS, PriceList, prices_of_csv};

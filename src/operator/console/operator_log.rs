@@ -180,7 +180,7 @@ fn app_path(app_id: &AppId) -> String {
 }
 
 /// The way by which an operator made a change.
-fn way(operator_kind: &str) -> &str {
+pub(super) fn way(operator_kind: &str) -> &str {
     match operator_kind {
         "command_line" => "command line",
         "api_key" => "API key",

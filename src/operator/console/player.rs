@@ -1,6 +1,8 @@
 //! Players: the search by `open_id`, the page of a player with both balances and all that is recorded about them in
 //! the order of time, and the ledger as a CSV file.
 
+use std::collections::HashMap;
+
 use askama::Template;
 use axum::body::{Body, Bytes};
 use axum::extract::Path;
@@ -11,15 +13,16 @@ use domain::text;
 use domain::topup::CoinPair;
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _, future, stream};
 use store::{
-    ArchivedPart, ChangeRecord, EntryKind, HistoryCursor, HistoryFilter, HistoryKind, HistoryLine,
-    HistoryPage, LedgerFilter, LedgerRow, OperatorLogLine, PlayerCursor, PlayerFilter, PlayersPage,
-    STATEMENT_HEADING, StoreError, Wallet, WalletTotals, statement_line,
+    ArchivedPart, ChangeRecord, EntryKind, EntryMoney, HistoryCursor, HistoryFilter, HistoryKind,
+    HistoryLine, HistoryPage, LedgerFilter, LedgerRow, OperatorLogLine, PlayerCursor, PlayerFilter,
+    PlayersPage, STATEMENT_HEADING, StoreError, TopupFilter, Wallet, WalletTotals, statement_line,
 };
 
 use super::super::bill::file_of;
 use super::super::download::report_file;
 use super::super::workbook::FileFormat;
 use super::change_notice::change_notice;
+use super::currency::money;
 use super::error::ConsoleError;
 use super::exchange::{exchange_path, times_in_words};
 use super::freeze;
@@ -96,6 +99,8 @@ struct PlayerTemplate<'a> {
     archived: Option<ArchivedPart>,
     is_filtered: bool,
     history: HistoryPage,
+    /// The money of its top-ups and refunds, by their entries.
+    moneys: HashMap<i64, EntryMoney>,
     older: Option<String>,
     /// Addresses of the file: for programs, and for spreadsheets.
     files: [String; 2],
@@ -158,6 +163,7 @@ async fn player(Path(names): Path<(String, String)>, request: ConsoleRequest) ->
         wallet: &wallet,
         is_filtered: ["kind", "from", "to", "number"].iter().any(|name| !request.text(name).is_empty()),
         older: history.next.as_ref().map(older),
+        moneys: store.money_of_entries(of, &entries_with_money(&history)).await?,
         history,
         files: FileFormat::ALL.map(file),
     };
@@ -239,7 +245,10 @@ pub(super) async fn find_recorded(
     let (app_id, open_id, wallet) = find_named(state, names).await?;
     if wallet.is_none() {
         let history = state.store.history((&app_id, &open_id), &HistoryFilter::default(), None, 1).await?;
-        if history.items.is_empty() {
+        let of_player = TopupFilter { open_id: Some(open_id.clone()), ..TopupFilter::default() };
+        if history.items.is_empty()
+            && state.store.topups(&app_id, &of_player, None, 1).await?.items.is_empty()
+        {
             return Err(no_player(names));
         }
     }
@@ -286,6 +295,39 @@ fn sum_shown(text: &str) -> String {
 /// Whether a line has amounts. Columns that would be empty are left out.
 fn any_entry(history: &HistoryPage) -> bool {
     history.items.iter().any(|line| matches!(line, HistoryLine::Entry(_)))
+}
+
+/// The entries of a history that have money beside their coins.
+fn entries_with_money(history: &HistoryPage) -> Vec<i64> {
+    let with_money = [EntryKind::Topup.as_str(), EntryKind::Refund.as_str()];
+    let seqs = history.items.iter().filter_map(|line| match line {
+        HistoryLine::Entry(row) if with_money.contains(&row.line.kind.as_str()) => Some(row.line.seq),
+        _ => None,
+    });
+    seqs.collect()
+}
+
+/// What an entry was for: its text, or the product and the money of a payment or a refund.
+fn description(row: &LedgerRow, moneys: &HashMap<i64, EntryMoney>) -> String {
+    let Some(EntryMoney { product_id, currency, amount, .. }) = moneys.get(&row.line.seq) else {
+        return row.text.clone();
+    };
+    let money = money(currency, *amount);
+    match product_id {
+        Some(product_id) => format!("{product_id}, {money}"),
+        None => money,
+    }
+}
+
+/// Whether the operator's log has a line about an entry. A game's own entries have none, and few top-ups have one.
+fn is_logged(row: &LedgerRow, moneys: &HashMap<i64, EntryMoney>) -> bool {
+    match EntryKind::parse(&row.line.kind) {
+        Ok(EntryKind::Topup | EntryKind::Refund) => {
+            moneys.get(&row.line.seq).is_some_and(|entry| entry.is_logged)
+        }
+        Ok(EntryKind::Settlement) => false,
+        _ => row.line.biz_no.is_none(),
+    }
 }
 
 /// The ref in a line of the operator's log.

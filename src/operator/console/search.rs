@@ -4,17 +4,19 @@
 use askama::Template;
 use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::get;
-use domain::ids::{AppId, OpenId, OrderNo};
+use domain::fields::Fields;
+use domain::ids::{AppId, BizNo, OpenId, OrderNo};
 use domain::rights::Apps;
 use domain::text;
-use store::{ImageFilter, ImageKey, OrderFilter, PlayerFilter, Store, StoreError};
+use store::{EntryKind, ImageFilter, ImageKey, OrderFilter, PlayerFilter, Store, StoreError};
 
 use super::exchange::{exchange_path, parse_number, path_of};
 use super::i18n::said;
-use super::page::{Page, render_search};
+use super::page::{Page, Section, render_search};
 use super::player::player_path;
-use super::request::{Answer, ConsoleRequest};
+use super::request::{Answer, ConsoleRequest, address};
 use super::route::ConsoleRoute;
+use super::topups::payment_path;
 
 pub(super) const ROUTES: &[ConsoleRoute] =
     &[ConsoleRoute::page("/console/search", || get(search)).of_own_apps()];
@@ -59,11 +61,7 @@ async fn search(request: ConsoleRequest) -> Answer {
     {
         return Ok(Redirect::to(&only.path).into_response());
     }
-    let page = Page {
-        title: said(&text!("Search")),
-        section: None,
-        ..request.page(super::page::Section::OVERVIEW, "")
-    };
+    let page = Page { title: said(&text!("Search")), section: None, ..request.page(Section::OVERVIEW, "") };
     render_search(&SearchPage { page: page.marking(&wrong), is_empty: text.is_none(), groups }, &wrong)
 }
 
@@ -80,12 +78,8 @@ pub(super) async fn find(store: &Store, of: &Apps, text: &str) -> Result<Vec<Gro
     });
     let (players, alike): (Vec<Hit>, Vec<Hit>) =
         players(store, of, text).await?.into_iter().partition(|hit| hit.name == text);
-    let ledger = store.find_reference_among(of, None, text, HITS_MAX).await?.into_iter().map(|found| Hit {
-        path: path_of(&found),
-        name: found.reference,
-        app_id: found.app_id,
-    });
-    let ledger: Vec<Hit> = ledger.collect();
+    let payments = payments(store, of, text).await?;
+    let ledger = ledger(store, of, text, &payments).await?;
     let mut refused = store.find_refused_number(of, text, HITS_MAX).await?;
     // The page of an exchange shows its refusals too.
     refused.retain(|number| ledger.iter().all(|hit| hit.app_id != number.app_id));
@@ -99,6 +93,8 @@ pub(super) async fn find(store: &Store, of: &Apps, text: &str) -> Result<Vec<Gro
         Group { kind: "Players", hits: players },
         Group { kind: "Exchanges and credits", hits: ledger },
         Group { kind: "Refused numbers", hits: refused.collect() },
+        Group { kind: "Orders of top-ups", hits: topup_orders(store, of, text, &payments).await? },
+        Group { kind: "Payments of top-ups", hits: payments },
         Group { kind: "Orders", hits: orders(store, of, text).await? },
         Group { kind: "Images", hits: images(store, of, text).await? },
     ];
@@ -125,6 +121,55 @@ async fn players(store: &Store, of: &Apps, text: &str) -> Result<Vec<Hit>, Store
         app_id: player.app_id,
     });
     Ok(known.chain(unknown).collect())
+}
+
+/// Ledger entries with this `biz_no` or ref. The page of a payment leads to the entries of the payment.
+async fn ledger(store: &Store, of: &Apps, text: &str, payments: &[Hit]) -> Result<Vec<Hit>, StoreError> {
+    let of_payment = [EntryKind::Topup.as_str(), EntryKind::Settlement.as_str()];
+    let mut found = store.find_reference_among(of, None, text, HITS_MAX).await?;
+    found.retain(|entry| {
+        let is_of_hit = |hit: &Hit| hit.app_id == entry.app_id && hit.name == entry.reference;
+        !(of_payment.contains(&entry.kind.as_str()) && payments.iter().any(is_of_hit))
+    });
+    let hits = found.into_iter().map(|entry| Hit {
+        path: path_of(&entry),
+        name: entry.reference,
+        app_id: entry.app_id,
+    });
+    Ok(hits.collect())
+}
+
+/// Payments of top-ups with this id of the provider, and those that paid or name the order with this number.
+async fn payments(store: &Store, of: &Apps, text: &str) -> Result<Vec<Hit>, StoreError> {
+    let found = store.find_payments(of, text, HITS_MAX).await?.into_iter();
+    let hits = found.map(|payment| Hit {
+        path: payment_path(&payment.app_id, &payment.provider, &payment.provider_order_id),
+        name: format!("{}/{}", payment.provider, payment.provider_order_id),
+        app_id: payment.app_id,
+    });
+    Ok(hits.collect())
+}
+
+/// Orders of top-ups with this number. The page of a payment shows its order; the top-ups of the player show the others.
+async fn topup_orders(
+    store: &Store,
+    of: &Apps,
+    text: &str,
+    payments: &[Hit],
+) -> Result<Vec<Hit>, StoreError> {
+    let Ok(biz_no) = BizNo::parse(text) else { return Ok(Vec::new()) };
+    let mut found = store.find_topup_orders(of, &biz_no, HITS_MAX).await?;
+    found.retain(|order| payments.iter().all(|hit| hit.app_id != order.app_id));
+    let hits = found.into_iter().map(|order| Hit {
+        path: address(
+            Section::TOPUPS.path,
+            &Fields::default(),
+            &[("app_id", &order.app_id), ("open_id", &order.open_id)],
+        ),
+        name: biz_no.to_string(),
+        app_id: order.app_id,
+    });
+    Ok(hits.collect())
 }
 
 /// Orders with this order number or payment number.

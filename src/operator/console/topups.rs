@@ -4,22 +4,25 @@
 use askama::Template;
 use axum::extract::Path;
 use axum::routing::{get, post};
-use domain::fields::FieldError;
+use domain::fields::{FieldError, Fields};
 use domain::ids::{AppId, BizNo, OpenId, Reason};
 use domain::operation::topup::{SettlePayment, Settlement, unknown_payment};
 use domain::rights::Need;
 use domain::text;
-use domain::topup::{PaymentKey, PaymentProvider, PricedProductId, ProviderOrderId, UnmatchedReason};
+use domain::topup::{
+    PaymentKey, PaymentProvider, PlacedOrder, PricedProductId, ProviderOrderId, UnmatchedReason,
+};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use store::{ConsumptionReport, ListedPrice, TopupCursor, TopupFilter, TopupRow, TopupsPage};
+use store::{ConsumptionReport, ListedPrice, OpenTopupOrder, TopupCursor, TopupFilter, TopupRow, TopupsPage};
 
 use super::currency::money;
 use super::error::ConsoleError;
-use super::i18n::{Moment as _, parse_moment};
+use super::i18n::{Moment as _, parse_moment, said};
+use super::operator_log::way;
 use super::page::{Page, Section, Shown as _, render, render_search};
 use super::player::player_path;
 use super::prices::prices_path;
-use super::request::{Answer, ConsoleRequest, lead_to};
+use super::request::{Answer, ConsoleRequest, address, lead_to};
 use super::route::{ConsoleRoute, routes};
 
 pub(super) const ROUTES: &[ConsoleRoute] = routes! {
@@ -37,8 +40,12 @@ const NOTICES: [(&str, &str); 2] = [
 ];
 
 /// The path of the page of a payment.
-fn payment_path(row: &TopupRow) -> String {
-    let TopupRow { app_id, provider, provider_order_id, .. } = row;
+fn row_path(row: &TopupRow) -> String {
+    payment_path(&row.app_id, &row.provider, &row.provider_order_id)
+}
+
+/// The path of the page of the payment with this key.
+pub(super) fn payment_path(app_id: &str, provider: &str, provider_order_id: &str) -> String {
     let id = utf8_percent_encode(provider_order_id, NON_ALPHANUMERIC);
     format!("/console/apps/{app_id}/topups/{provider}/{id}")
 }
@@ -62,6 +69,38 @@ fn state_class(state: &str) -> &'static str {
         "paid_back" | "refunded" => "",
         _ => "bad",
     }
+}
+
+/// The state of a payment in words, and its style class. Its refunds count where it was credited.
+fn shown_state(row: &TopupRow) -> [&'static str; 2] {
+    let refunds = row.refunds.iter().filter(|refund| refund.state == "refunded");
+    let refunded = refunds.fold(0_i64, |sum, refund| sum.saturating_add(refund.amount));
+    match row.state.as_str() {
+        "paid" if refunded >= row.amount => ["Refunded", ""],
+        "paid" if refunded > 0 => ["Partly refunded", ""],
+        state => [state_words(state), state_class(state)],
+    }
+}
+
+/// What refunds and settlements of debt took back of the charged coins.
+fn taken_back(used: &ConsumptionReport) -> i64 {
+    used.charge.saturating_sub(used.used).saturating_sub(used.unused)
+}
+
+/// Who told of a payment: the name, and the way.
+fn teller(told_by: &str) -> String {
+    let (kind, name) = told_by.split_once(' ').unwrap_or(("", told_by));
+    format!("{name}, {}", crate::word(way(kind)))
+}
+
+/// The page of the player with the ledger entry of a payment.
+fn entry_path(row: &TopupRow) -> Option<String> {
+    let number = format!("{}/{}", row.provider, row.provider_order_id);
+    Some(address(
+        &player_path(&row.app_id, row.open_id.as_ref()?),
+        &Fields::default(),
+        &[("number", &number)],
+    ))
 }
 
 /// Why a payment fitted nothing, and what to do about it.
@@ -115,6 +154,8 @@ struct TopupSearchPage<'a> {
     /// The app of the list.
     app_id: Option<&'a AppId>,
     found: Option<&'a TopupsPage>,
+    /// Orders of the player of the list that no payment has paid.
+    open: &'a [OpenTopupOrder],
     next: Option<String>,
 }
 
@@ -129,17 +170,35 @@ async fn search(request: ConsoleRequest) -> Answer {
         until: filters.read("to", parse_moment),
     };
     let after = TopupCursor::parse(request.text("after")).ok();
-    let wrong = filters.wrong;
-    let page = request.search_page(Section::TOPUPS).await?.marking(&wrong);
+    let mut wrong = filters.wrong;
+    let page = request.search_page(Section::TOPUPS).await?;
+    if let Some(app_id) = asked.as_ref().filter(|asked| page.apps.iter().all(|app| app.app_id != **asked)) {
+        return Err(ConsoleError::no_such_app(app_id.as_str()));
+    }
     // Whoever has one app chooses none.
     let only = match page.apps.as_slice() {
         [only] => Some(only.app_id.clone()),
         _ => None,
     };
-    let app_id = asked.or(only).filter(|app| request.apps().has(app.as_str()));
+    let app_id = asked.or(only);
+    let names_no_app = app_id.is_none() && request.text("app_id").is_empty();
+    if names_no_app && ["open_id", "from", "to"].iter().any(|name| !request.text(name).is_empty()) {
+        wrong.push(FieldError::malformed(
+            "app_id",
+            text!("an app, because payments are searched by app"),
+            "",
+        ));
+    }
+    let page = page.marking(&wrong);
     let found = match &app_id {
         Some(app_id) if wrong.is_empty() => Some(store.topups(app_id, &filter, after.as_ref(), ROWS).await?),
         _ => None,
+    };
+    let open = match (&app_id, &filter.open_id) {
+        (Some(app_id), Some(open_id)) if after.is_none() && wrong.is_empty() => {
+            store.open_topup_orders((app_id, open_id), ROWS).await?
+        }
+        _ => Vec::new(),
     };
     let waiting = store.waiting_payments(request.apps(), ROWS).await?;
     let count = if waiting.is_empty() { 0 } else { store.unmatched_payments(request.apps()).await? };
@@ -150,6 +209,7 @@ async fn search(request: ConsoleRequest) -> Answer {
         app_id: app_id.as_ref(),
         next: request.next(found.as_ref().and_then(|found| found.next.as_ref())),
         found: found.as_ref(),
+        open: &open,
     };
     render_search(&shown, &wrong)
 }
@@ -163,6 +223,31 @@ struct TopupPage<'a> {
     used: Option<&'a ConsumptionReport>,
     /// What the app sells: a settlement may credit one of them.
     prices: &'a [ListedPrice],
+    /// The order that it has paid, or that it names.
+    order: Option<&'a PlacedOrder>,
+    /// What it was compared with, where it fitted nothing.
+    compared: Option<String>,
+}
+
+/// The order or the price that a payment was compared with, beside the money that came.
+fn compared(payment: &TopupRow, order: Option<&PlacedOrder>, prices: &[ListedPrice]) -> Option<String> {
+    let came = money(&payment.currency, payment.amount);
+    if let Some(biz_no) = &payment.biz_no {
+        let PlacedOrder { open_id, product_id, currency, amount, .. } = order?;
+        let price = money(currency.as_str(), *amount);
+        return Some(said(&text!(
+            "Order {biz_no} of {open_id}: {product_id}, {price}. Came: {came}.",
+            biz_no,
+            open_id,
+            product_id,
+            price,
+            came
+        )));
+    }
+    let product_id = payment.product_id.as_ref()?;
+    let sold = prices.iter().find(|price| price.product_id == *product_id)?;
+    let price = money(&sold.currency, sold.amount);
+    Some(said(&text!("Price of {product_id}: {price}. Came: {came}.", product_id, price, came)))
 }
 
 type PaymentNames = Path<(String, String, String)>;
@@ -179,9 +264,21 @@ async fn payment(Path(names): PaymentNames, request: ConsoleRequest) -> Answer {
     } else {
         Vec::new()
     };
+    let order = match payment.biz_no.as_deref().map(BizNo::parse) {
+        Some(Ok(biz_no)) => request.state.store.placed_topup_order(&app_id, &biz_no).await?,
+        _ => None,
+    };
     let title = text!("Payment {payment}", payment = &payment.provider_order_id);
     let page = Page { notice: request.notice(NOTICES), ..request.page(Section::TOPUPS, title) };
-    render(&TopupPage { page, payment: &payment, used: used.as_ref(), prices: &prices })
+    let is_open = payment.state == "unmatched";
+    render(&TopupPage {
+        page,
+        payment: &payment,
+        used: used.as_ref(),
+        prices: &prices,
+        order: order.as_ref(),
+        compared: compared(&payment, order.as_ref(), &prices).filter(|_| is_open),
+    })
 }
 
 /// The payment in an address.
@@ -221,5 +318,5 @@ async fn settle(Path(names): PaymentNames, request: ConsoleRequest) -> Answer {
     };
     let command = SettlePayment { settlement, reason: fields.required("reason", Reason::parse)? };
     let settled = request.state.store.settle_payment(&request.operator()?, &app_id, key, command).await?;
-    lead_to(&format!("{}?done={}", payment_path(&payment), settled.state))
+    lead_to(&format!("{}?done={}", row_path(&payment), settled.state))
 }

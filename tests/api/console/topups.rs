@@ -2,6 +2,7 @@
 
 use domain::app::Scope;
 use domain::console_user::Role;
+use domain::rights::{Apps, Rights};
 
 use serde_json::json;
 
@@ -10,7 +11,7 @@ use super::reading::{content, link_called, rows};
 use crate::admin::Caller;
 use crate::support::console::{HOSTILE, ORIGIN};
 use crate::support::{AppKind, Request, TestApp, TestTill, form};
-use crate::topups::{keep_unmatched, sell};
+use crate::topups::{keep_unmatched, order, payment, sell, tell};
 use crate::workbook::sheet_lines;
 
 const HEADING: &str = "product_id,currency,amount,charge,bonus,name,active";
@@ -47,7 +48,7 @@ async fn a_payment_that_waits_is_found_and_settled_once() {
         "Money came, and nothing was credited. No order has this number.",
         "Ask the payment server which player and product it is for, and credit them.",
         "gems60: 6.00 CNY, 60 charged, 6 gifted",
-        "api_key payments",
+        "payments, API key",
     ] {
         assert!(content(&page).contains(words), "{words}: {}", content(&page));
     }
@@ -112,15 +113,108 @@ async fn the_page_of_a_payment_shows_its_refunds() {
     let fields =
         [("action", "player"), ("open_id", "o1"), ("product_id", "gems60"), ("reason", "phone call")];
     assert_eq!(admin.post(&format!("{path}/settlement"), &fields).await.status, 303);
-    let refund = json!({ "refund_id": "re_1", "amount": 300, "reason": "half of it" });
-    let path_of_refunds = "/apps/a1/topups/stripe/pi%2F1%202/refunds";
-    let refunded = Caller::admin(&till).await.send("POST", path_of_refunds, None, &refund).await;
-    assert_eq!(refunded.status, 200, "{}", refunded.body);
+    let caller = Caller::admin(&till).await;
+    let refund = async |refund_id: &str| {
+        let refund = json!({ "refund_id": refund_id, "amount": 300, "reason": "half of it" });
+        let path_of_refunds = "/apps/a1/topups/stripe/pi%2F1%202/refunds";
+        let refunded = caller.send("POST", path_of_refunds, None, &refund).await;
+        assert_eq!(refunded.status, 200, "{}", refunded.body);
+    };
+    refund("re_1").await;
     let page = admin.get(path).await;
     assert_eq!(faults(&page.body), Vec::<String>::new());
-    assert!(content(&page).contains("0 of 60 charged coins; 30 are in the purse"), "{}", content(&page));
+    for words in ["State Partly refunded", "0 of 60 charged coins; 30 are in the purse; 30 were taken back"] {
+        assert!(content(&page).contains(words), "{words}: {}", content(&page));
+    }
     let shown = &rows(&page.body)[0];
     assert_eq!(shown[1..], ["re_1", "Refunded", "3.00 CNY", "30 charged, 3 gifted", "none", "half of it"]);
+    // Its entry says what was paid for, and leads to the line of its settlement.
+    let entry = admin.get(&link_called(&page, "ledger entry 2").expect("a link")).await;
+    assert!(content(&entry).contains("topup gems60, 6.00 CNY stripe/pi/1 2 log"), "{}", content(&entry));
+    let player = admin.get("/console/apps/a1/players/o1").await;
+    assert!(content(&player).contains("refund 3.00 CNY stripe/pi/1 2/re_1 log"), "{}", content(&player));
+    refund("re_2").await;
+    assert!(content(&admin.get(path).await).contains("State Refunded Money"), "all of it went back");
+    let list = admin.get("/console/topups?app_id=a1").await;
+    assert_eq!(rows(&list.body)[0][2], "Refunded");
+}
+
+/// Rules 8.6.8, 8.6.35 and 8.6.54: a payment and the order that it names are found by their numbers, lead to their player,
+/// and are compared.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payment_that_does_not_fit_its_order_is_found_with_it() {
+    let (till, app) = till_and_app().await;
+    till.app("b1").await;
+    for biz_no in ["top1", "top2"] {
+        order(&till, &app, biz_no).await;
+    }
+    let teller = Caller::new(&till, "payments", Role::Payments).await;
+    let mut less = payment("pi_3", "top2");
+    less["amount"] = 500.into();
+    assert_eq!(tell(&teller, &less).await.status, 202);
+    let mut ghosts = payment("pi_4", "");
+    ghosts.as_object_mut().unwrap().remove("biz_no");
+    (ghosts["open_id"], ghosts["product_id"]) = ("ghost".into(), "gems60".into());
+    assert_eq!(tell(&teller, &ghosts).await.status, 202);
+
+    let viewer = till.browser(Role::Viewer).await;
+    let path = "/console/apps/a1/topups/stripe/pi%5F3";
+    let found = async |text: &str| {
+        let found = viewer.get(&format!("/console/search?q={text}")).await;
+        found.header("location").map(str::to_owned)
+    };
+    let of_player = "/console/topups?app_id=a1&open_id=o1";
+    for (text, place) in [("pi_3", path), ("stripe/pi_3", path), ("top2", path), ("top1", of_player)] {
+        assert_eq!(found(text).await.as_deref(), Some(place), "{text}");
+    }
+    let of_other = Rights { role: Role::Viewer, apps: Apps::parse("b1").unwrap() };
+    let other = till.browser_of(of_other).await;
+    for text in ["pi_3", "stripe/pi_3", "top1", "top2"] {
+        let page = other.get(&format!("/console/search?q={text}")).await;
+        assert!(page.status == 200 && page.body.contains("Nothing has this number or id."), "{text}");
+    }
+
+    let page = content(&viewer.get(path).await);
+    for words in [
+        "Order top2 of o1: gems60, 6.00 CNY. Came: 5.00 CNY.",
+        "Player o1 who made the order",
+        "top2 gems60, 6.00 CNY",
+    ] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+    let list = viewer.get(of_player).await;
+    assert_eq!((list.status, faults(&list.body)), (200, Vec::new()));
+    // Among those that wait, and among those of the player.
+    assert_eq!(list.body.matches(&format!("href=\"{path}\"")).count(), 2, "{}", list.body);
+    for open in ["top1 gems60 6.00 CNY", "top2 gems60 6.00 CNY"] {
+        assert!(content(&list).contains(open), "{open}: {}", content(&list));
+    }
+    // The link of the payment of a player whom the app does not know leads somewhere.
+    assert_eq!(viewer.get("/console/apps/a1/players/ghost").await.status, 200);
+
+    assert_eq!(tell(&teller, &payment("pi_5", "top1")).await.status, 200);
+    for text in ["pi_5", "stripe/pi_5", "top1"] {
+        assert_eq!(found(text).await.as_deref(), Some("/console/apps/a1/topups/stripe/pi%5F5"), "{text}");
+    }
+    assert!(!content(&viewer.get(of_player).await).contains("top1 gems60"), "it is paid");
+    // The log has no line about a payment that fitted at once.
+    let player = content(&viewer.get("/console/apps/a1/players/o1").await);
+    assert!(player.contains("topup gems60, 6.00 CNY stripe/pi_5 +6"), "{player}");
+}
+
+/// Rule 8.6.9: a player or a time without an app is no search, and an app that does not exist has no list.
+#[tokio::test(flavor = "multi_thread")]
+async fn payments_are_searched_in_an_app_that_exists() {
+    let (till, _) = till_and_app().await;
+    till.app("b1").await;
+    let viewer = till.browser(Role::Viewer).await;
+    for query in ["open_id=o1", "from=2026-10-20T12:00"] {
+        let page = viewer.get(&format!("/console/topups?{query}")).await;
+        assert_eq!((page.status, faults(&page.body)), (400, Vec::new()), "{query}");
+        assert!(content(&page).contains("Expected an app, because payments are searched by app"), "{query}");
+    }
+    let none = viewer.get("/console/topups?app_id=nope").await;
+    assert!(none.status == 404 && none.body.contains("no app nope"), "{}", none.body);
 }
 
 /// Rule: the first page leads to payments that wait, and a metric counts them.

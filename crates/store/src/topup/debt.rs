@@ -21,13 +21,10 @@ impl Store {
 
     /// What a player owes. Nothing for a player whom the app does not know.
     pub async fn debt_of_player(&self, app_id: &AppId, open_id: &OpenId) -> Result<CoinPair> {
-        let wallet = sqlx::query!(
-            r#"SELECT app_no AS "app_no!", wallet_no AS "wallet_no!" FROM players WHERE app_id = $1 AND open_id = $2"#,
-            app_id.as_str(),
-            open_id.as_str()
-        );
-        let Some(wallet) = wallet.fetch_optional(&self.pool).await? else { return Ok(CoinPair::default()) };
-        debt_of(&self.pool, wallet.app_no, wallet.wallet_no).await
+        let Some((app_no, wallet_no)) = self.wallet_key(app_id, open_id).await? else {
+            return Ok(CoinPair::default());
+        };
+        debt_of(&self.pool, app_no, wallet_no).await
     }
 }
 

@@ -124,7 +124,7 @@ pub struct RefundRow {
 pub struct TopupFilter {
     /// Those that fit nothing and wait for an operator.
     pub unmatched: bool,
-    /// Of this player, credited or named.
+    /// Of this player: credited or named, or named by their order while they wait.
     pub open_id: Option<OpenId>,
     /// Told of at or after this moment.
     pub since: Option<OffsetDateTime>,
@@ -275,16 +275,24 @@ impl Store {
         let rows = match &filter.open_id {
             None => page_of!("p.app_no = (SELECT app_no FROM apps WHERE app_id = $1)"),
             // The payments of a player are found by two indexes, and not among all of the app by their time. One that
-            // fitted at once has credited the player whom it names.
-            Some(open_id) => page_of!(
-                "(p.app_no, p.provider, p.provider_order_id) IN (
-                     SELECT app_no, provider, provider_order_id FROM topup_payments
-                     WHERE app_no = (SELECT app_no FROM apps WHERE app_id = $1)
-                         AND wallet_no = (SELECT wallet_no FROM players WHERE app_id = $1 AND open_id = $8)
-                     UNION SELECT app_no, provider, provider_order_id FROM topup_payments
-                     WHERE app_no = (SELECT app_no FROM apps WHERE app_id = $1) AND open_id = $8 AND reason IS NOT NULL)",
-                open_id.as_str()
-            ),
+            // fitted at once has credited the player whom it names. One that waits may name an order of the player alone.
+            Some(open_id) => {
+                let (providers, ids) = self.waiting_for_orders(app_id, open_id).await?;
+                page_of!(
+                    "(p.app_no, p.provider, p.provider_order_id) IN (
+                         SELECT app_no, provider, provider_order_id FROM topup_payments
+                         WHERE app_no = (SELECT app_no FROM apps WHERE app_id = $1)
+                             AND wallet_no = (SELECT wallet_no FROM players WHERE app_id = $1 AND open_id = $8)
+                         UNION SELECT app_no, provider, provider_order_id FROM topup_payments
+                         WHERE app_no = (SELECT app_no FROM apps WHERE app_id = $1) AND open_id = $8 AND reason IS NOT NULL
+                         UNION SELECT app_no, provider, provider_order_id FROM topup_payments
+                         WHERE app_no = (SELECT app_no FROM apps WHERE app_id = $1) AND state = 'unmatched'
+                             AND (provider, provider_order_id) IN (SELECT unnest($9::text[]), unnest($10::text[])))",
+                    open_id.as_str(),
+                    &providers,
+                    &ids
+                )
+            }
         };
         let rows = self.with_refunds(app_id, rows).await?;
         Ok(ListPage::cut(rows, limit, |last| TimeCursor {
