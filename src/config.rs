@@ -2,18 +2,19 @@
 //! (contract 9.2). Unknown settings are refused by name; secrets are not printed.
 
 mod branding;
+mod checks;
 mod oidc;
 mod picture_stores;
 pub mod private_files;
 mod sections;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context as _, Error, Result, anyhow, bail, ensure};
 use serde::Deserialize;
 
 pub use branding::{Colour, InstallationName};
+pub use checks::log_targets;
 pub use oidc::{OIDC_CALLBACK_PATH, Oidc};
 pub use picture_stores::S3;
 pub use sections::{
@@ -25,9 +26,6 @@ pub use sections::{
 const DEFAULTS: &str = include_str!("../config/default.toml");
 /// The shortest key that the judge of pictures is asked with.
 const JUDGE_SECRET_BYTES_MIN: usize = 16;
-/// The shortest and the longest time after which lists of the console load themselves again.
-const REFRESH_MIN: Duration = Duration::from_secs(5);
-const REFRESH_MAX: Duration = Duration::from_hours(24);
 /// What a setting's environment variable begins with.
 const VARIABLE_PREFIX: &str = "MINITILL_";
 
@@ -157,14 +155,9 @@ impl Config {
             judge.url.is_none() || judge.secret.expose().len() >= JUDGE_SECRET_BYTES_MIN,
             "image_judge.secret: expected {JUDGE_SECRET_BYTES_MIN} bytes or more beside image_judge.url"
         );
-        let hour = Duration::from_hours(1);
-        ensure!(self.notify.keep >= hour, "notify.keep: expected 1h or more");
-        ensure!(image.unused_ttl >= hour, "image.unused_ttl: expected 1h or more");
-        let refresh = self.console.refresh;
-        ensure!(
-            refresh.is_zero() || (REFRESH_MIN..=REFRESH_MAX).contains(&refresh),
-            "console.refresh: expected 0s, or 5s to 1d, got {refresh:?}"
-        );
+        log_targets(&self.log.filter)?;
+        self.check_durations()?;
+        self.check_ops()?;
         self.check_oidc()?;
         self.check_pictures()
     }

@@ -60,6 +60,14 @@ pub(super) async fn require_app(store: &Store, app_id: &AppId) -> Result<()> {
     store.find_app(app_id).await?.map(drop).ok_or_else(|| unknown_app(app_id))
 }
 
+/// Refuses a list that is empty because the app that it is of does not exist.
+pub(super) async fn require_app_of<T>(store: &Store, found: &[T], app_id: Option<&AppId>) -> Result<()> {
+    match app_id {
+        Some(app_id) if found.is_empty() => require_app(store, app_id).await,
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// Carries out a command to an app.
 pub(super) async fn command(
     context: &Context,

@@ -283,7 +283,11 @@ fn add(command: Command, name: &str) -> Command {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use clap::error::ErrorKind;
     use clap::{CommandFactory as _, Parser as _};
+    use regex_lite::Regex;
 
     use super::*;
     use crate::cli::Arguments;
@@ -334,5 +338,48 @@ mod tests {
                 );
             }
         }
+    }
+
+    /// The commands that a page shows, in its blocks and within its text, as far as they are plain words.
+    fn commands_of(page: &str) -> Vec<String> {
+        let inline = Regex::new("`(minitill [^`]+)`").unwrap();
+        let mut is_code = false;
+        let mut lines: Vec<&str> =
+            inline.captures_iter(page).map(|found| found.get(1).unwrap().as_str()).collect();
+        for line in page.lines() {
+            is_code ^= line.starts_with("```");
+            lines.extend(Some(line.trim()).filter(|line| is_code && line.starts_with("minitill ")));
+        }
+        let plain = |line: &str| {
+            let line = line.split("...").next().unwrap_or_default();
+            line.split(['\'', '"', '|', '<', '>', '#', ';', '&', '$', '\\', '(', '[', '…'])
+                .next()
+                .unwrap_or_default()
+                .to_owned()
+        };
+        lines.into_iter().map(plain).filter(|line| !line.contains(" COMMAND")).collect()
+    }
+
+    /// A page shows only commands and options that there are.
+    #[test]
+    fn every_command_of_a_page_is_known() {
+        let top = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut pages = vec![top.join("README.md"), top.join("README.zh-CN.md")];
+        let docs = std::fs::read_dir(top.join("docs")).unwrap().map(|entry| entry.unwrap().path());
+        pages.extend(docs.filter(|path| path.extension().is_some_and(|ending| ending == "md")));
+        let (mut shown, mut unknown) = (0, Vec::new());
+        for path in pages {
+            for line in commands_of(&std::fs::read_to_string(&path).unwrap()) {
+                shown += 1;
+                // With `--help` behind it, nothing that is needed lacks.
+                let parsed = Arguments::try_parse_from(line.split_whitespace().chain(["--help"]));
+                let kind = parsed.err().map(|error| error.kind());
+                if matches!(kind, Some(ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand)) {
+                    unknown.push(format!("{}: {line}", path.display()));
+                }
+            }
+        }
+        assert!(shown > 300, "only {shown} commands were found");
+        assert!(unknown.is_empty(), "pages show what there is not: {unknown:#?}");
     }
 }

@@ -6,6 +6,7 @@ use domain::ids::{AppId, BizNo};
 use store::Store;
 
 use super::Context;
+use super::app::require_app_of;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ExchangeCommand {
@@ -34,6 +35,7 @@ pub(super) async fn run(context: &Context, store: &Store, command: ExchangeComma
         ExchangeCommand::List { number, app, limit } => {
             let columns = "app_id kind reference open_id text free_change charge_change at";
             let found = store.find_reference(app.as_ref(), &number, limit).await?;
+            require_app_of(store, &found, app.as_ref()).await?;
             return context.output.list(
                 "exchanges",
                 &found,

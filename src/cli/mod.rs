@@ -51,7 +51,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use clap::error::ContextValue;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use domain::clock::{Clock, SystemClock};
@@ -59,7 +59,7 @@ use domain::operator::Operator;
 use output::Output;
 use refusal::{not_done, refused, unknown_app};
 use tracing_subscriber::field::MakeExt as _;
-use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::debug_fn;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -68,7 +68,7 @@ use self::database::SchemaSetup;
 use self::sandbox::SandboxCommand;
 use self::table::TableStyle;
 use self::visible::visible;
-use crate::config::{Config, LogFormat};
+use crate::config::{Config, LogFormat, log_targets};
 
 /// A self-hosted till for mini-games: exactly-once exchanges, order reports and cover images.
 #[derive(Debug, Parser)]
@@ -365,7 +365,7 @@ async fn on_store(context: &Context, opened: &database::Opened, command: StoreCo
 /// # Errors
 /// A filter that does not parse.
 pub fn start_log(filter: &str, format: LogFormat) -> Result<()> {
-    let filter: Targets = filter.parse().map_err(|error| anyhow!("log.filter: {error}"))?;
+    let filter = log_targets(filter)?;
     // The filter decides alone.
     let lines = tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE).with_writer(std::io::stderr);
     match format {

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use store::{LoggedAction, MadeBy, OperatorLogFilter, OperatorLogLine, Store};
 
 use super::Context;
+use super::app::require_app_of;
 use super::output::Output;
 use super::span::SpanArguments;
 
@@ -35,7 +36,7 @@ pub(super) struct OperatorLogArguments {
 
 /// Prints the log. For this command `--operator` is a filter.
 pub(super) async fn run(context: &Context, store: &Store, arguments: OperatorLogArguments) -> Result<()> {
-    let [since, until] = arguments.span.ends(context);
+    let [since, until] = arguments.span.ends(context)?;
     let filter = OperatorLogFilter {
         since,
         until,
@@ -47,6 +48,7 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: OperatorLog
         ..OperatorLogFilter::default()
     };
     let lines = store.operator_log(&filter, arguments.limit).await?;
+    require_app_of(store, &lines, filter.app_id.as_ref()).await?;
     let output = arguments.span.output(context);
     let is_table = !output.is_json && !lines.is_empty();
     let text = if is_table { log_table(&output, &lines) } else { "No line matches.".to_owned() };

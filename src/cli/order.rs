@@ -9,6 +9,7 @@ use serde_json::json;
 use store::{OrderFilter, Store};
 
 use super::Context;
+use super::app::require_app_of;
 
 /// Newest reports that `order show` prints.
 const EVENTS_MAX: u32 = 50;
@@ -54,7 +55,7 @@ pub(super) async fn run(context: &Context, store: &Store, command: OrderCommand)
     match command {
         OrderCommand::List { app_id, number, open_id, status, longer, oldest_first, limit } => {
             let filter = OrderFilter {
-                app_id: Some(app_id),
+                app_id: Some(app_id.clone()),
                 number,
                 open_id,
                 statuses: status.unwrap_or_default(),
@@ -64,6 +65,7 @@ pub(super) async fn run(context: &Context, store: &Store, command: OrderCommand)
             };
             let columns = "out_biz_order_no open_id order_status order_path updated_at event_count";
             let orders = store.orders(&filter, limit).await?.items;
+            require_app_of(store, &orders, Some(&app_id)).await?;
             context.output.list("orders", &orders, columns, "No order matches.")
         }
         OrderCommand::Show { app_id, out_biz_order_no } => {

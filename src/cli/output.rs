@@ -15,6 +15,8 @@ use serde_json::{Value, json};
 use super::table::{TableStyle, table};
 use super::visible::{visible, visible_lines};
 
+/// What stands for a list that is of everything.
+const ALL: &str = "all";
 /// Columns of a terminal that does not tell them.
 const TERMINAL_COLUMNS: u16 = 80;
 
@@ -93,7 +95,7 @@ impl Output {
     ) -> serde_json::Result<String> {
         let columns: Vec<&str> = columns.split(' ').collect();
         let rows = rows.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
-        let cells = rows.iter().map(|row| columns.iter().map(|column| words(&row[*column])).collect());
+        let cells = rows.iter().map(|row| columns.iter().map(|column| cell(column, &row[*column])).collect());
         Ok(self.table(&columns, cells))
     }
 
@@ -150,8 +152,21 @@ pub(super) fn members(value: &impl Serialize) -> serde_json::Result<IndexMap<Str
 /// Names and values, one pair on each line.
 pub(super) fn lines(members: &IndexMap<String, Value>) -> String {
     let width = members.keys().map(String::len).max().unwrap_or_default();
-    let lines = members.iter().map(|(name, value)| format!("{name:<width$}  {}", text_of(value)));
+    let lines = members.iter().map(|(name, value)| {
+        let text = if is_all(name, value) { ALL.to_owned() } else { text_of(value) };
+        format!("{name:<width$}  {text}")
+    });
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// A cell of a table in words.
+fn cell(name: &str, value: &Value) -> String {
+    if is_all(name, value) { ALL.to_owned() } else { words(value) }
+}
+
+/// Whether a list names no items because it is of all of them: the apps of a key, the events of a receiver.
+fn is_all(name: &str, value: &Value) -> bool {
+    matches!(name, "apps" | "events") && value.as_array().is_some_and(Vec::is_empty)
 }
 
 /// A value in words. Each object of a list has a line of its own.
@@ -173,6 +188,17 @@ fn text_of(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Rule 8.1.2: an empty list that is of everything does not read as none.
+    #[test]
+    fn a_key_of_all_apps_is_of_all() {
+        let key = json!({"apps": [], "events": [], "images": []});
+        assert_eq!(lines(&members(&key).unwrap()), "apps    all\nevents  all\nimages  none");
+        let one = json!({"apps": ["a1"]});
+        assert_eq!(lines(&members(&one).unwrap()), "apps  a1");
+        let shown = ["apps", "events", "poi_ids"].map(|name| cell(name, &json!([])));
+        assert_eq!(shown, ["all", "all", ""]);
+    }
 
     #[test]
     fn people_read_names_and_values_in_the_order_of_the_fields() {

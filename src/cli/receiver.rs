@@ -106,7 +106,7 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: ReceiverArg
         ReceiverArguments::Remove(receiver) => (receiver, ReceiverCommand::Remove),
         ReceiverArguments::RotateSecret(receiver) => (receiver, ReceiverCommand::RotateSecret),
         ReceiverArguments::Resend { receiver, event_id, span } => {
-            let [since, until] = span.ends(context);
+            let [since, until] = span.ends(context)?;
             let which = event_id.map_or(Resend::Failed(TimeBounds { since, until }), Resend::One);
             let change = ReceiverCommand::Resend(receiver.receiver_id, which);
             return carry_out(context, store, &receiver.app_id, change).await;
@@ -136,9 +136,6 @@ async fn carry_out(context: &Context, store: &Store, app_id: &AppId, command: Re
 fn text(value: &impl Serialize) -> Result<String> {
     let mut shown = members(value)?;
     shown.shift_remove("tries");
-    if shown.get("events").is_some_and(|events| events.as_array().is_some_and(Vec::is_empty)) {
-        shown.insert("events".to_owned(), "all".into());
-    }
     Ok(lines(&shown))
 }
 
@@ -180,7 +177,7 @@ async fn failed(
     span: &SpanArguments,
 ) -> Result<()> {
     let OneReceiver { app_id, receiver_id } = receiver;
-    let [since, until] = span.ends(context);
+    let [since, until] = span.ends(context)?;
     let bounds = TimeBounds { since, until };
     let events = store.failed_events(app_id, receiver_id, bounds, 0, LISTED_MAX).await?;
     let events = events.ok_or_else(|| unknown(app_id, receiver_id))?;

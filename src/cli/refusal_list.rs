@@ -9,6 +9,7 @@ use serde_json::json;
 use store::{RefusalFilter, RefusalRow, Store};
 
 use super::Context;
+use super::app::require_app_of;
 use super::span::SpanArguments;
 
 #[derive(Debug, Subcommand)]
@@ -34,9 +35,10 @@ pub(super) enum RefusalCommand {
 
 pub(super) async fn run(context: &Context, store: &Store, command: RefusalCommand) -> Result<()> {
     let RefusalCommand::List { app: app_id, open_id, code, span, limit } = command;
-    let [since, until] = span.ends(context);
+    let [since, until] = span.ends(context)?;
     let filter = RefusalFilter { app_id, open_id, code, since, until, ..RefusalFilter::default() };
     let found = store.refusals(&filter, None, limit).await?.items;
+    require_app_of(store, &found, filter.app_id.as_ref()).await?;
     let columns = "last_at app_id kind code meaning count open_id biz_no amount product_name \
         free_balance charge_balance";
     let output = span.output(context);

@@ -1,13 +1,15 @@
 //! The options that all lists with times share (contract 8.1.8).
 
+use anyhow::Result;
 use clap::Args;
 use domain::clock::{Clock as _, SystemClock};
 use domain::moment::{self, GivenMoment};
+use domain::operation::books::empty_span;
 use domain::period::{Period, TimeSpan, TimeZone};
 use time::OffsetDateTime;
 
-use super::Context;
 use super::output::Output;
+use super::{Context, refused};
 
 /// A span of time, for lists and for reports.
 #[derive(Debug, Args)]
@@ -33,12 +35,21 @@ impl WhenArguments {
     }
 
     /// The ends of the span in a time zone, each where one was given.
-    pub(super) fn ends(&self, zone: &TimeZone) -> [Option<OffsetDateTime>; 2] {
+    ///
+    /// # Errors
+    /// The end is not after the beginning.
+    pub(super) fn ends(&self, zone: &TimeZone) -> Result<[Option<OffsetDateTime>; 2]> {
         if let Some(period) = self.period() {
             let TimeSpan { since, until } = period.span(zone);
-            return [Some(since), Some(until)];
+            return Ok([Some(since), Some(until)]);
         }
-        [self.since, self.until].map(|end| end.map(|end| zone.moment(end)))
+        let ends = [self.since, self.until].map(|end| end.map(|end| zone.moment(end)));
+        // Nothing would be in it, and a list without entries reads as if nothing had happened.
+        let is_empty = matches!(ends, [Some(since), Some(until)] if since >= until);
+        if is_empty {
+            return Err(refused(empty_span()));
+        }
+        Ok(ends)
     }
 }
 
@@ -55,7 +66,10 @@ pub(super) struct SpanArguments {
 
 impl SpanArguments {
     /// The ends of the span, each where one was given.
-    pub(super) fn ends(&self, context: &Context) -> [Option<OffsetDateTime>; 2] {
+    ///
+    /// # Errors
+    /// The end is not after the beginning.
+    pub(super) fn ends(&self, context: &Context) -> Result<[Option<OffsetDateTime>; 2]> {
         let zone = self.time_zone.as_ref().unwrap_or(&context.config.console.time_zone);
         self.when.ends(zone)
     }
@@ -85,6 +99,24 @@ fn moment_at(text: &str, now_millis: i64) -> Option<GivenMoment> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Contract 8.1.8.
+    #[test]
+    fn a_span_does_not_end_before_it_begins() {
+        let of = |since: &str, until: &str| {
+            let end = |text: &str| moment_at(text, 1_800_000_000_000);
+            let when = WhenArguments { day: None, month: None, since: end(since), until: end(until) };
+            when.ends(&TimeZone::UTC)
+                .map(|ends| ends.map(|end| end.is_some()))
+                .map_err(|error| error.to_string())
+        };
+        let refused = Err("--until: expected a moment after since".to_owned());
+        for (since, until) in [("2026-10-02", "2026-10-01"), ("2026-10-01", "2026-10-01"), ("1h", "2h")] {
+            assert_eq!(of(since, until), refused, "{since} to {until}");
+        }
+        assert_eq!(of("2026-10-01", "2026-10-01T00:00:01"), Ok([true, true]));
+        assert_eq!(of("2026-10-01", ""), Ok([true, false]));
+    }
 
     #[test]
     fn a_moment_is_a_date_a_time_or_a_while_ago() {

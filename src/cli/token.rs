@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use clap::Subcommand;
 use domain::ids::AppId;
-use domain::operation::app::AppCommand;
+use domain::operation::app::{AppCommand, check_lifetime};
 use domain::secret::Secret;
 use store::Store;
 
@@ -19,7 +19,7 @@ pub(super) enum TokenCommand {
         /// Id of the app
         app_id: AppId,
         /// Lifetime of the token, such as 30m or 48h
-        #[arg(long, default_value = "48h", value_parser = humantime::parse_duration)]
+        #[arg(long, default_value = "48h", value_parser = parse_ttl)]
         ttl: Duration,
     },
     /// List the tokens of an app that have not expired, without the tokens themselves
@@ -36,6 +36,10 @@ pub(super) enum TokenCommand {
         #[arg(long, group = "which")]
         all: bool,
     },
+}
+
+fn parse_ttl(text: &str) -> Result<Duration> {
+    check_lifetime(humantime::parse_duration(text)?).map_err(|expected| anyhow!("{expected}"))
 }
 
 pub(super) async fn run(context: &Context, store: &Store, command: TokenCommand) -> Result<()> {

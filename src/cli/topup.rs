@@ -18,6 +18,7 @@ use domain::wallet::AMOUNT_MAX;
 use store::{Store, TopupFilter};
 use time::OffsetDateTime;
 
+use super::app::require_app_of;
 use super::span::SpanArguments;
 use super::topup_expect::{ExpectArguments, expect};
 use super::{Context, not_done, refused};
@@ -180,9 +181,10 @@ pub(super) async fn run(context: &Context, store: &Store, command: TopupCommand)
     match command {
         TopupCommand::Pay(arguments) => pay(context, store, *arguments).await,
         TopupCommand::List { app_id, unmatched, open_id, span, limit } => {
-            let [since, until] = span.ends(context);
+            let [since, until] = span.ends(context)?;
             let filter = TopupFilter { unmatched, open_id, since, until };
             let found = store.topups(&app_id, &filter, None, limit).await?.items;
+            require_app_of(store, &found, Some(&app_id)).await?;
             let columns = "created_at provider provider_order_id state reason currency amount \
                 open_id product_id biz_no charge bonus";
             let output = span.output(context);

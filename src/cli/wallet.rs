@@ -13,7 +13,7 @@ use domain::ids::{AppId, BizNo, CreditRef, OpenId, Reason};
 use domain::moment;
 use domain::moment::{plain, rfc3339};
 use domain::operation::freeze::FreezeCommand;
-use domain::operation::wallet::{Credit, Debit, GiveBack, WalletCommand, unknown_player};
+use domain::operation::wallet::{Credit, Debit, GiveBack, WalletCommand, credit_amount, unknown_player};
 use domain::period::TimeZone;
 use domain::wallet::{Amount, check_credit};
 use futures_util::{Stream, TryStreamExt as _};
@@ -37,10 +37,10 @@ pub(super) enum WalletArguments {
         /// Player of the wallet
         open_id: OpenId,
         /// Gifted currency to add
-        #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(i64).range(0..))]
+        #[arg(long, default_value_t = 0, value_parser = credit_amount)]
         free: i64,
         /// Charged currency to add
-        #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(i64).range(0..))]
+        #[arg(long, default_value_t = 0, value_parser = credit_amount)]
         charge: i64,
         /// Your reference; one reference is credited only once
         #[arg(long = "ref", value_name = "REF")]
@@ -58,10 +58,10 @@ pub(super) enum WalletArguments {
         /// Player of the wallet
         open_id: OpenId,
         /// Gifted currency to take
-        #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(i64).range(0..))]
+        #[arg(long, default_value_t = 0, value_parser = credit_amount)]
         free: i64,
         /// Charged currency to take
-        #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(i64).range(0..))]
+        #[arg(long, default_value_t = 0, value_parser = credit_amount)]
         charge: i64,
         /// Your reference; credits, debits and cancels share the references of an app
         #[arg(long = "ref", value_name = "REF")]
@@ -223,7 +223,7 @@ async fn statement(
     (app_id, open_id): (&AppId, &OpenId),
     (period, format): (&PeriodArguments, &FormatArguments),
 ) -> Result<()> {
-    let [since, until] = period.ends();
+    let [since, until] = period.ends()?;
     let filter = LedgerFilter { since, until, ..LedgerFilter::default() };
     let asked = format.format(context, ReportFormat::Table)?;
     if asked == ReportFormat::Xlsx {

@@ -3,8 +3,9 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use domain::body::without_mark;
+use domain::body::{BodyKind, without_mark};
 use domain::event::EventType;
+use domain::fields::shown;
 use domain::receiver::ReceiverFormat;
 use domain::secret::Secret;
 use domain::strays;
@@ -120,9 +121,15 @@ impl Message {
         Self { body: body.expect("numbers and texts are JSON").into(), id }
     }
 
-    /// Why an answer does not mean that the message was taken. `None` when it was.
+    /// Why an answer with this content coding does not mean that the message was taken. `None` when it was.
     #[must_use]
-    pub(super) fn refusal(&self, format: ReceiverFormat, status: StatusCode, body: &[u8]) -> Option<String> {
+    pub(super) fn refusal(
+        &self,
+        format: ReceiverFormat,
+        status: StatusCode,
+        coding: Option<&str>,
+        body: &[u8],
+    ) -> Option<String> {
         if !status.is_success() {
             return Some(format!("expected 2xx, got {}", status.as_u16()));
         }
@@ -134,11 +141,26 @@ impl Message {
         // What nobody sees in the shown answer is named.
         (!is_taken).then(|| {
             let expected = "expected {\"result\":1} with this message_id";
+            if let Some(got) = unreadable(coding, body) {
+                return format!("{expected}, got {got}");
+            }
             match around_json(&String::from_utf8_lossy(body)) {
                 Some(strays) => format!("{expected}; it has {} around it", strays.english()),
                 None => expected.to_owned(),
             }
         })
+    }
+}
+
+/// What an answer is that would be shown as rubbish, because its bytes are no text of ours.
+fn unreadable(coding: Option<&str>, body: &[u8]) -> Option<String> {
+    match (BodyKind::of(body), coding) {
+        (BodyKind::Json, _) => None,
+        (_, Some(coding)) => Some(format!("content-encoding {}", shown(coding))),
+        (kind @ (BodyKind::Gzip | BodyKind::Compressed | BodyKind::Utf16), None) => {
+            Some(kind.name().english())
+        }
+        (_, None) => None,
     }
 }
 
@@ -313,7 +335,7 @@ mod tests {
         use ReceiverFormat::{Platform, Standard};
         let message = Message { id: "evt_1".to_owned(), body: "{}".into() };
         let refusal = |format, status: u16, body: &str| {
-            message.refusal(format, StatusCode::from_u16(status).unwrap(), body.as_bytes())
+            message.refusal(format, StatusCode::from_u16(status).unwrap(), None, body.as_bytes())
         };
         assert_eq!(refusal(Standard, 204, ""), None);
         assert_eq!(refusal(Standard, 302, ""), Some("expected 2xx, got 302".to_owned()));
@@ -326,5 +348,8 @@ mod tests {
         let expected = "expected {\"result\":1} with this message_id";
         assert_eq!(strays, format!("{expected}; it has a zero-width character and a blank around it"));
         assert!(refusal(Platform, 500, r#"{"result":1,"message_id":"evt_1"}"#).is_some());
+        let gzip = |coding| message.refusal(Platform, StatusCode::OK, coding, b"\x1f\x8b\x08\x00").unwrap();
+        assert_eq!(gzip(None), format!("{expected}, got gzip without a content-encoding"));
+        assert_eq!(gzip(Some("gzip")), format!("{expected}, got content-encoding \"gzip\""));
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use domain::body::content_coding;
 use domain::clock::Clock;
 use domain::event::{EventData, EventType};
 use domain::fields::Expected;
@@ -145,7 +146,9 @@ impl NotificationSender {
         match self.client.post(url, headers, body, TRY_TIMEOUT, ANSWER_BYTES_MAX).await {
             Err(error) => failed(cause(error)),
             Ok(answer) => {
-                let error = message.refusal(recipient.receiver.format, answer.status, &answer.body);
+                let codings = answer.headers.get_all(header::CONTENT_ENCODING).iter();
+                let coding = content_coding(codings.filter_map(|value| value.to_str().ok()));
+                let error = message.refusal(recipient.receiver.format, answer.status, coding, &answer.body);
                 Tried {
                     retry_after: error.as_ref().and_then(|_| retry_after(&answer.headers, now)),
                     is_gone: answer.status == StatusCode::GONE,

@@ -11,6 +11,7 @@ use domain::ids::{
 use domain::order::{
     GoodsKind, OrderCreateTime, OrderReport, OrderStatus, ReportConflict, SECONDS_MAX, parse_catalog_code,
 };
+use domain::strays;
 use domain::text;
 use domain::text::Text;
 use schemars::JsonSchema;
@@ -167,7 +168,7 @@ fn read(body: &mut Input<'_>, now_millis: i64) -> Result<OrderReport, Refusal> {
             .map_err(coded(Code::IllegalUrl))?,
         poi_id: body
             .field("poi_id", "Point of interest, registered for the app.")
-            .or_empty(PoiId::parse)
+            .or_empty(PoiId::stored)
             .map_err(coded(Code::IllegalPoiId))?,
         product_id: body
             .field("product_id", format!("Product id, {}. {local_life}", ProductId::EXPECTED))
@@ -184,18 +185,29 @@ fn read(body: &mut Input<'_>, now_millis: i64) -> Result<OrderReport, Refusal> {
 
 /// Reads the cover. A malformed id is refused as an unknown one, unless it never was the id of an image.
 fn read_cover(body: &mut Input<'_>) -> Result<ImgId, Refusal> {
-    let mut was_id = true;
+    let (mut was_id, mut around) = (true, None);
     let parse = |text: &str| {
         was_id = may_have_been_id(text);
+        around = around_id(text);
         ImgId::parse(text)
     };
     body.field("product_cover_img_id", "The cover image, from an upload of this app.")
         .required(IMG_ID, parse)
         .map_err(|error| match error.problem {
+            // The picture need not be uploaded again: only what stands around its id is wrong.
+            FieldErrorKind::Malformed { .. } if around.is_some() => {
+                Refusal::new(Code::ImageNotFound, strays::told(error.text(), around))
+            }
             FieldErrorKind::Malformed { got: Some(got), .. } if was_id => unknown_image(&got),
             FieldErrorKind::Malformed { got: Some(got), .. } => no_image_id(&got),
             _ => error.into(),
         })
+}
+
+/// The stray characters around the id of an image, where a text is one but for them (contract 2.11.2).
+fn around_id(text: &str) -> Option<Text> {
+    let is_id = ImgId::parse(strays::without_strays(text)).is_ok();
+    strays::around(text).filter(|_| is_id)
 }
 
 /// Whether a text may be the id of an image that was changed on its way: cut, escaped or in capitals. Other signs than

@@ -338,6 +338,30 @@ async fn each_refusal_of_a_callback_has_its_status() {
     till.assert_audit_clean().await;
 }
 
+/// Rules 19.3.1 and 19.5.1: a blank around an id makes no other payment and no other refund. A reason of a blank is none, for
+/// the money has gone back all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_blank_around_an_id_credits_and_refunds_nothing_again() {
+    let till = TestTill::start().await;
+    let app = stage(&till).await;
+    assert_told(&till.send(standard(&succeeded("p1", 600, "t1"))).await, 200, "paid");
+    let mut blank = refunded("p1", "r1", 100);
+    blank["data"]["reason"] = " ".into();
+    assert_told(&till.send(standard(&blank)).await, 200, "refunded");
+    let purses = till.purses(&app, "o1").await;
+    let around = "expected no blank or unseen character around it, got";
+    for (body, field, got) in [
+        (succeeded("p1 ", 600, "t1"), "provider_order_id", "p1 "),
+        (refunded(" p1", "r1", 100), "provider_order_id", " p1"),
+        (refunded("p1", " r1", 100), "refund_id", " r1"),
+    ] {
+        let text = format!("data.{field}: {around} {got:?}");
+        assert_refused(&till.send(standard(&body)).await, 422, 10_000_200, &text);
+    }
+    assert_eq!(till.purses(&app, "o1").await, purses);
+    till.assert_audit_clean().await;
+}
+
 /// Rule 19.4.7: callbacks have a rate limit of their app of their own, as high as that of exchanges.
 #[tokio::test(flavor = "multi_thread")]
 async fn callbacks_have_a_rate_limit_of_their_app() {

@@ -232,6 +232,11 @@ async fn a_credit_is_made_once_for_each_ref() {
         program.complaint(&["wallet", "credit", "a1", "new", "--charge", "1", "--ref", "r4"]),
         overflow
     );
+    // Rule 8.3.17: what looks like the same ref credits nobody again.
+    for reference in [" r2", "r2\u{200b}", "r\u{ad}2"] {
+        let again = ["wallet", "credit", "a1", "o1", "--free", "1", "--ref", reference];
+        assert_eq!(program.run(&again).status.code(), Some(2), "{reference:?}");
+    }
     assert_eq!(program.json(&["wallet", "show", "a1", "o1"])["free_balance"], 6);
     TestTill::start_on(url, |_| {}).await.assert_audit_clean().await;
 }
@@ -472,6 +477,11 @@ async fn a_gift_to_a_list_credits_each_player_once() {
     ];
     let of = |credited: u32, replayed: u32| json!({"app_id": "a1", "rows": 2001, "credited": credited, "replayed": replayed, "refused": 0});
     assert_eq!(program.json(&[&gift[..], &["--dry-run"]].concat()), of(2000, 1));
+    // Nothing was credited before: the last line repeats another.
+    let told = program.run(&[&gift[..], &["--dry-run"]].concat()).stdout;
+    let words =
+        "a1: 2001 lines, 2000 would be credited, 1 are credited already or repeat another line, 0 refused\n";
+    assert_eq!(String::from_utf8(told).unwrap(), words);
     assert_eq!(program.json(&gift), of(2000, 1));
     assert_eq!(program.json(&gift), of(0, 2001));
     let shown = program.json(&["wallet", "show", "a1", "p7"]);
@@ -556,7 +566,19 @@ async fn wrong_usage_is_2_and_what_is_wrong_is_said() {
         &["wallet", "credit", "a1", "o1", "--free", "-1", "--ref", "r"],
         &["wallet", "credit", "a1", "o1", "--free", "1"],
         &["app", "publish", "a1", "--version", "1"],
+        &["app", "publish", "a1", "--version", " 9", "--path", "pages/a"],
+        &["app", "publish", "a1", "--version", "9", "--path", "pages/a "],
+        &["app", "publish", "a1", "--version", "9", "--path", "pages/a,pages/b"],
+        &["app", "poi", "add", "a1", "p1", "\u{feff}p2"],
+        &["wallet", "freeze", "a1", "o1", "--reason", " "],
+        &["wallet", "debit", "a1", "o1", "--free", "1", "--ref", "r "],
         &["token", "issue", "a1", "--ttl", "soon"],
+        &["token", "issue", "a1", "--ttl", "0s"],
+        &["token", "issue", "a1", "--ttl", "100000d"],
+        &["wallet", "credit", "a1", "o1", "--charge", "01", "--ref", "r"],
+        &["wallet", "credit", "a1", "o1", "--charge", "+1", "--ref", "r"],
+        &["wallet", "debit", "a1", "o1", "--free", "01", "--ref", "r"],
+        &["wallet", "import", "a1", "/nowhere", "--free", "01"],
         &["token", "revoke", "a1"],
         &["token", "revoke", "a1", "--all", "--token", "t"],
         &["sign", "--key", "k"],
@@ -565,6 +587,12 @@ async fn wrong_usage_is_2_and_what_is_wrong_is_said() {
     ] {
         assert_eq!(program.run(arguments).status.code(), Some(2), "{arguments:?}");
     }
+    let coins = program.run(&["wallet", "credit", "a1", "o1", "--charge", "1.0", "--ref", "r"]);
+    let told = "error: invalid value '1.0' for '--charge <CHARGE>': expected an integer from 0 to 9223372036854775807";
+    assert!(coins.stderr.starts_with(told.as_bytes()), "{}", String::from_utf8_lossy(&coins.stderr));
+    let lifetime = program.run(&["token", "issue", "a1", "--ttl", "0s"]);
+    let told = "error: invalid value '0s' for '--ttl <TTL>': expected a lifetime from 1s to 366d";
+    assert!(lifetime.stderr.starts_with(told.as_bytes()), "{}", String::from_utf8_lossy(&lifetime.stderr));
     let setting = program.clone().with("MINITILL_PUBLIC__PORT", "1").complaint(&["app", "list"]);
     assert_eq!(setting, "minitill: unknown setting public.port (variable MINITILL_PUBLIC__PORT)\n");
     let url = program.with("DATABASE_URL", "mysql://x:secret@y").complaint(&["app", "list"]);

@@ -68,6 +68,7 @@ async fn what_there_is_is_listed_and_shown() {
     let (exchange, credit) = (found(&["B1", "--app", "a1"]), found(&["start-o1"]));
     assert_eq!((&exchange[0]["kind"], &exchange[0]["reference"]), (&json!("exchange"), &json!("B1")));
     assert_eq!((&credit[0]["kind"], &credit[0]["app_id"]), (&json!("credit"), &json!("a1")));
+    till.app("a2").await;
     assert_eq!((found(&["B1", "--app", "a2"]), found(&["B1", "--limit", "0"])), (json!([]), json!([])));
     let none = program.complaint(&["exchange", "show", "a1", "B2"]);
     let words = "minitill: the app a1 has no exchange B2, and refused none in the last 30 days; a request without a \
@@ -104,7 +105,16 @@ async fn what_there_is_is_listed_and_shown() {
     assert_eq!((&order["out_order_no"], &order["payments"]), (&json!("paid_0001"), &json!([])));
     let none = program.complaint(&["order", "show", "a1", "order_0002"]);
     assert_eq!(none, "minitill: the app a1 has no order order_0002\n");
-    for list in [&["user", "list", "a9"][..], &["token", "list", "a9"], &["app", "poi", "list", "a9"]] {
+    for list in [
+        &["user", "list", "a9"][..],
+        &["token", "list", "a9"],
+        &["app", "poi", "list", "a9"],
+        &["order", "list", "a9"],
+        &["topup", "list", "a9"],
+        &["exchange", "list", "B1", "--app", "a9"],
+        &["refusal", "list", "--app", "a9"],
+        &["operator-log", "--app", "a9"],
+    ] {
         let none = "minitill: there is no app a9; to list all apps, run `minitill app list`\n";
         assert_eq!(program.complaint(list), none, "{list:?}");
     }

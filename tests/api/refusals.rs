@@ -199,6 +199,25 @@ async fn refusals_are_listed_by_app_player_code_and_time() {
     );
 }
 
+/// Rule 13.8.1: a span of no time is refused, by commands and by the admin API.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_of_no_time_is_refused() {
+    let till = TestTill::start().await;
+    till.app("a1").await;
+    let (caller, program) = (Caller::admin(&till).await, Program::on(&till.database_url));
+    for list in ["/refusals", "/exchanges", "/operator-log"] {
+        let wrong = caller.get(&format!("{list}?since=2026-10-02&until=2026-10-01")).await;
+        let told = json!([{
+            "field": "until", "detail": "expected a moment after since, got \"2026-10-01T00:00:00Z\"",
+        }]);
+        assert_eq!((wrong.status, &wrong.json()["errors"]), (422, &told), "{list}");
+    }
+    let flags = ["refusal", "list", "--since", "2026-10-02", "--until", "2026-10-01"];
+    assert_eq!(program.complaint(&flags), "minitill: --until: expected a moment after since\n");
+    let flags = ["report", "bill", "a1", "--since", "2026-10-02", "--until", "2026-10-01"];
+    assert_eq!(program.complaint(&flags), "minitill: --until: expected a moment after since\n");
+}
+
 /// 13.1.3: also those that come before the signature is checked.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_suspended_app_and_a_rate_limit_leave_a_trace_too() {

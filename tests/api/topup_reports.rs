@@ -102,6 +102,13 @@ async fn what_payments_have_brought_is_summed_by_group_and_ties_to_the_statement
     );
     let table = text(&program, &["report", "topups", "a1", "--month", "2026-10"]);
     assert!(table.ends_with("unmatched: 1 payments of 600 CNY\n"), "{table}");
+    // Rule 13.8.1: without a period it is of all time.
+    let all = program.json(&["report", "topups", "a1"]);
+    assert_eq!((&all["rows"], &all["unmatched"]), (&report["rows"], &report["unmatched"]));
+    assert_eq!(
+        (&all["since"], &all["until"]),
+        (&json!("1970-01-01T00:00:00Z"), &json!("9999-12-31T00:00:00Z"))
+    );
     let api = admin.get("/reports/topups?app_id=a1&month=2026-10").await;
     assert_eq!(api.json(), report);
     let file = admin.get("/reports/topups?app_id=a1&day=2026-10-20&format=csv").await;

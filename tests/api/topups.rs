@@ -54,7 +54,7 @@ pub(crate) async fn keep_unmatched(till: &TestTill, app: &TestApp, provider: &st
     let payment = Payment {
         key: PaymentKey {
             provider: PaymentProvider::parse(provider).unwrap(),
-            provider_order_id: ProviderOrderId::parse(id).unwrap(),
+            provider_order_id: ProviderOrderId::stored(id).unwrap(),
         },
         currency: Currency::parse("CNY").unwrap(),
         amount: 600,
@@ -321,6 +321,26 @@ async fn a_payment_of_no_possible_time_is_refused() {
     assert_eq!(tell(&teller, &at("2027-01-16T08:00:00")).await.status, 202);
     let shown = teller.get("/apps/a1/topups/stripe/pi_1").await.json();
     assert_eq!(shown["paid_at"], "2027-01-16T08:00:00Z");
+}
+
+/// Rule 19.3.1: a blank around an id makes no other payment. One that was kept with it can be read.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payment_with_a_blank_around_its_id_is_refused_and_an_old_one_is_read() {
+    let till = TestTill::start().await;
+    let app = app(&till).await;
+    let teller = Caller::new(&till, "payments", Role::Payments).await;
+    for id in [" w1", "w1 "] {
+        let refused = tell(&teller, &payment(id, "t1")).await;
+        assert_problem(&refused, 422, "invalid-field", "wrong: provider_order_id");
+        let detail = format!("expected no blank or unseen character around it, got {id:?}");
+        assert_eq!(refused.json()["errors"], json!([{"field": "provider_order_id", "detail": detail}]));
+    }
+    assert_eq!(till.number("SELECT count(*) FROM topup_payments").await, 0);
+    keep_unmatched(&till, &app, "stripe", " w1").await;
+    let shown = teller.get("/apps/a1/topups/stripe/%20w1").await;
+    assert_eq!((shown.status, shown.json()["provider_order_id"].clone()), (200, json!(" w1")));
+    let listed = teller.get(PATH).await.json();
+    assert_eq!(listed["items"][0]["provider_order_id"], " w1");
 }
 
 /// Rule 19.3.4 and 19.3.5: what differs is kept with its reason, answered 202, told by an event, and credited to nobody.

@@ -151,11 +151,13 @@ impl Code {
         &Self::ROWS[self as usize]
     }
 
-    /// The meanings of a number. Two codes share one.
+    /// The meanings of a number that a signed call of the wallet was refused with. Two codes of such calls share one. What a
+    /// callback or an upload means by the number is left out.
     pub fn meanings(number: i64) -> impl Iterator<Item = &'static str> {
+        let is_of_wallet = |code: &Self| code.row().endpoints.iter().any(|of| SIGNED.contains(of));
         Self::ALL
             .into_iter()
-            .filter(move |code| i64::from(code.number()) == number)
+            .filter(move |code| i64::from(code.number()) == number && is_of_wallet(code))
             .map(|code| code.row().meaning)
     }
 
@@ -174,5 +176,21 @@ impl Code {
     #[must_use]
     pub const fn number(self) -> u32 {
         self.row().number
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rule 13.1: a list of refused wallet calls does not tell what a callback means by the number.
+    #[test]
+    fn a_number_means_what_calls_of_the_wallet_mean_by_it() {
+        let meanings = |number: i64| Code::meanings(number).collect::<Vec<_>>();
+        assert_eq!(meanings(10_000_200), ["illegal parameter"]);
+        assert_eq!(meanings(10_000_305), ["rate limited"]);
+        assert_eq!(meanings(100_200_114), ["the signature does not match"]);
+        assert_eq!(meanings(100_200_102).len(), 2);
+        assert_eq!(meanings(1), [""; 0]);
     }
 }

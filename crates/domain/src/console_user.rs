@@ -66,7 +66,7 @@ pub struct NewPassword(String);
 
 impl NewPassword {
     /// Accepts at least 12 characters, at most 1,024 bytes, and no control characters, which nobody can
-    /// type again. It must not be common, and not be made of the name.
+    /// type again. It must not be common, not be made of the name, and not begin with a byte-order mark.
     ///
     /// # Errors
     /// Anything else.
@@ -76,6 +76,10 @@ impl NewPassword {
             return Err(Expected::new(
                 "a password of at least 12 characters and at most 1,024 bytes, without control characters",
             ));
+        }
+        // A file or a shell put it there. Nobody can type it at the sign-in.
+        if text.starts_with('\u{feff}') {
+            return Err(Expected::new("a password without a byte-order mark before it"));
         }
         let lower = text.to_lowercase();
         let mut parts = name.as_str().split(['.', '_', '@', '-']).filter(|part| part.len() >= NAME_PART_MIN);
@@ -147,6 +151,14 @@ mod tests {
         assert!(fits("äöü sieben ß") && fits(&long));
         assert!(!fits("äöü sieben!") && !fits(&format!("{long}x")) && !fits("correct\thorse battery"));
         assert_eq!(format!("{:?}", parsed("correct horse battery").unwrap()), "NewPassword");
+    }
+
+    /// Rule 8.6.14: blanks are of the password, and a mark that nobody types is refused by its name.
+    #[test]
+    fn a_password_has_no_byte_order_mark_before_it() {
+        let told = parsed("\u{feff}correct horse battery").err().map(|expected| expected.0.english());
+        assert_eq!(told.as_deref(), Some("a password without a byte-order mark before it"));
+        assert_eq!(parsed(" correct horse battery ").unwrap().as_str(), " correct horse battery ");
     }
 
     /// Rule 8.6.14: a password that many people have, a pattern, or one made of the name is refused.

@@ -6,13 +6,15 @@ use sha2::{Digest as _, Sha256};
 
 use super::fields::Expected;
 use super::ledger;
+use super::strays::{unseen, without_unseen};
 
 /// Declares a text type whose only constructor is `parse`. If the full rule fits into a regular
 /// expression (of ECMA 262, as JSON Schema has them), the type has it as `PATTERN`. What stands in braces
-/// is the rest of its JSON Schema. A limit in bytes is no smaller one in characters.
+/// is the rest of its JSON Schema. A limit in bytes is no smaller one in characters. What follows `but` has its own words for
+/// a fault of a text that fits otherwise. The name behind it is that of a constructor for texts which are kept already.
 macro_rules! text_type {
     ($(#[$doc:meta])* $name:ident, $expected:literal $(=> $pattern:literal)? $({ $($keyword:literal: $value:tt),* })?,
-     $accepts:expr) => {
+     $accepts:expr $(, but $fault:path $(=> $stored:ident)?)?) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub struct $name(String);
@@ -28,9 +30,28 @@ macro_rules! text_type {
             #[doc = concat!("Accepts `", $expected, "`.\n\n# Errors\nAnything else.")]
             pub fn parse(text: &str) -> Result<Self, $crate::fields::Expected> {
                 let accepts: fn(&str) -> bool = $accepts;
-                let expected = $crate::fields::Expected::new($expected);
-                if accepts(text) { Ok(Self(text.to_owned())) } else { Err(expected) }
+                if !accepts(text) {
+                    return Err($crate::fields::Expected::new($expected));
+                }
+                $(
+                    let fault: fn(&str) -> Option<$crate::fields::Expected> = $fault;
+                    if let Some(expected) = fault(text) {
+                        return Err(expected);
+                    }
+                )?
+                Ok(Self(text.to_owned()))
             }
+
+            $($(
+                #[doc = concat!(
+                    "Accepts `", $expected, "`: a text that is kept, or that names what is kept. It may be older than a rule ",
+                    "that `parse` has.\n\n# Errors\nAnything else."
+                )]
+                pub fn $stored(text: &str) -> Result<Self, $crate::fields::Expected> {
+                    let accepts: fn(&str) -> bool = $accepts;
+                    if accepts(text) { Ok(Self(text.to_owned())) } else { Err($crate::fields::Expected::new($expected)) }
+                }
+            )?)?
 
             /// The text as it came.
             #[must_use]
@@ -54,6 +75,11 @@ pub(crate) fn made_of(text: &str, min: usize, max: usize, allowed: impl Fn(u8) -
 
 fn id_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
+}
+
+/// The fault of a reason that nobody can read.
+fn all_unseen(text: &str) -> Option<Expected> {
+    without_unseen(text).is_empty().then_some(Expected::new("a reason that is more than blanks"))
 }
 
 fn free_text(text: &str, max: usize) -> bool {
@@ -177,7 +203,8 @@ text_type!(
 text_type!(
     /// A point of interest that the operator registered for an app.
     PoiId, "1 to 64 bytes without control characters" { "minLength": 1, "maxLength": POI_ID_BYTES_MAX },
-    |text| free_text(text, POI_ID_BYTES_MAX) && !text.contains(char::is_control)
+    |text| free_text(text, POI_ID_BYTES_MAX) && !text.contains(char::is_control),
+    but unseen => stored
 );
 text_type!(
     /// Id of a product in the platform's product library.
@@ -191,7 +218,8 @@ text_type!(
 text_type!(
     /// An operator's reference of a credit, unique within its app.
     CreditRef, "1 to 128 bytes without control characters" { "minLength": 1, "maxLength": CREDIT_REF_BYTES_MAX },
-    |text| free_text(text, CREDIT_REF_BYTES_MAX) && !text.contains(char::is_control)
+    |text| free_text(text, CREDIT_REF_BYTES_MAX) && !text.contains(char::is_control),
+    but unseen => stored
 );
 text_type!(
     /// Name of a key of the admin API, as the operator's log has it.
@@ -206,12 +234,14 @@ text_type!(
 text_type!(
     /// Why an operator changes something, for whoever reads the operator's log.
     Reason, "a reason of 1 to 500 characters, none of them a control character" { "minLength": 1, "maxLength": REASON_CHARS_MAX },
-    |text| (1..=REASON_CHARS_MAX).contains(&text.chars().count()) && !text.contains(char::is_control)
+    |text| (1..=REASON_CHARS_MAX).contains(&text.chars().count()) && !text.contains(char::is_control),
+    but all_unseen
 );
 text_type!(
     /// Version of a published package.
     PackageVersion, "1 to 64 bytes without control characters" { "minLength": 1, "maxLength": PACKAGE_VERSION_BYTES_MAX },
-    |text| free_text(text, PACKAGE_VERSION_BYTES_MAX) && !text.contains(char::is_control)
+    |text| free_text(text, PACKAGE_VERSION_BYTES_MAX) && !text.contains(char::is_control),
+    but unseen
 );
 text_type!(
     /// An absolute http or https URL with a host, as sent (contract 4.2).
@@ -265,6 +295,18 @@ impl PagePath {
         }
     }
 
+    /// Reads a page of a package that is published. A list of pages with commas would be one page that no order names.
+    ///
+    /// # Errors
+    /// As [`PagePath::parse`], a comma, a blank at an end, or a character that nobody sees.
+    pub fn of_package(text: &str) -> Result<Self, Expected> {
+        let page = Self::parse(text)?;
+        if let Some(expected) = unseen(text).or_else(|| unseen(&page.0)) {
+            return Err(expected);
+        }
+        if page.0.contains(',') { Err(Expected::new("one path without a comma")) } else { Ok(page) }
+    }
+
     /// The path without its leading slash.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -314,8 +356,59 @@ mod tests {
         assert!(
             Reason::parse("").is_err() && Reason::parse(&of(501)).is_err() && Reason::parse("a\nb").is_err()
         );
+        for blank in [" ", "\u{3000}", "\u{200b} \u{a0}"] {
+            let expected = Err(Expected::new("a reason that is more than blanks"));
+            assert_eq!(Reason::parse(blank), expected, "{blank:?}");
+        }
         assert!(AppName::parse("").is_ok() && AppName::parse(&of(128)).is_ok());
         assert!(AppName::parse(&of(129)).is_err() && AppName::parse("a\tb").is_err());
+    }
+
+    /// Rule 8.3.17: what looks like the same number is the same number, and rows that are kept are read all the same.
+    #[test]
+    fn a_number_of_operators_has_nothing_around_it_that_nobody_sees() {
+        const AROUND: &str = "no blank or unseen character around it";
+        const WITHIN: &str = "no unseen character in it";
+        for (text, expected) in [
+            (" case-1", AROUND),
+            ("case-1 ", AROUND),
+            ("\u{a0}case-1", AROUND),
+            ("case-1\u{3000}", AROUND),
+            ("\u{feff}case-1", AROUND),
+            ("case-1\u{200b}", AROUND),
+            (" ", AROUND),
+            ("case\u{ad}-1", WITHIN),
+            ("case-\u{200d}1", WITHIN),
+        ] {
+            let expected = Expected::new(expected);
+            assert_eq!(CreditRef::parse(text).as_ref(), Err(&expected), "{text:?}");
+            assert_eq!(PoiId::parse(text).as_ref(), Err(&expected), "{text:?}");
+            assert_eq!(PackageVersion::parse(text).as_ref(), Err(&expected), "{text:?}");
+            assert_eq!(PagePath::of_package(text).as_ref(), Err(&expected), "{text:?}");
+            assert_eq!(CreditRef::stored(text).unwrap().as_str(), text);
+            assert_eq!(PoiId::stored(text).unwrap().as_str(), text);
+        }
+        for text in ["case 1", "=x;-y", "'case", "\"case\"", "案件1"] {
+            assert!(CreditRef::parse(text).is_ok() && PoiId::parse(text).is_ok(), "{text:?}");
+        }
+        for text in ["", "a\n", "\0"] {
+            let control = Expected::new(CreditRef::EXPECTED);
+            assert_eq!(CreditRef::parse(text).as_ref(), Err(&control), "{text:?}");
+            assert_eq!(CreditRef::stored(text).as_ref(), Err(&control), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_page_of_a_package_is_one_path() {
+        let expected = Err(Expected::new("one path without a comma"));
+        assert_eq!(PagePath::of_package("pages/order,pages/b"), expected);
+        for text in ["pages/c ", " /pages/c", "/ pages/c", "pages/c ?x"] {
+            let expected = Err(Expected::new("no blank or unseen character around it"));
+            assert_eq!(PagePath::of_package(text), expected, "{text:?}");
+        }
+        assert_eq!(PagePath::of_package("/pages/b?x=1,2").unwrap().as_str(), "pages/b");
+        // A path of an order is compared with the pages, whatever it is.
+        assert!(PagePath::parse("pages/c ").is_ok() && PagePath::parse("pages/a,b").is_ok());
     }
 
     #[test]

@@ -8,10 +8,10 @@ use time::{OffsetDateTime, PrimitiveDateTime, UtcOffset};
 
 use super::fields::Expected;
 use super::text;
-use super::text::Text;
+use super::text::{Text, TextMoment};
 
 /// Reads `2026-11`, `2026-11-21`, `2026-11-21T08:00`, `2026-11-21T08:00:00` or RFC 3339; UTC where no offset stands. The
-/// colon of an offset may be left out.
+/// seconds and the colon of an offset may be left out.
 ///
 /// # Errors
 /// Anything else.
@@ -40,7 +40,9 @@ pub(crate) const UTC_YEARS: RangeInclusive<i32> = 1..=9999;
 /// Anything else, and a moment that in UTC is in a year before 1 or after 9999: `9999-12-31T23:00:00-08:00`.
 pub fn parse_given(text: &str) -> Result<GivenMoment, Expected> {
     let with_colon = with_colon(text);
-    if let Ok(fixed) = OffsetDateTime::parse(with_colon.as_deref().unwrap_or(text), &Rfc3339) {
+    let whole = with_colon.as_deref().unwrap_or(text);
+    let with_seconds = with_seconds(whole);
+    if let Ok(fixed) = OffsetDateTime::parse(with_seconds.as_deref().unwrap_or(whole), &Rfc3339) {
         let utc = fixed.checked_to_offset(UtcOffset::UTC).filter(|utc| UTC_YEARS.contains(&utc.year()));
         return utc
             .map(GivenMoment::Fixed)
@@ -61,10 +63,16 @@ fn with_colon(text: &str) -> Option<String> {
     Some(format!("{hours}:{minutes}"))
 }
 
+/// A text whose offset stands right behind the minutes, with seconds. Browsers and people leave them out.
+fn with_seconds(text: &str) -> Option<String> {
+    let (minutes, offset) = text.split_at_checked("2026-11-21T08:00".len())?;
+    offset.starts_with(['Z', 'z', '+', '-']).then(|| format!("{minutes}:00{offset}"))
+}
+
 /// A moment as people and scripts read it: RFC 3339 in UTC.
 #[must_use]
 pub fn rfc3339(moment: OffsetDateTime) -> String {
-    moment.format(&Rfc3339).unwrap_or_else(|_| moment.to_string())
+    TextMoment(moment).english()
 }
 
 /// A moment as people and spreadsheets read it: date and time in UTC, to the second.
@@ -134,12 +142,22 @@ mod tests {
             "2027-01-15T10:00:00+02:00",
             "2027-01-15T10:00:00+0200",
             "2027-01-15T05:30:00.000-0230",
+            "2027-01-15T08:00Z",
+            "2027-01-15T16:00+08:00",
+            "2027-01-15T16:00+0800",
+            "2027-01-15T05:30-02:30",
         ] {
             assert_eq!(at(same), 1_800_000_000, "{same}");
         }
-        for none in
-            ["2027-01-15T08:00:00+080", "2027-01-15T08:00:00+08:0", "2027-01-15T08:00:00+0é1", "2027-0115"]
-        {
+        for none in [
+            "2027-01-15T08:00:00+080",
+            "2027-01-15T08:00:00+08:0",
+            "2027-01-15T08:00:00+0é1",
+            "2027-01-15T08:00+08",
+            "2027-01-15T08:0é+08:00",
+            "2027-01-15T08+08:00",
+            "2027-0115",
+        ] {
             assert!(parse(none).is_err(), "{none}");
         }
         assert!(parse("").is_err() && parse("yesterday").is_err() && parse("2027-13-01").is_err());

@@ -1,6 +1,7 @@
 //! Stray characters around a credential that does not fit: what a file, a variable or a page of a wiki brought
 //! along (contract 2.11). They are named, and the value is not shown.
 
+use crate::fields::Expected;
 use crate::text;
 use crate::text::Text;
 
@@ -98,6 +99,18 @@ pub fn without_strays(value: &str) -> &str {
 #[must_use]
 pub fn without_unseen(value: &str) -> &str {
     value.trim_matches(|character: char| character.is_whitespace() || is_zero_width(character))
+}
+
+/// The fault of a number that must be written alike wherever it is written: with a blank at an end, or with a character that
+/// nobody sees, it would be another number. `None` for all else.
+pub(crate) fn unseen(number: &str) -> Option<Expected> {
+    if without_unseen(number) != number {
+        Some(Expected::new("no blank or unseen character around it"))
+    } else if number.contains(is_zero_width) {
+        Some(Expected::new("no unseen character in it"))
+    } else {
+        None
+    }
 }
 
 /// A stray character at one end of a value, and the value without it.

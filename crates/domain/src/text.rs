@@ -4,8 +4,7 @@
 use std::fmt::Display;
 
 use time::OffsetDateTime;
-
-use crate::moment::rfc3339;
+use time::format_description::well_known::Rfc3339;
 
 /// A text in no language yet. It is no `Display`, so that nobody puts its English into another language.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +34,14 @@ pub enum Value {
 /// A moment at a place of a pattern: RFC 3339 in UTC, unless a face has a clock of its own ([`Text::with_moments`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TextMoment(pub OffsetDateTime);
+
+impl TextMoment {
+    /// As people and scripts read it: RFC 3339 in UTC.
+    #[must_use]
+    pub fn english(self) -> String {
+        self.0.format(&Rfc3339).unwrap_or_else(|_| self.0.to_string())
+    }
+}
 
 /// Makes a [`Text`]: the English pattern, then a value for each place in it. `{name}` is a place.
 ///
@@ -105,7 +112,7 @@ impl Text {
         fill(pattern, |name, text| {
             match values.0.iter().find(|(known, _)| *known == name) {
                 Some((_, Value::Same(words))) => text.push_str(words),
-                Some((_, Value::Moment(moment))) => text.push_str(&rfc3339(*moment)),
+                Some((_, Value::Moment(moment))) => text.push_str(&TextMoment(*moment).english()),
                 Some((_, Value::Text(part))) => {
                     let words = part.in_words_of(twin);
                     // Chinese has a blank in front of digits and Latin letters, and none in front of itself.

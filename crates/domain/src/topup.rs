@@ -47,8 +47,9 @@ text_type!(
 );
 text_type!(
     /// A payment, as its provider names it.
-    ProviderOrderId, "1 to 128 printable ASCII characters" => "^[ -~]{1,128}$",
-    |text| made_of(text, 1, 128, |byte| (b' '..=b'~').contains(&byte))
+    ProviderOrderId, "1 to 128 printable ASCII characters" => "^[!-~]([ -~]{0,126}[!-~])?$",
+    |text| made_of(text, 1, 128, |byte| (b' '..=b'~').contains(&byte)),
+    but crate::strays::unseen => stored
 );
 text_type!(
     /// Name of a product, for people; may be empty.
@@ -162,6 +163,23 @@ mod tests {
 
     fn offer() -> Offer {
         Offer { currency: Currency::parse("CNY").unwrap(), amount: 600, charge: 60, bonus: 6, ttl: 7_200 }
+    }
+
+    /// Rule 19.3.1: a blank at an end makes no other payment, and payments that have one are read.
+    #[test]
+    fn a_payment_has_no_blank_around_its_id() {
+        for bad in [" w1", "w1 ", " "] {
+            let expected = Expected::new("no blank or unseen character around it");
+            assert_eq!(ProviderOrderId::parse(bad), Err(expected), "{bad:?}");
+            assert_eq!(ProviderOrderId::stored(bad).unwrap().as_str(), bad);
+        }
+        for good in ["w 1", "\"w1\"", &"x".repeat(128)] {
+            assert!(ProviderOrderId::parse(good).is_ok(), "{good:?}");
+        }
+        for bad in ["", "ä", "w1\n", &"x".repeat(129)] {
+            let expected = Expected::new(ProviderOrderId::EXPECTED);
+            assert_eq!(ProviderOrderId::parse(bad), Err(expected), "{bad:?}");
+        }
     }
 
     /// Rule 19.2.3: an order keeps its figures, so they come back as they were kept.

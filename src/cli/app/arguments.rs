@@ -47,7 +47,7 @@ pub(in crate::cli) enum AppArguments {
         #[arg(long)]
         version: PackageVersion,
         /// Path of a page; repeat this option for each page
-        #[arg(long = "path", value_name = "PATH", required = true, value_parser = PagePath::parse)]
+        #[arg(long = "path", value_name = "PATH", required = true, value_parser = PagePath::of_package)]
         pages: Vec<PagePath>,
     },
     /// Set all limits of an app, of rates and of pictures; for a limit that you leave out, the server's setting applies

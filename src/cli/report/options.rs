@@ -37,14 +37,16 @@ impl PeriodArguments {
     }
 
     /// The ends of the span, each where one was given.
-    pub(in crate::cli) fn ends(&self) -> [Option<OffsetDateTime>; 2] {
+    ///
+    /// # Errors
+    /// The end is not after the beginning.
+    pub(in crate::cli) fn ends(&self) -> Result<[Option<OffsetDateTime>; 2]> {
         self.when.ends(&self.time_zone)
     }
 
-    /// The span, which has one end at least.
+    /// The span, of all time where no end was given.
     pub(super) fn span(&self) -> Result<TimeSpan> {
-        let [since, until] = self.ends();
-        ensure!(since.or(until).is_some(), "expected --day, --month, --since or --until");
+        let [since, until] = self.ends()?;
         let since = since.unwrap_or(OffsetDateTime::UNIX_EPOCH);
         Ok(TimeSpan { since, until: until.unwrap_or(datetime!(9999-12-31 0:00 UTC)) })
     }

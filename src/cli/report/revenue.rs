@@ -40,7 +40,7 @@ type RevenueGroups = Vec<RevenueGroup>;
 pub(super) async fn run(context: &Context, store: &Store, arguments: RevenueArguments) -> Result<()> {
     let RevenueArguments { app_ids, period, zone, item, os, group, format } = arguments;
     let asked = format.format(context, ReportFormat::Table)?;
-    let [since, until] = period.ends().map(|end| end.map(GivenMoment::Fixed));
+    let [since, until] = period.ends()?.map(|end| end.map(GivenMoment::Fixed));
     let time_zone = period.time_zone.clone();
     let item = item.map(|text| ItemFilter { text, is_part: true });
     let query = RevenueQuery {

@@ -144,7 +144,7 @@ fn standard() -> ReceiverFormat {
 
 fn pages<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PagePath>, D::Error> {
     let texts = Vec::<String>::deserialize(deserializer)?;
-    texts.iter().map(|text| PagePath::parse(text).map_err(de::Error::custom)).collect()
+    texts.iter().map(|text| PagePath::of_package(text).map_err(de::Error::custom)).collect()
 }
 
 impl Seed {

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use domain::ids::AppId;
-use domain::operation::wallet::{ChangedPurses, Credit, CreditsForAll, ref_prefix};
+use domain::operation::wallet::{ChangedPurses, Credit, CreditsForAll, credit_amount, ref_prefix};
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
 use serde_json::{Map, json};
@@ -33,10 +33,10 @@ pub(in super::super) struct ImportArguments {
     /// CSV file whose first line names its columns: `open_id,free,charge,ref`
     file: PathBuf,
     /// Gifted currency for each player, in place of the column `free`
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..))]
+    #[arg(long, value_name = "N", value_parser = credit_amount)]
     free: Option<i64>,
     /// Charged currency for each player, in place of the column `charge`
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..))]
+    #[arg(long, value_name = "N", value_parser = credit_amount)]
     charge: Option<i64>,
     /// In place of the column `ref`: each ref is this, a hyphen and the `open_id`, so each player is credited once
     #[arg(long, value_name = "PREFIX", value_parser = ref_prefix)]
@@ -118,10 +118,15 @@ pub(super) async fn run(context: &Context, store: &Store, import: &ImportArgumen
         return Err(not_begun(context, &foreseen));
     }
     if import.dry_run {
-        return show(context, import, &foreseen, ["would be credited", "are credited already"]);
+        return show(
+            context,
+            import,
+            &foreseen,
+            ["would be credited", "are credited already or repeat another line"],
+        );
     }
     let done = credit_all(context, store, import, (foreseen.rows, &sha256)).await?;
-    show(context, import, &done, ["credited now", "already credited before"])
+    show(context, import, &done, ["credited now", "credited before or repeating another line"])
 }
 
 /// Tells what became of the lines, or would.

@@ -83,7 +83,9 @@ impl Call {
             place: Mutex::default(),
         };
         if route.access == RouteEffect::Read {
-            return call.of_own_app();
+            let call = call.of_own_app()?;
+            call.demand_app(state).await?;
+            return Ok(call);
         }
         if route.access == RouteEffect::File {
             let call = Self { file: Mutex::new(Some(body)), ..call }.of_own_app()?;
@@ -118,6 +120,16 @@ impl Call {
         } else {
             Err(no_such_app(app_id.unwrap_or_default()))
         }
+    }
+
+    /// Refuses to read of an app in the field `app_id` that does not exist: its lists would be empty for ever. The look-up is
+    /// cached, so that a held poll costs no query of its own. What can be no id is left to the reader of the field, and a
+    /// failed look-up to the handler, which may need no secret of the app.
+    async fn demand_app(&self, state: &AppState) -> Result<(), Problem> {
+        let named = self.fields.text("app_id").and_then(|app_id| AppId::parse(app_id).ok());
+        let Some(app_id) = named else { return Ok(()) };
+        let is_unknown = matches!(state.store.find_app(&app_id).await, Ok(None));
+        if is_unknown { Err(messages::no_app(&app_id)) } else { Ok(()) }
     }
 
     /// The apps of the key: a list has those alone.

@@ -164,6 +164,19 @@ pub(super) fn after<T>(
     query.field("after", "`next` of the page before.").optional_as::<String, _>(parse)
 }
 
+/// Refuses a span that ends before it begins: an empty list would read as if nothing had happened.
+pub(super) fn in_order(
+    since: Option<OffsetDateTime>,
+    until: Option<OffsetDateTime>,
+) -> Result<(), FieldError> {
+    match (since, until) {
+        (Some(since), Some(until)) if since >= until => {
+            Err(FieldError::malformed("until", "a moment after since", &moment::rfc3339(until)))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Reads a moment.
 pub(super) fn moment(field: FieldReader<'_, '_>) -> Result<Option<OffsetDateTime>, FieldError> {
     field.demand("format", "date-time").optional_as::<String, _>(moment::parse)

@@ -43,7 +43,7 @@ routes! { "Notifications":
         }))
         .query(feed)
         .wrong("wait", "expected an integer from 0 to 30, got \"31\"")
-        .refuses([example::cursor_too_old(), example::cursor_unknown()]);
+        .refuses([example::no_app(), example::cursor_too_old(), example::cursor_unknown()]);
 }
 
 /// An event of the feed.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use store::{ItemFilter, ListedKind, NumberRecord, SaleCursor, SaleFilter, SaleRow, Zone};
 
 use super::call::Call;
-use super::describe::{ListBody, MOMENT, after, answers, lists, moment};
+use super::describe::{ListBody, MOMENT, after, answers, in_order, lists, moment};
 use super::messages::{example, no_app, no_exchange};
 use super::problem::Problem;
 use super::routes::routes;
@@ -34,7 +34,8 @@ routes! { "Exchanges":
             "created_at": MOMENT,
         }))
         .query(filter_and_place)
-        .wrong("kind", "expected exchange, present or cancel, got \"gift\"");
+        .wrong("kind", "expected exchange, present or cancel, got \"gift\"")
+        .refuses([example::no_app()]);
     /// Show an exchange
     ///
     /// What was sold under an order number: the request as it came, its ledger entry, and until when a
@@ -104,6 +105,7 @@ fn filter_and_place(query: &mut Input<'_>) -> Result<(SaleFilter, Option<SaleCur
         kind: query.field("kind", "Of this kind.").example("exchange").optional(ListedKind::parse)?,
         ..SaleFilter::default()
     };
+    in_order(filter.since, filter.until)?;
     Ok((filter, after(query, SaleCursor::parse)?))
 }
 

@@ -24,7 +24,8 @@ routes! { "Images":
     GET "/images", "listImages", Read(Read, OwnApps): list -> ListBody<StoredImage> =>
         lists("A page of images.", &image_example())
             .query(filter)
-            .wrong("blocked", "expected true or false, got \"yes\"");
+            .wrong("blocked", "expected true or false, got \"yes\"")
+            .refuses([example::no_app()]);
     /// Show an image
     ///
     /// An uploaded image. `picture` is the SHA-256 of its kept bytes. It is the same for every app that has

@@ -6,7 +6,8 @@ use serde_json::json;
 use store::{LoggedAction, MadeBy, OperatorLogCursor, OperatorLogFilter, OperatorLogLine};
 
 use super::call::Call;
-use super::describe::{ListBody, MOMENT, after, lists, moment};
+use super::describe::{ListBody, MOMENT, after, in_order, lists, moment};
+use super::messages::example;
 use super::page;
 use super::problem::Problem;
 use super::routes::routes;
@@ -25,7 +26,8 @@ routes! { "Operator log":
             "after": { "free_balance": 40, "charge_balance": 100, "ref": "start-player-1" }, "note": "",
         }))
         .query(lines_and_place)
-        .wrong("since", "expected a date and time such as 2026-11-21 or 2026-11-21T08:00, got \"soon\"");
+        .wrong("since", "expected a date and time such as 2026-11-21 or 2026-11-21T08:00, got \"soon\"")
+        .refuses([example::no_app()]);
 }
 
 /// What the document says of `since`.
@@ -61,6 +63,7 @@ fn lines_and_place(
             .optional_as::<MadeBy, _>(MadeBy::parse)?,
         ..OperatorLogFilter::default()
     };
+    in_order(filter.since, filter.until)?;
     Ok((filter, after(query, OperatorLogCursor::parse)?))
 }
 

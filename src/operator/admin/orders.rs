@@ -9,7 +9,7 @@ use store::{OrderCursor, OrderEvent, OrderFilter, OrderPayment, StoredOrder};
 
 use super::call::Call;
 use super::describe::{ListBody, MOMENT, after, answers, lists};
-use super::messages::no_order;
+use super::messages::{example, no_order};
 use super::problem::Problem;
 use super::routes::routes;
 use crate::openapi::{APP_ID, FieldReader, IMG_ID, Input, OPEN_ID};
@@ -28,7 +28,8 @@ routes! { "Orders":
     GET "/orders", "listOrders", Read(Read, OwnApps): list -> ListBody<StoredOrder> =>
         lists("A page of orders.", &order_example())
             .query(filter)
-            .wrong("status", "expected open or a status code: 1 to 6 or 10 to 15, got \"7\"");
+            .wrong("status", "expected open or a status code: 1 to 6 or 10 to 15, got \"7\"")
+            .refuses([example::no_app()]);
 }
 
 /// Reports of an order that are shown with it, the newest. The description of the route says it too.

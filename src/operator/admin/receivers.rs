@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use store::{FailedEvent, ReceiverDetail};
 
 use super::call::Call;
-use super::describe::{ListBody, MOMENT, after, answers, lists, moment};
+use super::describe::{ListBody, MOMENT, after, answers, in_order, lists, moment};
 use super::messages::{example, no_app, no_receiver};
 use super::page;
 use super::problem::Problem;
@@ -212,10 +212,10 @@ fn parse_no(text: &str) -> Result<i64, domain::fields::Expected> {
 }
 
 fn span(input: &mut Input<'_>) -> Result<TimeBounds, FieldError> {
-    Ok(TimeBounds {
-        since: moment(input.field("since", "Of changes at or after this moment."))?,
-        until: moment(input.field("until", "Of changes before this moment."))?,
-    })
+    let since = moment(input.field("since", "Of changes at or after this moment."))?;
+    let until = moment(input.field("until", "Of changes before this moment."))?;
+    in_order(since, until)?;
+    Ok(TimeBounds { since, until })
 }
 
 fn to_resend(body: &mut Input<'_>) -> Result<Resend, FieldError> {

@@ -7,8 +7,9 @@ use serde_json::json;
 use store::{RefusalCursor, RefusalFilter, RefusalRow};
 
 use super::call::Call;
-use super::describe::{ListBody, MOMENT, after, lists, moment};
+use super::describe::{ListBody, MOMENT, after, in_order, lists, moment};
 use super::exchanges::BIZ_NO;
+use super::messages::example;
 use super::problem::Problem;
 use super::routes::routes;
 use crate::openapi::{APP_ID, Input, OPEN_ID};
@@ -26,7 +27,8 @@ routes! { "Exchanges":
             "product_name": "Double-up card", "free_balance": 40, "charge_balance": 0,
         }))
         .query(filter_and_place)
-        .wrong("code", "expected a code of a refusal, such as 10000601, got \"601\"");
+        .wrong("code", "expected a code of a refusal, such as 10000601, got \"601\"")
+        .refuses([example::no_app()]);
 }
 
 async fn list(state: &AppState, call: &Call) -> Result<ListBody<RefusalRow>, Problem> {
@@ -47,5 +49,6 @@ fn filter_and_place(query: &mut Input<'_>) -> Result<(RefusalFilter, Option<Refu
         open_id: query.field("open_id", "Of this player.").example(OPEN_ID).optional(OpenId::parse)?,
         ..RefusalFilter::default()
     };
+    in_order(filter.since, filter.until)?;
     Ok((filter, after(query, RefusalCursor::parse)?))
 }

@@ -13,7 +13,7 @@ use store::{
 };
 
 use super::call::Call;
-use super::describe::{ListBody, MOMENT, after, answers, lists, moment as moment_of};
+use super::describe::{ListBody, MOMENT, after, answers, in_order, lists, moment as moment_of};
 use super::exchanges::BIZ_NO;
 use super::messages::{example, no_app, no_payment};
 use super::problem::Problem;
@@ -121,7 +121,7 @@ async fn take(state: &AppState, call: &Call) -> Result<PaymentReport, Problem> {
 
 fn key_of(call: &Call) -> Result<PaymentKey, Problem> {
     let provider = call.segment("provider", "provider", PaymentProvider::parse)?;
-    let provider_order_id = call.segment("provider_order_id", "payment", ProviderOrderId::parse)?;
+    let provider_order_id = call.segment("provider_order_id", "payment", ProviderOrderId::stored)?;
     Ok(PaymentKey { provider, provider_order_id })
 }
 
@@ -152,6 +152,7 @@ fn topups_and_place(query: &mut Input<'_>) -> Result<(TopupFilter, Option<TopupC
         since: moment_of(query.field("since", "Told of at or after this moment."))?,
         until: moment_of(query.field("until", "Told of before this moment."))?,
     };
+    in_order(filter.since, filter.until)?;
     Ok((filter, after(query, TopupCursor::parse)?))
 }
 

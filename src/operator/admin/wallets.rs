@@ -13,7 +13,7 @@ use store::{EntryKind, LedgerFilter, LedgerRow, PlayerCursor, PlayerFilter, Wall
 use super::super::player_export::{export_file, export_name};
 use super::apps::command;
 use super::call::Call;
-use super::describe::{ListBody, MOMENT, after, answers, file, ids, lists, moment};
+use super::describe::{ListBody, MOMENT, after, answers, file, ids, in_order, lists, moment};
 use super::messages::{example, no_app, no_player};
 use super::problem::Problem;
 use super::routes::{AnsweredFile, routes};
@@ -159,13 +159,14 @@ async fn entries(state: &AppState, call: &Call) -> Result<ListBody<LedgerRow>, P
 
 fn entries_and_place(query: &mut Input<'_>) -> Result<(LedgerFilter, Option<i64>), FieldError> {
     let words = "A `biz_no` or a `ref`: the entries of this number alone.";
-    let reference = |text: &str| CreditRef::parse(text).map(|reference| reference.to_string());
+    let reference = |text: &str| CreditRef::stored(text).map(|reference| reference.to_string());
     let filter = LedgerFilter {
         kind: query.field("kind", "Of this kind alone.").example("credit").optional(EntryKind::parse)?,
         since: moment(query.field("since", "At or after this moment."))?,
         until: moment(query.field("until", "Before this moment."))?,
         reference: query.field("reference", words).optional_as::<CreditRef, _>(reference)?,
     };
+    in_order(filter.since, filter.until)?;
     let place = |text: &str| parse_integer(text, 1, i64::MAX, "the place of an entry");
     Ok((filter, after(query, place)?))
 }

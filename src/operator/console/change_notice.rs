@@ -24,7 +24,7 @@ pub(super) async fn change_notice(
     app_id: &AppId,
     is_here: impl FnOnce(&ChangeRecord) -> bool,
 ) -> Result<Option<String>, ConsoleError> {
-    let Ok(reference) = CreditRef::parse(request.text("changed")) else { return Ok(None) };
+    let Ok(reference) = CreditRef::stored(request.text("changed")) else { return Ok(None) };
     let record = request.state.store.change_by_ref(app_id, &reference).await?;
     let Some(ChangeRecord { line, .. }) = record.filter(is_here) else { return Ok(None) };
     let [free, charge] = [line.free_change, line.charge_change].map(|change| change.unsigned_abs().shown());

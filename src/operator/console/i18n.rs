@@ -310,6 +310,15 @@ pub(super) fn parse_moment(text: &str) -> Result<OffsetDateTime, Expected> {
     moment::parse_given(text).map(|given| zone().moment(given))
 }
 
+/// The way by which an operator made a change.
+pub(super) fn way(operator_kind: &str) -> &str {
+    match operator_kind {
+        "command_line" => "command line",
+        "api_key" => "API key",
+        other => other,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use axum::http::HeaderValue;

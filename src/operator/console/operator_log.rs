@@ -19,7 +19,7 @@ use time::Duration;
 
 use self::shown::{LoggedValue, logged_changes};
 use super::error::ConsoleError;
-use super::i18n::{Moment as _, parse_moment};
+use super::i18n::{Moment as _, parse_moment, way};
 use super::page::{Page, Section, Shown as _, render, render_search};
 use super::player::player_path;
 use super::prices::prices_path;
@@ -177,13 +177,4 @@ fn payment_path(app_id: &AppId, payment: &str) -> Option<String> {
 
 fn app_path(app_id: &AppId) -> String {
     format!("{}/{app_id}", Section::APPS.path)
-}
-
-/// The way by which an operator made a change.
-pub(super) fn way(operator_kind: &str) -> &str {
-    match operator_kind {
-        "command_line" => "command line",
-        "api_key" => "API key",
-        other => other,
-    }
 }

@@ -17,8 +17,7 @@ use store::{ConsumptionReport, ListedPrice, OpenTopupOrder, TopupCursor, TopupFi
 
 use super::currency::money;
 use super::error::ConsoleError;
-use super::i18n::{Moment as _, parse_moment, said};
-use super::operator_log::way;
+use super::i18n::{Moment as _, parse_moment, said, way};
 use super::page::{Page, Section, Shown as _, render, render_search};
 use super::player::player_path;
 use super::prices::prices_path;
@@ -291,7 +290,7 @@ async fn find(
     let app = AppId::parse(app_id).map_err(|_| unknown())?;
     let key = PaymentKey {
         provider: PaymentProvider::parse(provider).map_err(|_| unknown())?,
-        provider_order_id: ProviderOrderId::parse(id).map_err(|_| unknown())?,
+        provider_order_id: ProviderOrderId::stored(id).map_err(|_| unknown())?,
     };
     let row = request.state.store.topup(&app, &key).await?;
     Ok((app, key, row.ok_or_else(unknown)?))

@@ -128,6 +128,31 @@ async fn what_an_app_offers_is_published_and_registered() {
             "{table}"
         );
     }
+    // Rule 8.3.17.
+    let around = |got: &str| format!("expected no blank or unseen character around it, got {got}");
+    for (path, body, field, detail) in [
+        ("pois", json!({"poi_ids": ["p3", "p1 "]}), "poi_ids[1]", around("\"p1 \"")),
+        ("packages", json!({"version": " 2", "pages": ["pages/b"]}), "version", around("\" 2\"")),
+        ("packages", json!({"version": "2", "pages": ["pages/c "]}), "pages[0]", around("\"pages/c \"")),
+        (
+            "packages",
+            json!({"version": "2", "pages": ["pages/b,pages/c"]}),
+            "pages[0]",
+            "expected one path without a comma, got \"pages/b,pages/c\"".to_owned(),
+        ),
+        (
+            "wallets/o1/freezes",
+            json!({"reason": " "}),
+            "reason",
+            "expected a reason that is more than blanks, got \" \"".to_owned(),
+        ),
+        ("wallets/o1/credits", json!({"free": 1, "ref": "case-1 "}), "ref", around("\"case-1 \"")),
+        ("wallets/o1/debits", json!({"free": 1, "ref": " case-1"}), "ref", around("\" case-1\"")),
+    ] {
+        let refused = caller.post(&format!("/apps/a1/{path}"), "k7", body).await;
+        assert_eq!(refused.status, 422, "{path}");
+        assert_eq!(refused.json()["errors"], json!([{"field": field, "detail": detail}]), "{path}");
+    }
     let none = caller.post("/apps/a1/pois", "k5", json!({"poi_ids": []})).await;
     assert_problem(&none, 422, "invalid-field", "wrong: poi_ids");
     let many: Vec<String> = (0..1001).map(|number| format!("p{number}")).collect();
@@ -272,6 +297,25 @@ async fn what_belongs_to_another_app_is_not_there() {
     );
     let broken = caller.get("/apps/%ff").await;
     assert_problem(&broken, 400, "bad-request", "path: expected UTF-8 behind percent escapes");
+}
+
+/// Rule 8.7.2: no list of an app that is not there is empty, for a key of all apps as well, and no poll waits for it. What can be
+/// no id is a wrong field.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_of_an_app_that_is_not_there_is_refused() {
+    let till = TestTill::start().await;
+    let caller = Caller::admin(&till).await;
+    till.app("a1").await;
+    for list in ["orders", "exchanges", "refusals", "operator-log", "images", "events"] {
+        let unknown = caller.get(&format!("/{list}?app_id=a9")).await;
+        assert_problem(&unknown, 404, "not-found", "there is no app a9");
+        assert_eq!(caller.get(&format!("/{list}?app_id=a1")).await.status, 200, "{list}");
+        let wrong = caller.get(&format!("/{list}?app_id=a.9")).await;
+        assert_eq!((wrong.status, &wrong.json()["errors"][0]["field"]), (422, &json!("app_id")), "{list}");
+    }
+    // A held poll would end with 200.
+    let poll = caller.get("/events?app_id=a9&wait=30").await;
+    assert_problem(&poll, 404, "not-found", "there is no app a9");
 }
 
 #[tokio::test(flavor = "multi_thread")]

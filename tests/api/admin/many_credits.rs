@@ -177,6 +177,27 @@ async fn a_wrong_line_is_named_and_nothing_is_credited() {
     assert_eq!(till.purses(&app, "o1").await, (40, 100, 1));
 }
 
+/// Rule 8.3.17: what looks like the same ref credits nobody again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ref_with_something_unseen_around_it_is_refused() {
+    let (till, app) = till().await;
+    let caller = Caller::admin(&till).await;
+    let of = |reference: &str| json!({"credits": [{"open_id": "o1", "free": 1, "ref": reference}]});
+    assert_eq!(caller.send("POST", PATH, None, &of("g1")).await.status, 200);
+    let prefix = json!({"credits": [{"open_id": "o1"}], "free": 1, "ref_prefix": "fair "});
+    for (body, field, got) in [
+        (of(" g1"), "credits[0].ref", "\" g1\""),
+        (of("g1\u{200b}"), "credits[0].ref", "\"g1\\u{200b}\""),
+        (prefix, "ref_prefix", "\"fair \""),
+    ] {
+        let answer = caller.send("POST", PATH, None, &body).await;
+        let detail = format!("expected no blank or unseen character around it, got {got}");
+        let shown = answer.json()["errors"].clone();
+        assert_eq!((answer.status, shown), (422, json!([{"field": field, "detail": detail}])));
+    }
+    assert_eq!(till.purses(&app, "o1").await, (41, 100, 2));
+}
+
 /// Rule: requests at once with the same refs credit each ref once.
 #[tokio::test(flavor = "multi_thread")]
 async fn many_credits_at_once_credit_each_ref_once() {

@@ -67,7 +67,7 @@ async fn a_gift_is_shown_made_once_and_told_line_by_line() {
     assert_eq!((page.status, faults(&page.body)), (200, Vec::new()));
     for words in [
         "This is a preview. Nothing has changed yet.",
-        "Lines 4 , of which 1 were credited before",
+        "Lines 4 , of which 1 were credited before or repeat another line",
         "Gifted coins in all 150",
         "Players who become known 1 : o9",
         "Reason outage",
@@ -111,7 +111,10 @@ async fn a_gift_is_shown_made_once_and_told_line_by_line() {
     assert_eq!(sheet_lines(&book.bytes, "Sums"), sums);
     // A new list with the same beginning of the refs credits nobody again, and tells so.
     let again = drafted(&admin, &[("list", "o1\no3"), ("gifted", "50"), ("prefix", "fair")]).await;
-    assert!(content(&admin.get(&again).await).contains("Lines 2 , of which 1 were credited before"));
+    assert!(
+        content(&admin.get(&again).await)
+            .contains("Lines 2 , of which 1 were credited before or repeat another line")
+    );
     let log = "SELECT string_agg(action || ' ' || coalesce(after ->> 'credited', after ->> 'lines'), ', ' ORDER BY seq)
                FROM operator_log WHERE action IN ('gift.start', 'wallet.credits')";
     assert_eq!(text(&till, log).await, "gift.start 4, wallet.credits 3");

@@ -266,8 +266,8 @@ async fn the_first_page_has_what_was_taken_today() {
     till.store.number_events(None).await.unwrap();
     till.store.roll_up_sales().await.unwrap();
     learn(&till, &[]).await;
-    let viewer = till.browser(Role::Viewer).await;
-    let shown = viewer.get("/console").await;
+    let reader = till.browser(Role::Finance).await;
+    let shown = reader.get("/console").await;
     let report = "<a href=\"/console/reports?period=today\">Coins taken today</a>";
     assert!(shown.body.contains(report), "{}", shown.body);
     let time = |at| rfc3339(at).replace('T', " ").trim_end_matches('Z').to_owned();
@@ -285,7 +285,7 @@ async fn the_first_page_has_what_was_taken_today() {
     ))
     .await;
     learn(&till, &[]).await;
-    let page = content(&viewer.get("/console").await);
+    let page = content(&reader.get("/console").await);
     let told = format!("Against yesterday at this hour \u{2013} 0 until {until} , yesterday: 45");
     assert!(page.contains(&told), "{told}\n{page}");
 }

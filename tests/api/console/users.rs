@@ -66,6 +66,13 @@ async fn users_are_made_listed_changed_and_removed() {
     let common = run(&program, &["console-user", "set-password", "bob"], "passwordpassword");
     let told = "minitill: password: expected a password that is hard to guess: not a common one, not a pattern, and not made of the name\n";
     assert_eq!(complaint(&common), told);
+    let marked = run(
+        &program,
+        &["console-user", "add", "carol", "--role", "viewer"],
+        "\u{feff}correct horse battery\n",
+    );
+    let told = "minitill: password: expected a password without a byte-order mark before it\n";
+    assert_eq!(complaint(&marked), told);
     let unknown_too = run(&program, &["console-user", "set-password", "alice"], "another long password");
     assert_eq!(complaint(&unknown_too), unknown);
     let log = program.json(&["operator-log"]);

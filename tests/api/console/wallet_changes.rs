@@ -155,7 +155,7 @@ async fn a_box_must_be_ticked_to_credit_an_unknown_player() {
         assert_eq!(refused.status, 404);
         let words = "There is no player new of an app a1.";
         assert!(refused.body.contains(words), "{}", refused.body);
-        assert!(refused.body.contains("so does the box in the form of a credit"), "{}", refused.body);
+        assert!(refused.body.contains("so does a credit that registers the player"), "{}", refused.body);
     }
     assert_eq!(till.number("SELECT count(*) FROM wallets").await, 1);
     let check = admin.post(&format!("{link}/check"), &fields).await;

@@ -55,6 +55,7 @@ async fn an_item_of_the_feed() {
 async fn pages_and_filters() {
     let (till, app) = quiet_till(&[], |_| {}).await;
     let other = till.app("a2").await;
+    till.app("a3").await;
     till.player(&other, "o1", 0, 100).await;
     for number in 0..4 {
         pay(&till, &app, &format!("b{number}")).await;

@@ -101,6 +101,25 @@ pub(super) fn bad_fields() -> Vec<(&'static str, Value, u64, String)> {
                 .to_owned(),
         ),
         (
+            "product_cover_img_id",
+            json!(format!("{}\n", "0".repeat(48))),
+            10_000_417,
+            format!(
+                "expected 48 lower-case hexadecimal characters, got \"{}\\n\"; it has a line end around it",
+                "0".repeat(48)
+            ),
+        ),
+        (
+            "product_cover_img_id",
+            json!(format!("\u{feff}{} ", "0".repeat(48))),
+            10_000_417,
+            format!(
+                "expected 48 lower-case hexadecimal characters, got \"\\u{{feff}}{} \"; it has a zero-width character and a \
+                 blank around it",
+                "0".repeat(48)
+            ),
+        ),
+        (
             "order_backup_url",
             json!("ftp://a.example"),
             10_000_419,
@@ -110,6 +129,13 @@ pub(super) fn bad_fields() -> Vec<(&'static str, Value, u64, String)> {
         (
             "poi_id",
             json!("unknown"),
+            10_002_003,
+            "expected one registered for this app; the operator's `minitill app poi add` registers it"
+                .to_owned(),
+        ),
+        (
+            "poi_id",
+            json!("\u{feff}p2 "),
             10_002_003,
             "expected one registered for this app; the operator's `minitill app poi add` registers it"
                 .to_owned(),

@@ -128,7 +128,7 @@ impl AppCommand {
             AppAction::RotateSecret => Self::RotateSecret(read_seen(fields)?),
             AppAction::Publish => Self::Publish(
                 fields.required("version", PackageVersion::parse)?,
-                fields.required_list("pages", PagePath::parse)?,
+                fields.required_list("pages", PagePath::of_package)?,
             ),
             AppAction::AddPois => Self::AddPois(fields.required_list("poi_ids", PoiId::parse)?),
             AppAction::AddPreorders => {
@@ -157,6 +157,16 @@ fn parse_generation(text: &str) -> Result<i32, Expected> {
     const EXPECTED: &str = "the number of a key";
     let generation = parse_integer(text, 0, i64::from(i32::MAX), EXPECTED)?;
     i32::try_from(generation).map_err(|_| Expected::new(EXPECTED))
+}
+
+/// Accepts a lifetime of a token within the limits of the admin API.
+///
+/// # Errors
+/// It is shorter than a second or longer than 366 days.
+pub fn check_lifetime(lifetime: Duration) -> Result<Duration, Expected> {
+    let longest = Duration::from_secs(TTL_SECONDS_MAX.unsigned_abs());
+    let fits = (Duration::from_secs(1)..=longest).contains(&lifetime);
+    fits.then_some(lifetime).ok_or(Expected::new("a lifetime from 1s to 366d"))
 }
 
 fn parse_lifetime(text: &str) -> Result<Duration, Expected> {

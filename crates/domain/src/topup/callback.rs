@@ -15,7 +15,7 @@ use super::{
 use crate::fields::{Expected, FieldError, Fields, parse_integer};
 use crate::ids::{BizNo, Reason};
 use crate::input::Input;
-use crate::strays::{self, without_strays};
+use crate::strays::{self, without_strays, without_unseen};
 use crate::text;
 use crate::text::Text;
 
@@ -273,7 +273,7 @@ impl SignedCallback<'_> {
                 self.only_this_provider(data)?;
                 let id = data.required("provider_order_id", ProviderOrderId::parse)?;
                 let (refund_id, amount) = read_refund(&mut Input::of(data))?;
-                let reason = data.optional("reason", Reason::parse)?;
+                let reason = data.optional("reason", reason_or_none)?.flatten();
                 Ok(self.refund(id, refund_id, RefundAmount::Of(amount), reason))
             }),
             _ => Ok(CallbackEvent::Other),
@@ -364,6 +364,11 @@ impl SignedCallback<'_> {
 
 /// The last second of the year 9999.
 const SECONDS_MAX: i64 = 253_402_300_799;
+
+/// A reason of blanks is none: the money has gone back, whatever its provider says of it.
+fn reason_or_none(text: &str) -> Result<Option<Reason>, Expected> {
+    if without_unseen(text).is_empty() { Ok(None) } else { Reason::parse(text).map(Some) }
+}
 
 fn required_integer(fields: &Fields, name: &str, min: i64, max: i64) -> Result<i64, FieldError> {
     fields.integer(name, min, max)?.ok_or_else(|| fields.absent(name))

@@ -48,7 +48,7 @@ impl PaymentKey {
         let (provider, id) = text.split_once('/')?;
         Some(Self {
             provider: PaymentProvider::parse(provider).ok()?,
-            provider_order_id: ProviderOrderId::parse(id).ok()?,
+            provider_order_id: ProviderOrderId::stored(id).ok()?,
         })
     }
 }

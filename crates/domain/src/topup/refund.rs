@@ -9,8 +9,9 @@ use crate::ledger::REFUND_MARK;
 
 text_type!(
     /// A refund of a payment, as its provider names it.
-    RefundId, "1 to 64 printable ASCII characters without /" => "^[ -.0-~]{1,64}$",
-    |text| made_of(text, 1, 64, |byte| (b' '..=b'~').contains(&byte) && byte != b'/')
+    RefundId, "1 to 64 printable ASCII characters without /" => "^[!-.0-~]([ -.0-~]{0,62}[!-.0-~])?$",
+    |text| made_of(text, 1, 64, |byte| (b' '..=b'~').contains(&byte) && byte != b'/'),
+    but crate::strays::unseen => stored
 );
 
 /// The idempotency key of a refund in its app, for ever.
@@ -130,6 +131,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::fields::Expected;
 
     #[test]
     fn a_refund_has_no_slash_so_its_text_has_one_meaning() {
@@ -138,6 +140,11 @@ mod tests {
         }
         for bad in ["", "a/b", "ä", "a\n", &"x".repeat(65)] {
             assert!(RefundId::parse(bad).is_err(), "{bad:?}");
+        }
+        for bad in [" re_1", "re_1 ", " "] {
+            let expected = Expected::new("no blank or unseen character around it");
+            assert_eq!(RefundId::parse(bad), Err(expected), "{bad:?}");
+            assert_eq!(RefundId::stored(bad).unwrap().as_str(), bad);
         }
         let payment = PaymentKey::of_text("stripe/pi/1").unwrap();
         let key = RefundKey { payment, refund_id: RefundId::parse("re_1").unwrap() };

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use domain::fields::{FieldError, Fields};
+use domain::fields::{FieldError, FieldErrorKind, Fields};
 use domain::input::Input;
 use domain::moment;
 use domain::period::TimeZone;
@@ -221,10 +221,13 @@ fn payment_of(
     let (provider, id) = reference.split_once('/').unwrap_or_default();
     let provider = PaymentProvider::parse(provider)
         .map_err(|expected| FieldError::malformed("provider", expected, provider))?;
+    // Before the money: a line of totals has money, and its id says that it is no payment.
+    ProviderOrderId::parse(id)
+        .map_err(|expected| FieldError::malformed("provider_order_id", expected, id))?;
     let value = |column| values.iter().find(|(of, _)| *of == column).map(|(_, value)| bare_value(value));
-    let currency = value(PaymentColumn::Currency).unwrap_or_default().to_ascii_uppercase();
+    let currency = value(PaymentColumn::Currency).map(str::to_ascii_uppercase);
     let minor = value(PaymentColumn::Money).filter(|money| !money.is_empty());
-    let minor = minor.map(|money| minor_of(money, &currency)).transpose()?;
+    let minor = minor.map(|money| minor_of(money, currency.as_deref())).transpose()?;
     let mut fields = Fields::default();
     let mut add = |name: &str, value: String| {
         if value.is_empty() {
@@ -238,7 +241,7 @@ fn payment_of(
         let value = bare_value(value);
         match column {
             PaymentColumn::Provider | PaymentColumn::ProviderOrderId | PaymentColumn::Money => {}
-            PaymentColumn::Currency => add("currency", currency.clone()),
+            PaymentColumn::Currency => add("currency", currency.clone().unwrap_or_default()),
             // A file may tell the money twice. Which of two would be right, nobody knows here.
             PaymentColumn::Amount if minor.as_deref().is_some_and(|minor| !is_amount(value, minor)) => {
                 let expected = "the same money as in money";
@@ -257,11 +260,18 @@ fn payment_of(
     PaymentFields::read(&mut Input::of(&fields))?.of(provider, now)
 }
 
-/// Money in minor units, of a value of `money`.
-fn minor_of(money: &str, currency: &str) -> Result<String, FieldError> {
-    let minor = Currency::parse(currency).ok().and_then(|currency| minor_units(money, currency));
+/// Money in minor units, of a value of `money`. Without its currency nobody knows the units. `None` is no column of it.
+fn minor_of(money: &str, currency: Option<&str>) -> Result<String, FieldError> {
+    let lacks = |problem| FieldError { field: "currency".to_owned(), problem };
+    let currency = match currency {
+        None => return Err(lacks(FieldErrorKind::Missing)),
+        Some("") => return Err(lacks(FieldErrorKind::Empty)),
+        Some(code) => {
+            Currency::parse(code).map_err(|expected| FieldError::malformed("currency", expected, code))?
+        }
+    };
     let expected = "money in units of the currency, such as 6.00";
-    minor.ok_or_else(|| FieldError::malformed("money", expected, money))
+    minor_units(money, currency).ok_or_else(|| FieldError::malformed("money", expected, money))
 }
 
 /// Whether a value of `amount` is empty or this money.
@@ -272,6 +282,30 @@ fn is_amount(value: &str, minor: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Rule 19.7.5: a line that is no payment is named with the field at fault, the id first and the currency before the money.
+    #[test]
+    fn a_line_of_totals_is_named_with_the_field_at_fault() {
+        let money = (PaymentColumn::Money, "6.00".to_owned());
+        let with = |currency: &str| vec![(PaymentColumn::Currency, currency.to_owned()), money.clone()];
+        for (reference, values, expected) in [
+            (
+                "e1/\u{5408}\u{8ba1}",
+                with(""),
+                "provider_order_id: expected 1 to 128 printable ASCII characters, got \"\u{5408}\u{8ba1}\"",
+            ),
+            ("e1/total", with(""), "currency is empty"),
+            ("e1/total", vec![money.clone()], "currency is missing"),
+            (
+                "e1/p1",
+                with("yuan"),
+                "currency: expected a code of ISO 4217 in capitals, such as CNY or USD, got \"YUAN\"",
+            ),
+        ] {
+            let wrong = payment_of(reference, 1, &values, (&TimeZone::default(), 0)).unwrap_err();
+            assert_eq!(wrong.text().english(), expected, "{reference} {values:?}");
+        }
+    }
 
     #[test]
     fn money_of_people_is_in_minor_units() {

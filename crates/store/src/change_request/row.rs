@@ -58,7 +58,7 @@ impl ChangeRequestRow {
             None => self.wallet_change()?,
         };
         Ok(ChangeRequest {
-            reference: CreditRef::parse(&self.reference)?,
+            reference: CreditRef::stored(&self.reference)?,
             change,
             asked_by: self.asked_by,
             asked_at: self.asked_at,
@@ -77,7 +77,7 @@ impl ChangeRequestRow {
 
     fn wallet_change(&self) -> Result<RequestedChange, Expected> {
         let (free, charge, create, note) = (self.free, self.charge, self.create_wallet, self.reason.clone());
-        let (open_id, reference) = (OpenId::parse(&self.open_id)?, CreditRef::parse(&self.reference)?);
+        let (open_id, reference) = (OpenId::parse(&self.open_id)?, CreditRef::stored(&self.reference)?);
         let player = open_id.clone();
         let command: WalletCommand = match ReferenceKind::parse(&self.kind)? {
             ReferenceKind::Credit => Credit { open_id: player, free, charge, reference, note, create }.into(),

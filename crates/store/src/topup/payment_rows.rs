@@ -257,7 +257,7 @@ pub(super) fn key_of(provider: &str, provider_order_id: &str) -> Result<PaymentK
     let damaged = |_| StoreError::damaged("topup_payments");
     Ok(PaymentKey {
         provider: PaymentProvider::parse(provider).map_err(damaged)?,
-        provider_order_id: ProviderOrderId::parse(provider_order_id).map_err(damaged)?,
+        provider_order_id: ProviderOrderId::stored(provider_order_id).map_err(damaged)?,
     })
 }
 

@@ -21,7 +21,7 @@ use super::number_of;
 use crate::error::{OperationError, Result, StoreError};
 use crate::operator_log::{LogLine, OperatorAction};
 use crate::store::Store;
-use crate::wallet::{bare_cell, csv_fault, csv_line, listed_id, not_csv, separator};
+use crate::wallet::{bare_cell, csv_fault, csv_line, is_separator_line, listed_id, not_csv, separator};
 
 /// The columns of a file, in any order.
 pub const PRICE_COLUMNS: [&str; 7] =
@@ -267,16 +267,13 @@ pub fn prices_of_csv(bytes: &[u8]) -> Result<Vec<Price>, Vec<Text>> {
     let mut heading = StringRecord::new();
     let of_line = |line: u64, cause: Text| text!("line {line}: {cause}", line, cause);
     reader.read_record(&mut heading).map_err(|error| vec![of_line(1, csv_fault(&error))])?;
-    let names: Vec<&str> =
-        heading.iter().map(|name| name.trim_start_matches(BYTE_ORDER_MARK).trim()).collect();
-    let places = PRICE_COLUMNS.map(|column| names.iter().position(|name| *name == column));
-    if names.len() != PRICE_COLUMNS.len() || places.contains(&None) {
-        let got = names.join(",");
-        let fault =
-            text!("expected the heading {heading}, got {got}", heading = PRICE_COLUMNS.join(","), got);
-        return Err(vec![of_line(1, fault)]);
+    if is_separator_line(&heading) {
+        reader.read_record(&mut heading).map_err(|error| vec![of_line(2, csv_fault(&error))])?;
     }
-    let places = places.map(Option::unwrap_or_default);
+    let places = price_places(&heading).map_err(|fault| {
+        let line = heading.position().map_or(1, |position| csv_line(Cursor::new(bytes), position));
+        vec![of_line(line, fault)]
+    })?;
     let (mut prices, mut wrong, mut products) = (Vec::new(), Vec::new(), HashSet::new());
     let mut record = StringRecord::new();
     loop {
@@ -308,6 +305,27 @@ pub fn prices_of_csv(bytes: &[u8]) -> Result<Vec<Price>, Vec<Text>> {
         wrong.push(text!("expected 1 to {max} products, got {got}", max = PRICES_MAX, got = prices.len()));
     }
     if wrong.is_empty() { Ok(prices) } else { Err(wrong) }
+}
+
+/// Where each of [`PRICE_COLUMNS`] stands. The first that is not there is named.
+fn price_places(heading: &StringRecord) -> Result<[usize; 7], Text> {
+    let names: Vec<&str> =
+        heading.iter().map(|name| name.trim_start_matches(BYTE_ORDER_MARK).trim()).collect();
+    let place = |column: &str| names.iter().position(|name| *name == column);
+    let lacking = PRICE_COLUMNS.into_iter().find(|column| place(column).is_none());
+    let is_empty = names.iter().all(|name| name.is_empty());
+    match lacking {
+        Some(name) if !is_empty => {
+            Err(text!("there is no column {name}; there are {columns}", name, columns = names.join(", ")))
+        }
+        None if names.len() == PRICE_COLUMNS.len() => {
+            Ok(PRICE_COLUMNS.map(|column| place(column).unwrap_or_default()))
+        }
+        Some(_) | None => {
+            let got = if is_empty { text!("nothing") } else { Text::same(names.join(",")) };
+            Err(text!("expected the heading {heading}, got {got}", heading = PRICE_COLUMNS.join(","), got))
+        }
+    }
 }
 
 fn of_column(column: &str, fault: &Text) -> Text {
@@ -402,6 +420,13 @@ mod tests {
                 "line 7: product_id: g4 stands twice",
             ]
         );
-        assert!(faults(b"product_id,currency\n")[0].starts_with("line 1: expected the heading"));
+        let columns = PRICE_COLUMNS.join(",");
+        let lacks = "line 1: there is no column amount; there are product_id, currency";
+        assert_eq!(faults(b"product_id,currency\n"), [lacks]);
+        assert_eq!(faults(b""), [format!("line 1: expected the heading {columns}, got nothing")]);
+        let more = format!("line 2: expected the heading {columns}, got {columns},note");
+        assert_eq!(faults(format!("sep=;\n{};note\n", PRICE_COLUMNS.join(";")).as_bytes()), [more]);
+        let marked = format!("sep=;\n{}\ng1;CNY;600;60;0;Gems;true\n", PRICE_COLUMNS.join(";"));
+        assert_eq!(prices_of_csv(marked.as_bytes()).unwrap().len(), 1);
     }
 }

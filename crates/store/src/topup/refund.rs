@@ -331,7 +331,7 @@ async fn waiting(
         payment.provider_order_id.as_str()
     );
     let rows = rows.fetch_all(connection).await?.into_iter().map(|row| {
-        let refund_id = RefundId::parse(&row.refund_id).map_err(|_| StoreError::damaged("topup_refunds"))?;
+        let refund_id = RefundId::stored(&row.refund_id).map_err(|_| StoreError::damaged("topup_refunds"))?;
         let key = RefundKey { payment: payment.clone(), refund_id };
         Ok(WaitedRefund { key, amount: row.amount, reason: row.reason, told_by: row.told_by })
     });

@@ -3,13 +3,15 @@
 use std::io::{BufRead as _, BufReader, Read};
 
 use csv::{ErrorKind, Position, Reader, StringRecord};
-use domain::fields::{Expected, FieldError};
+use domain::fields::{Expected, FieldError, shown};
 use domain::ids::{CreditRef, OpenId};
 use domain::operation::wallet::{Credit, CreditCells, CreditsForAll, credit_amount};
 use domain::text;
 use domain::text::Text;
 
-use super::csv_file::{bare_cell, csv_fault, listed_id, not_csv, separator, shortened, surrounded};
+use super::csv_file::{
+    bare_cell, csv_fault, is_separator_line, listed_id, not_csv, separator, shortened, surrounded,
+};
 
 /// The columns that a list may have, in any order.
 const COLUMNS: [&str; 4] = ["open_id", "free", "charge", "ref"];
@@ -46,7 +48,12 @@ pub enum ListFault {
     /// It is something else.
     NotCsv(Text),
     /// Its first line does not name its columns.
-    Heading(String),
+    Heading {
+        /// The line as it came.
+        got: String,
+        /// The first cell of several that is no column.
+        stray: Option<String>,
+    },
     /// It lacks this column.
     Lacks(&'static str),
     /// This column is there, and the face was given a value for all lines besides.
@@ -62,7 +69,13 @@ impl ListFault {
         match self {
             Self::Unreadable(error) => csv_fault(error),
             Self::NotCsv(kind) => kind.clone(),
-            Self::Heading(got) => text!("{expected}, got {got}", expected, got),
+            Self::Heading { got, stray } => {
+                let fault = text!("{expected}, got {got}", expected, got);
+                match stray {
+                    Some(stray) => text!("{fault}; {stray} is none of them", fault, stray),
+                    None => fault,
+                }
+            }
             Self::Lacks("open_id") => text!("there is no column open_id; {expected}", expected),
             Self::Lacks("ref") => {
                 let prefix = Text::new(prefix);
@@ -98,20 +111,24 @@ impl<'a, R: Read> CreditList<'a, R> {
         if let Some(kind) = not_csv(begins) {
             return Err(ListFault::NotCsv(kind));
         }
+        let separator = separator(begins);
         let mut reader = csv::ReaderBuilder::new()
-            .delimiter(separator(begins))
+            .delimiter(separator)
             .trim(csv::Trim::All)
             .flexible(true)
             .has_headers(false)
             .from_reader(source);
         let mut heading = StringRecord::new();
         reader.read_record(&mut heading).map_err(ListFault::Unreadable)?;
+        if is_separator_line(&heading) {
+            reader.read_record(&mut heading).map_err(ListFault::Unreadable)?;
+        }
         let names: Vec<&str> =
             heading.iter().map(|name| name.trim_start_matches(BYTE_ORDER_MARK).trim()).collect();
         let mut places = COLUMNS.map(|column| names.iter().position(|name| *name == column));
         let (known, width) = (places.iter().flatten().count(), names.len());
         let mut first = None;
-        if known == 0 && width == 1 && !needs_heading {
+        if known == 0 && width == 1 && !needs_heading && !is_other_heading(names[0]) {
             places = [Some(0), None, None, None];
             let record = StringRecord::from(names);
             first = Some(record).map(|mut record| {
@@ -119,7 +136,7 @@ impl<'a, R: Read> CreditList<'a, R> {
                 record
             });
         } else if known != width {
-            return Err(ListFault::Heading(names.join(",")));
+            return Err(heading_fault(&names, separator));
         }
         let CreditsForAll { free, charge, ref_prefix, .. } = for_all;
         let given = [false, free.is_some(), charge.is_some(), ref_prefix.is_some()];
@@ -187,6 +204,22 @@ impl<R: Read> Iterator for CreditList<'_, R> {
     }
 }
 
+/// The fault of a line that should name columns. Cells are told apart as the list does it.
+fn heading_fault(names: &[&str], separator: u8) -> ListFault {
+    let got = names.join(char::from(separator).to_string().as_str());
+    let stray = names.iter().find(|name| !COLUMNS.contains(name) && names.len() > 1);
+    ListFault::Heading { got, stray: stray.map(|name| shown(name)) }
+}
+
+/// Whether the first line of a list of players is `open_id` in another writing: the player of that name would be credited, and
+/// made known.
+fn is_other_heading(line: &str) -> bool {
+    let letters = listed_id(bare_cell(line)).chars();
+    let letters: String =
+        letters.filter(|sign| !matches!(sign, '_' | '-') && !sign.is_whitespace()).collect();
+    letters.eq_ignore_ascii_case("openid")
+}
+
 /// A value of a column; `None` where the list has no such column.
 fn cell<T>(
     record: &StringRecord,
@@ -212,4 +245,65 @@ fn cell<T>(
 fn keep<T>(wrong: &mut Vec<Text>, fault: Text) -> Option<T> {
     wrong.push(fault);
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn for_all() -> CreditsForAll {
+        CreditsForAll { free: Some(5), ref_prefix: Some("fair".to_owned()), ..CreditsForAll::default() }
+    }
+
+    /// The players of a list without a heading, or why it is none.
+    fn players(list: &str) -> Result<Vec<String>, String> {
+        let for_all = for_all();
+        let lines = CreditList::open(list.as_bytes(), &for_all, false);
+        let lines = lines.map_err(|fault| fault.text(["--free", "--charge", "--ref-prefix"]).english())?;
+        Ok(lines.map(|line| line.unwrap().credit.unwrap().open_id.to_string()).collect())
+    }
+
+    /// Rule 8.3.14: a heading in another writing is no player.
+    #[test]
+    fn a_heading_in_another_writing_credits_nobody() {
+        for heading in
+            ["Openid", "openid", "OPEN_ID", "Open_Id", "open-id", "Open ID", "\u{feff}openid", "'openid"]
+        {
+            let refused = players(&format!("{heading}\nplayer-1\n")).unwrap_err();
+            let expected = "expected a heading of open_id, free, charge and ref, got ";
+            assert!(refused.starts_with(expected), "{heading}: {refused}");
+        }
+        assert_eq!(players("open_id\nplayer-1\n").unwrap(), ["player-1"]);
+        // They are players as all others are.
+        for player in ["player_id", "openid1", "o"] {
+            assert_eq!(players(&format!("{player}\nplayer-1\n")).unwrap(), [player, "player-1"]);
+        }
+    }
+
+    /// Rules 8.3.5 and 8.3.14: a wrong heading is shown as it came, with the cell that is no column. A line for spreadsheets
+    /// alone is none.
+    #[test]
+    fn a_wrong_heading_is_shown_as_it_came() {
+        let expected = "expected a heading of open_id, free, charge and ref, got";
+        let of_import = CreditsForAll::default();
+        let refused = |list: &str| {
+            let fault = CreditList::open(list.as_bytes(), &of_import, true).unwrap_err();
+            fault.text(["--free", "--charge", "--ref-prefix"]).english()
+        };
+        for (list, got) in [
+            ("open_id,charge,ref,note\n", "open_id,charge,ref,note; \"note\" is none of them"),
+            ("open_id;charge;Ref\n", "open_id;charge;Ref; \"Ref\" is none of them"),
+            ("open_id,free,ref,free\n", "open_id,free,ref,free"),
+            ("open_id|free|charge|ref\n", "open_id|free|charge|ref"),
+        ] {
+            assert_eq!(refused(list), format!("{expected} {got}"));
+        }
+        let list = "\u{feff}sep=;\nopen_id;free;charge;ref\no1;1;2;r1\n";
+        let mut lines = CreditList::open(list.as_bytes(), &of_import, true).unwrap();
+        let line = lines.next().unwrap().unwrap();
+        let credit = line.credit.unwrap();
+        let number = super::super::csv_line(std::io::Cursor::new(list), &line.position);
+        assert_eq!((number, credit.open_id.as_str(), credit.charge), (3, "o1", 2));
+        assert!(lines.next().is_none());
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
-use csv::{IntoInnerError, Position, WriterBuilder};
+use csv::{IntoInnerError, Position, StringRecord, WriterBuilder};
 use domain::csv::csv_text;
 use domain::fields::{Expected, shown};
 use domain::ledger::EXCHANGE;
@@ -16,6 +16,8 @@ use super::LedgerRow;
 
 /// Longest line, in bytes. A quotation mark without its pair would make one line of the rest of the file.
 pub(crate) const LINE_BYTES_MAX: usize = 64 * 1024;
+
+const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 /// The first line of a wallet's statement.
 pub const STATEMENT_HEADING: &str = "seq,kind,biz_no,ref,free_change,charge_change,free_balance,charge_balance,at,product_name,note,operator\n";
@@ -114,6 +116,14 @@ pub(crate) fn separator(begins: &[u8]) -> u8 {
         }
     }
     SEPARATORS[most]
+}
+
+/// Whether a first line tells a spreadsheet what separates the cells, such as `sep=;`, and nothing else. Then the heading is
+/// behind it (contract 8.3.14).
+#[must_use]
+pub(crate) fn is_separator_line(line: &StringRecord) -> bool {
+    let named = line.get(0).unwrap_or_default().trim_start_matches(BYTE_ORDER_MARK);
+    line.len() == 2 && named.eq_ignore_ascii_case("sep=") && line.get(1) == Some("")
 }
 
 /// An id of a cell without what stands around it, where that makes it one.

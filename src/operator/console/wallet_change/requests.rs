@@ -182,7 +182,7 @@ fn is_own(request: &ConsoleRequest, asked_by: &str) -> bool {
 async fn find(request: &ConsoleRequest, app_id: &str) -> Result<ChangeRequest, ConsoleError> {
     let reference = request.text("ref");
     let none = || ConsoleError::from(unknown_request(app_id, reference));
-    let (Ok(app), Ok(number)) = (AppId::parse(app_id), CreditRef::parse(reference)) else {
+    let (Ok(app), Ok(number)) = (AppId::parse(app_id), CreditRef::stored(reference)) else {
         return Err(none());
     };
     request.state.store.change_request(app.as_str(), &number).await?.ok_or_else(none)

@@ -71,12 +71,12 @@ pub fn credit_amount(text: &str) -> Result<i64, Expected> {
 /// Reads a prefix of refs.
 ///
 /// # Errors
-/// It is empty, too long, or has control characters.
+/// It is empty, too long, has control characters, or what makes it no ref.
 pub fn ref_prefix(text: &str) -> Result<String, Expected> {
-    match CreditRef::parse(text) {
-        Ok(_) if text.len() <= REF_PREFIX_BYTES_MAX => Ok(text.to_owned()),
-        _ => Err(Expected::new("1 to 63 bytes without control characters")),
+    if text.len() > REF_PREFIX_BYTES_MAX || CreditRef::stored(text).is_err() {
+        return Err(Expected::new("1 to 63 bytes without control characters"));
     }
+    CreditRef::parse(text).map(|_| text.to_owned())
 }
 
 crate::word_enum! {
@@ -133,6 +133,9 @@ mod tests {
         assert_eq!((credit.free, credit.charge, credit.reference.as_str()), (0, 7, "r1"));
         assert!(all.credit(CreditCells::default()).is_err(), "no player");
         assert!(ref_prefix(&"p".repeat(63)).is_ok() && ref_prefix(&"p".repeat(64)).is_err());
+        let expected = Expected::new("no blank or unseen character around it");
+        assert_eq!(ref_prefix("fair "), Err(expected));
+        assert_eq!(ref_prefix("a\n"), Err(Expected::new("1 to 63 bytes without control characters")));
         assert!(
             credit_amount("+5").is_err() && credit_amount("05").is_err() && credit_amount("1,000").is_err()
         );

@@ -46,7 +46,7 @@ async fn credit_piece(connection: &mut PgConnection, engine: Engine) -> Result<b
             open_id: OpenId::parse(&line.open_id).map_err(damaged)?,
             free: line.free,
             charge: line.charge,
-            reference: CreditRef::parse(&line.reference).map_err(damaged)?,
+            reference: CreditRef::stored(&line.reference).map_err(damaged)?,
             note: gift.reason.clone(),
             create: gift.create_wallets,
         })
