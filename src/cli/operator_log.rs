@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::Args;
-use domain::changes::changes;
+use domain::changes::{changes, words};
 use domain::ids::AppId;
 use domain::moment;
 use serde_json::{Value, json};
@@ -67,9 +67,9 @@ fn log_table(output: &Output, lines: &[OperatorLogLine]) -> String {
 /// `name: before → after` for each name that changed.
 fn describe_change(before: Option<&Value>, after: Option<&Value>) -> String {
     let described = changes(before, after).into_iter().map(|change| match (change.before, change.after) {
-        (Some(before), Some(after)) => format!("{}: {before} → {after}", change.field),
-        (Some(before), None) => format!("{}: {before} → removed", change.field),
-        (None, after) => format!("{}: {}", change.field, after.unwrap_or_default()),
+        (Some(before), Some(after)) => format!("{}: {} → {}", change.field, words(before), words(after)),
+        (Some(before), None) => format!("{}: {} → removed", change.field, words(before)),
+        (None, after) => format!("{}: {}", change.field, after.map(words).unwrap_or_default()),
     });
     described.collect::<Vec<_>>().join(", ")
 }

@@ -349,7 +349,7 @@ async fn platforms_from_before_the_roll_up_knew_them_come_from_the_ledger() {
     assert_eq!(caller.get(later).await.status, 200);
     let page = till.browser(Role::Finance).await.get("/console/reports?app_id=a1&from=2026-10-20").await;
     let words =
-        "Platforms are summed from 2026-10-20T17:00:00Z on, and more than 200000 exchanges are before it;";
+        "Platforms are summed from 2026-10-20 17:00:00 on, and more than 200000 exchanges are before it;";
     assert_eq!((page.status, page.body.contains(words), page.body.contains("Sword")), (200, true, true));
     till.execute(&grow(-200_000)).await;
     // An entry that was archived before archives kept platforms. Its cancel is in the sums.
