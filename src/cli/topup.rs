@@ -87,6 +87,8 @@ pub(super) struct OnePayment {
     /// Payment provider
     provider: PaymentProvider,
     /// The provider's id of the payment
+    // One that is kept may have a blank at an end.
+    #[arg(value_parser = ProviderOrderId::stored)]
     provider_order_id: ProviderOrderId,
 }
 
@@ -241,6 +243,8 @@ fn piped_secret() -> Result<String> {
 async fn pay(context: &Context, store: &Store, arguments: PayArguments) -> Result<()> {
     let PayArguments { payment, currency, amount, paid_at, .. } = arguments;
     let (app_id, key) = payment.key();
+    ProviderOrderId::parse(key.provider_order_id.as_str())
+        .map_err(|expected| anyhow!("PROVIDER_ORDER_ID: {expected}"))?;
     let target = PaymentTarget::of(arguments.biz_no, arguments.open_id, arguments.product_id);
     let target = target.ok_or_else(|| anyhow!("expected --biz-no, or --open-id and --product-id"))?;
     let payment = Payment {

@@ -30,7 +30,7 @@
     event.preventDefault();
   });
 
-  // The page of an error leads back to its form. The browser has kept what was typed there.
+  // The page of an error leads back to its form. Most browsers keep what was typed there.
   const back = document.getElementById("back");
   if (back && history.length > 1) {
     back.hidden = false;

@@ -64,12 +64,13 @@ async fn page(request: ConsoleRequest) -> Answer {
         by: filters.read("by", MadeBy::parse),
     };
     // A search without an index begins as early as it may, where nobody has typed a beginning.
+    let now = request.now();
     let is_cut = filter.is_unbounded() && filter.since.is_none();
     if is_cut {
-        let end = filter.until.unwrap_or(request.now());
+        let end = filter.until.unwrap_or(now);
         filter.since = end.checked_sub(Duration::days(SEARCH_PERIOD_DAYS_MAX));
     }
-    filters.demand_period(filter.lacks_period(request.now()));
+    filters.demand_period(filter.lacks_period(now));
     let after = request.fields.optional("after", OperatorLogCursor::parse)?;
     let wrong = filters.wrong;
     // One line more than the page shows: it tells whether there is another page.
