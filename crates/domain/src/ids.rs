@@ -29,17 +29,19 @@ macro_rules! text_type {
 
             #[doc = concat!("Accepts `", $expected, "`.\n\n# Errors\nAnything else.")]
             pub fn parse(text: &str) -> Result<Self, $crate::fields::Expected> {
-                let accepts: fn(&str) -> bool = $accepts;
-                if !accepts(text) {
-                    return Err($crate::fields::Expected::new($expected));
-                }
+                let fitting = Self::fitting(text)?;
                 $(
                     let fault: fn(&str) -> Option<$crate::fields::Expected> = $fault;
                     if let Some(expected) = fault(text) {
                         return Err(expected);
                     }
                 )?
-                Ok(Self(text.to_owned()))
+                Ok(fitting)
+            }
+
+            fn fitting(text: &str) -> Result<Self, $crate::fields::Expected> {
+                let accepts: fn(&str) -> bool = $accepts;
+                if accepts(text) { Ok(Self(text.to_owned())) } else { Err($crate::fields::Expected::new($expected)) }
             }
 
             $($(
@@ -48,8 +50,7 @@ macro_rules! text_type {
                     "that `parse` has.\n\n# Errors\nAnything else."
                 )]
                 pub fn $stored(text: &str) -> Result<Self, $crate::fields::Expected> {
-                    let accepts: fn(&str) -> bool = $accepts;
-                    if accepts(text) { Ok(Self(text.to_owned())) } else { Err($crate::fields::Expected::new($expected)) }
+                    Self::fitting(text)
                 }
             )?)?
 
