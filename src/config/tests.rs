@@ -1,6 +1,7 @@
-use std::time::Duration;
+mod checks;
+mod pages;
 
-use regex_lite::Regex;
+use std::time::Duration;
 
 use super::WhenUnavailable;
 use super::*;
@@ -237,79 +238,6 @@ fn a_setting_that_does_not_fit_is_named() {
     assert!(fault("MINITILL_LIMITS__UPLOADS_PER_SECOND", "1000001").contains(range));
 }
 
-/// Contract 9.2.8.
-#[test]
-fn a_duration_that_leaves_no_time_is_refused() {
-    for (name, value, expected) in [
-        ("HTTP__BODY_TIMEOUT", "0s", "http.body_timeout: expected 1ms or more, got 0s"),
-        ("HTTP__WRITE_TIMEOUT", "0s", "http.write_timeout: expected 1ms or more, got 0s"),
-        ("DATABASE__ACQUIRE_TIMEOUT", "0s", "database.acquire_timeout: expected 1ms or more, got 0s"),
-        ("DATABASE__STATEMENT_TIMEOUT", "0ms", "database.statement_timeout: expected 1ms or more, got 0s"),
-        ("DATABASE__STATEMENT_TIMEOUT", "9us", "database.statement_timeout: expected 1ms or more, got 9us"),
-        ("EXCHANGE__DEADLINE", "0s", "exchange.deadline: expected 1ms or more, got 0s"),
-        ("TOPUP__ORDER_TTL", "0s", "topup.order_ttl: expected 1s or more, got 0s"),
-        ("IMAGE_JUDGE__TIMEOUT", "0s", "image_judge.timeout: expected 1ms or more, got 0s"),
-        ("FETCH__CONNECT_TIMEOUT", "0s", "fetch.connect_timeout: expected 1ms or more, got 0s"),
-        ("FETCH__TIMEOUT", "0s", "fetch.timeout: expected 1ms or more, got 0s"),
-    ] {
-        assert_eq!(load(&[(&format!("MINITILL_{name}"), value)]).unwrap_err(), expected);
-    }
-    for name in ["CONSOLE__REFRESH", "CONSOLE__REAUTH_AFTER", "IMAGE__CACHE_MAX_AGE", "HTTP__DRAIN_TIMEOUT"] {
-        assert!(load(&[(&format!("MINITILL_{name}"), "0s")]).is_ok(), "{name}");
-    }
-}
-
-/// Contract 9.2.9.
-#[test]
-fn names_and_a_token_that_no_request_has_are_refused() {
-    let hosts = |value: &str| load(&[("MINITILL_OPS__HOSTS", value)]);
-    assert!(hosts("till.internal, Till-2_b.internal,10.0.0.7,[::1],::1").is_ok());
-    for host in [
-        "http://till.internal",
-        "till2.internal:18281",
-        "till.internal/console",
-        "till.internal.",
-        "*.internal",
-        "a b",
-    ] {
-        let expected = format!(
-            "ops.hosts: expected names such as till.internal, without scheme, port and path, got {host:?}"
-        );
-        assert_eq!(hosts(&format!("fits.internal,{host}")).unwrap_err(), expected);
-    }
-    let token = |value: &str| load(&[("MINITILL_OPS__METRICS_TOKEN", value)]);
-    assert!(token("").is_ok() && token("tok").is_ok());
-    for value in ["tok ", " tok", "tok\n", " "] {
-        let expected = "ops.metrics_token: expected no blank or line end around it";
-        assert_eq!(token(value).unwrap_err(), expected, "{value:?}");
-    }
-}
-
-/// Contract 9.2.10: a word that is no level would silence the log.
-#[test]
-fn a_filter_of_the_log_has_levels_alone_or_of_targets() {
-    let filter = |value: &str| load(&[("MINITILL_LOG__FILTER", value)]);
-    for fits in ["info,sqlx=warn", "trace", "WARN", "off", "info, sqlx=warn", "minitill::http=debug"] {
-        assert!(filter(fits).is_ok(), "{fits}");
-    }
-    for (value, part) in [
-        ("warning", "warning"),
-        ("verbose", "verbose"),
-        ("info,sqlx", "sqlx"),
-        ("info,", ""),
-        ("=info", "=info"),
-    ] {
-        let expected = format!(
-            "log.filter: expected a level (off, error, warn, info, debug or trace) or target=level, got {part:?}"
-        );
-        assert_eq!(filter(value).unwrap_err(), expected, "{value:?}");
-    }
-    assert!(filter("").is_ok());
-    assert!(filter("info, sqlx=loud").unwrap_err().starts_with("log.filter: "));
-    // A blank behind a comma is not of the target's name.
-    assert!(log_targets("off, sqlx=warn").unwrap().would_enable("sqlx", &::tracing::Level::WARN));
-}
-
 #[test]
 fn a_file_overrides_and_its_unknown_settings_are_named() {
     let directory = std::env::temp_dir().join(format!("minitill-config-{}", std::process::id()));
@@ -440,104 +368,4 @@ fn settings_of_pictures_that_do_not_fit_are_named() {
     let config = load(&endpoint("https://s3.example.com")).unwrap();
     assert!(!format!("{config:?}").contains("a secret text"));
     assert!(!format!("{:?}", config.store_settings()).contains("a secret text"));
-}
-
-/// The pages for people, and the files that start a server.
-fn documents() -> Vec<std::path::PathBuf> {
-    let top = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut folders = vec![top.join("docs"), top.join("deploy")];
-    let mut found: Vec<_> = ["README.md", "ARCHITECTURE.md", "Dockerfile"].map(|name| top.join(name)).into();
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-            if path.is_dir() {
-                folders.push(path);
-            } else if matches!(ending, "md" | "yaml" | "yml" | "service") {
-                found.push(path);
-            }
-        }
-    }
-    found
-}
-
-/// The settings that a text names, as `section.key` or by their environment variables.
-fn settings_named_in(text: &str) -> Vec<String> {
-    let settings: toml::Table = toml::from_str(DEFAULTS).unwrap();
-    let sections = settings.keys().cloned().collect::<Vec<_>>().join("|");
-    let setting = Regex::new(&format!(r"`({sections})\.([a-z0-9_]+)")).unwrap();
-    let variable = Regex::new(r"MINITILL_([A-Z0-9]+(?:_[A-Z0-9]+)*)__([A-Z0-9_]+)").unwrap();
-    let found = setting.captures_iter(text).chain(variable.captures_iter(text));
-    // The name of a Rust file is no setting.
-    found
-        .filter(|found| &found[2] != "rs")
-        .map(|found| format!("{}.{}", found[1].to_lowercase(), found[2].to_lowercase()))
-        .collect()
-}
-
-/// The settings of a file.
-fn settings_in(file: &str) -> Vec<String> {
-    let file: toml::Table = toml::from_str(file).unwrap();
-    let keys = |(section, keys): (&String, &toml::Value)| {
-        let keys = keys.as_table().unwrap().keys();
-        keys.map(|key| format!("{section}.{key}")).collect::<Vec<_>>()
-    };
-    file.iter().flat_map(keys).collect()
-}
-
-/// A setting that a document names is one of config/default.toml, and so is one that it names by its
-/// environment variable.
-#[test]
-fn every_setting_that_a_document_names_exists() {
-    use domain::event::EventType;
-
-    /// Names that look like settings: attributes of traces, and types of events.
-    const OTHERS: [&str; 11] = [
-        "http.request",
-        "http.response",
-        "http.route",
-        EventType::ExchangeSucceeded.as_str(),
-        EventType::OrderChanged.as_str(),
-        EventType::ImageBlocked.as_str(),
-        EventType::TopupPaid.as_str(),
-        EventType::TopupUnmatched.as_str(),
-        EventType::TopupRefunded.as_str(),
-        EventType::TopupRefundRefused.as_str(),
-        EventType::WalletDebtChanged.as_str(),
-    ];
-    let settings = settings_in(DEFAULTS);
-    let (mut named, mut unknown) = (0, Vec::new());
-    for path in documents() {
-        for name in settings_named_in(&std::fs::read_to_string(&path).unwrap()) {
-            if OTHERS.contains(&name.as_str()) {
-                continue;
-            }
-            named += 1;
-            if !settings.contains(&name) {
-                unknown.push(format!("{}: {name}", path.display()));
-            }
-        }
-    }
-    assert!(named > 60, "only {named} names were found");
-    assert!(unknown.is_empty(), "config/default.toml has no such setting: {unknown:?}");
-}
-
-/// An operator finds each setting on a page of docs, by its name or in an example of a settings file. The contract
-/// has rules, and decisions are of the past.
-#[test]
-fn every_setting_is_named_on_a_page() {
-    let example = Regex::new(r"(?s)```toml\n(.*?)```").unwrap();
-    let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
-    let others = ["contract.md", "operators-contract.md", "decisions"].map(|name| docs.join(name));
-    let is_page = |path: &std::path::PathBuf| {
-        path.starts_with(&docs) && !others.iter().any(|other| path.starts_with(other))
-    };
-    let mut named = Vec::new();
-    for path in documents().into_iter().filter(is_page) {
-        let page = std::fs::read_to_string(path).unwrap();
-        named.extend(settings_named_in(&page));
-        named.extend(example.captures_iter(&page).flat_map(|found| settings_in(&found[1])));
-    }
-    let unnamed: Vec<_> = settings_in(DEFAULTS).into_iter().filter(|name| !named.contains(name)).collect();
-    assert!(unnamed.is_empty(), "no page of docs says what these are for: {unnamed:?}");
 }

@@ -1,5 +1,6 @@
 //! The database is away (contract 9.5.3): 503 in under 3 seconds, in the envelope, with nothing done.
 
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -196,9 +197,8 @@ async fn the_host_that_takes_writes_is_followed_from_one_to_the_other() {
     let database = fresh_database().await;
     let addresses = [free_address(), free_address()];
     let first = Host::at(addresses[0], &database.url).await;
-    let name = database.url.split(['/', '?']).nth(3).unwrap();
     let hosts = addresses.map(|address| address.to_string()).join(",");
-    let url = format!("postgres://{USER}@{hosts}/{name}?target_session_attrs=read-write&sslmode=disable");
+    let url = behind(hosts, &database.url) + "&target_session_attrs=read-write";
     let till = TestTill::start_by(&url, database.url.clone(), |config| {
         config.database.acquire_timeout = Duration::from_millis(1500);
         config.exchange.deadline = Duration::from_secs(2);
@@ -225,19 +225,29 @@ async fn the_host_that_takes_writes_is_followed_from_one_to_the_other() {
     drop(first);
 }
 
+/// The address of a database by way of other hosts.
+fn behind(hosts: impl Display, database_url: &str) -> String {
+    let name = database_url.split(['/', '?']).nth(3).unwrap();
+    format!("postgres://{USER}@{hosts}/{name}?sslmode=disable")
+}
+
+/// A till whose sessions go by a host that can fall silent.
+async fn till_behind_a_host(database_url: &str, statement_timeout: Duration) -> (Host, TestTill) {
+    let address = free_address();
+    let host = Host::at(address, database_url).await;
+    let till = TestTill::start_by(&behind(address, database_url), database_url.to_owned(), |config| {
+        config.database.acquire_timeout = Duration::from_millis(500);
+        config.database.statement_timeout = statement_timeout;
+    })
+    .await;
+    (host, till)
+}
+
 /// Rules 9.5.1 and 19.3.1: sessions that fall silent keep no payment waiting for longer than their statements may take.
 #[tokio::test(flavor = "multi_thread")]
 async fn payments_leave_a_session_that_falls_silent() {
     let database = fresh_database().await;
-    let address = free_address();
-    let host = Host::at(address, &database.url).await;
-    let name = database.url.split(['/', '?']).nth(3).unwrap();
-    let url = format!("postgres://{USER}@{address}/{name}?sslmode=disable");
-    let till = TestTill::start_by(&url, database.url.clone(), |config| {
-        config.database.acquire_timeout = Duration::from_millis(500);
-        config.database.statement_timeout = Duration::from_millis(300);
-    })
-    .await;
+    let (host, till) = till_behind_a_host(&database.url, Duration::from_millis(300)).await;
     let app = topups::app(&till).await;
     let teller = Caller::new(&till, "payments", Role::Payments).await;
     topups::order(&till, &app, "t1").await;
@@ -267,15 +277,7 @@ async fn payments_leave_a_session_that_falls_silent() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gift_leaves_a_session_that_falls_silent() {
     let database = fresh_database().await;
-    let address = free_address();
-    let host = Host::at(address, &database.url).await;
-    let name = database.url.split(['/', '?']).nth(3).unwrap();
-    let url = format!("postgres://{USER}@{address}/{name}?sslmode=disable");
-    let till = TestTill::start_by(&url, database.url.clone(), |config| {
-        config.database.acquire_timeout = Duration::from_millis(500);
-        config.database.statement_timeout = Duration::from_secs(1);
-    })
-    .await;
+    let (host, till) = till_behind_a_host(&database.url, Duration::from_secs(1)).await;
     let patient = TestTill::start_on(database.url.clone(), |_| {}).await;
     let app = patient.app("a1").await;
     patient.player(&app, "o1", 1, 0).await;
@@ -315,9 +317,7 @@ async fn a_start_waits_for_an_address_that_does_not_lead_to_the_primary_yet() {
                 let meets =
                     move |number| if (first..first + 2).contains(&number) { wrong } else { Meets::Primary };
                 let host = Host::leading(address, &database_url, meets).await;
-                let name = database_url.split(['/', '?']).nth(3).unwrap();
-                let url = format!("postgres://{USER}@{address}/{name}?sslmode=disable");
-                Program::on(&url).serve(None).await.terminate();
+                Program::on(&behind(address, &database_url)).serve(None).await.terminate();
                 drop(host);
             }
         });
