@@ -29,7 +29,7 @@ pub(crate) use connect::{
     execute, fault, planning,
 };
 
-/// The maximum number of requests in one transaction.
+/// The maximum number of new requests in one transaction. Those set aside come on top: they must not keep others waiting.
 const BATCH_MAX: usize = 512;
 /// How long an idle writer waits before it tries requests again that were set aside.
 const SET_ASIDE_FOR: Duration = Duration::from_millis(10);
@@ -408,7 +408,8 @@ impl<W: Work> Writer<W> {
                     tracing::warn!(cause, "a writer lost its session");
                     self.work.retries(BatchRetry::SessionLost);
                     self.work.forget_session();
-                    if attempts == ATTEMPTS_MAX {
+                    // Rounds that wait for a lock count, too, and may be more.
+                    if attempts >= ATTEMPTS_MAX {
                         answer_all(queued, &StoreError::Unavailable(cause));
                         return Ok(());
                     }
