@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use domain::ids::AppId;
 use domain::moment;
+use serde::Serialize;
 use serde_json::json;
 use store::{Archive, ArchiveProgress, Store};
 use time::OffsetDateTime;
@@ -15,7 +16,7 @@ use super::database::Opened;
 use super::output::{complain_at_length, progress_bar};
 
 /// The columns of a table of archives.
-const COLUMNS: &str = "app_id archive_no entries file";
+const COLUMNS: &str = "app_id archive_no rows file";
 /// The folder in the data folder where archives are written by default.
 const FOLDER: &str = "archives";
 
@@ -78,8 +79,12 @@ pub(super) async fn run(context: &Context, opened: &Opened, arguments: ArchiveAr
         None => write(context, opened, arguments.write).await,
         Some(ArchiveCommand::List { app }) => {
             let archives = store.archives(app.as_ref()).await?;
-            let columns = "app_id archive_no before entries state file";
-            context.output.list("archives", &archives, columns, "Nothing is archived.")
+            let columns = "app_id archive_no before rows state file";
+            let text = match archives.as_slice() {
+                [] => "Nothing is archived.".to_owned(),
+                archives => table(context, columns, archives)?,
+            };
+            context.output.print(&json!({ "archives": archives }), text)
         }
         Some(ArchiveCommand::Verify { files }) => verify(context, store, files).await,
         Some(ArchiveCommand::Restore { file }) => {
@@ -109,7 +114,7 @@ async fn write(context: &Context, opened: &Opened, arguments: WriteArguments) ->
             if written.is_err() && !archives.is_empty() {
                 complain_at_length(&format!(
                     "written before the failure:\n{}",
-                    context.output.object_table(COLUMNS, &archives)?
+                    table(context, COLUMNS, &archives)?
                 ));
             }
             archives.extend(written?);
@@ -124,7 +129,7 @@ async fn write(context: &Context, opened: &Opened, arguments: WriteArguments) ->
         ([], true) => "The space of the ledger is compact.".to_owned(),
         ([], false) => "No entry is that old.".to_owned(),
         (written, _) => {
-            let table = context.output.object_table(COLUMNS, written)?;
+            let table = table(context, COLUMNS, written)?;
             let space = if compact {
                 ""
             } else {
@@ -141,11 +146,18 @@ async fn verify(context: &Context, store: &Store, files: Vec<PathBuf>) -> Result
     for file in files {
         verified.push(store.verify_archive(&file).await?);
     }
-    let text = format!(
-        "{}\nThese files are complete and correct.",
-        context.output.object_table(COLUMNS, &verified)?
-    );
+    let text = format!("{}\nThese files are complete and correct.", table(context, COLUMNS, &verified)?);
     context.output.print(&json!({ "verified": verified }), text)
+}
+
+/// A table of archives. What the JSON calls entries is told as rows: orders of top-ups and closed numbers are among them,
+/// and are no ledger entries.
+fn table<Row: Serialize>(context: &Context, columns: &str, archives: &[Row]) -> serde_json::Result<String> {
+    let mut rows = archives.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
+    for row in &mut rows {
+        row["rows"] = row["entries"].take();
+    }
+    context.output.object_table(columns, &rows)
 }
 
 /// Runs a command that reports how many rows it has moved.

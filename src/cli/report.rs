@@ -17,7 +17,7 @@ use clap::Subcommand;
 use store::Store;
 
 pub(super) use self::bill::give;
-pub(super) use self::bill_text::told;
+pub(super) use self::bill_text::{number, told};
 pub(super) use self::options::{FormatArguments, PeriodArguments, ReportFormat, to_out};
 use super::Context;
 use super::app::OneApp;

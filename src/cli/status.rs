@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::Context;
 use super::database::{self, SchemaSetup};
+use super::output::{lines, members};
 use super::running::{Addresses, ask};
 
 /// Prints the addresses of the running server, else of the settings, the server's readiness, and facts of the
@@ -49,6 +50,11 @@ pub(super) async fn run(context: &Context) -> Result<ExitCode> {
             shown["database_error"] = json!(error.to_string());
         }
     }
-    context.output.show(&shown)?;
+    // Not each row of the ledger is an entry: closed numbers and orders of top-ups are among them.
+    let for_people = members(&shown)?.into_iter().map(|(name, value)| match name.as_str() {
+        "entries" => ("ledger_rows".to_owned(), value),
+        _ => (name, value),
+    });
+    context.output.print(&shown, lines(&for_people.collect()))?;
     Ok(if is_fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -1,13 +1,14 @@
 //! Reports as workbooks for spreadsheets (contract 13.8): revenue, and the statement of a period.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use domain::text;
 use domain::text::Text;
-use spreadsheet::{SheetCell, Workbook, WorkbookError};
+use spreadsheet::{SheetCell, SheetColumn, Workbook, WorkbookError};
 use store::{
     IncomeGroup, IncomeReport, RevenueGroup, RevenueReport, RevenueRow, RevenueSums, SheetStyle, Statement,
-    StoreError, UnusedReport, revenue_headings,
+    StoreError, UnusedMoney, UnusedReport, revenue_headings,
 };
 use time::{Date, Month, PrimitiveDateTime, Time};
 use tokio::task::spawn_blocking;
@@ -67,10 +68,10 @@ pub(crate) async fn revenue(
     made(move |book| {
         let figures = revenue_headings();
         let figures = || figures.iter().map(|heading| style.column(heading, 16));
-        let names = groups.iter().map(|group| style.column(&group_heading(*group, &style), 24));
+        let names = groups.iter().flat_map(|group| group_columns(*group, &style));
         book.sheet(&(style.words)(&text!("Revenue")), names.chain(figures()).collect())?;
         for row in &report.rows {
-            let names = groups.iter().map(|group| group_cell(row, *group));
+            let names = groups.iter().flat_map(|group| group_cells(row, *group));
             book.row(names.chain(figures_of(&row.sums)))?;
         }
         let span = [text!("From ({zone})", zone = style.zone), text!("Until ({zone})", zone = style.zone)];
@@ -81,6 +82,14 @@ pub(crate) async fn revenue(
         book.row(ends.into_iter().chain(figures_of(&report.total)))
     })
     .await
+}
+
+fn group_columns(group: RevenueGroup, style: &SheetStyle) -> Vec<SheetColumn> {
+    let mut columns = vec![style.column(&group_heading(group, style), 24)];
+    if group == RevenueGroup::Hour {
+        columns.push(style.column(&text!("Offset"), 10));
+    }
+    columns
 }
 
 fn group_heading(group: RevenueGroup, style: &SheetStyle) -> Text {
@@ -95,22 +104,28 @@ fn group_heading(group: RevenueGroup, style: &SheetStyle) -> Text {
     }
 }
 
-fn group_cell(row: &RevenueRow, group: RevenueGroup) -> SheetCell<'_> {
+/// The cells of the columns of a group. An hour has its offset, because a clock that goes back shows it twice.
+fn group_cells(row: &RevenueRow, group: RevenueGroup) -> Vec<SheetCell<'_>> {
     let name = row.name(group);
     match group {
-        RevenueGroup::Day | RevenueGroup::Week => date_of(name).map_or(SheetCell::Text(name), SheetCell::Day),
-        RevenueGroup::Hour => hour_of(name).map_or(SheetCell::Text(name), SheetCell::Moment),
+        RevenueGroup::Day | RevenueGroup::Week => {
+            vec![date_of(name).map_or(SheetCell::Text(name), SheetCell::Day)]
+        }
+        RevenueGroup::Hour => match hour_of(name) {
+            Some((clock, offset)) => vec![SheetCell::Moment(clock), SheetCell::Text(offset)],
+            None => vec![SheetCell::Text(name), SheetCell::Empty],
+        },
         RevenueGroup::App | RevenueGroup::ProductName | RevenueGroup::Zone | RevenueGroup::Os => {
-            SheetCell::Text(name)
+            vec![SheetCell::Text(name)]
         }
     }
 }
 
-/// What the clock shows in an hour such as 2026-10-31T08:00+08:00.
-fn hour_of(hour: &str) -> Option<PrimitiveDateTime> {
+/// What the clock shows in an hour such as 2026-10-31T08:00+08:00, and its offset.
+fn hour_of(hour: &str) -> Option<(PrimitiveDateTime, &str)> {
     let (day, clock) = hour.split_once('T')?;
     let time = Time::from_hms(clock.get(..2)?.parse().ok()?, clock.get(3..5)?.parse().ok()?, 0).ok()?;
-    Some(PrimitiveDateTime::new(date_of(day)?, time))
+    Some((PrimitiveDateTime::new(date_of(day)?, time), clock.get(5..)?))
 }
 
 /// A day such as 2026-10-31.
@@ -127,7 +142,20 @@ fn figures_of(sums: &RevenueSums) -> [SheetCell<'static>; 6] {
         .map(|sum| SheetCell::Integer(i128::from(*sum)))
 }
 
-/// Income from payments: a row for each group, and the unmatched ones on a sheet of their own.
+/// The columns of income behind those of its groups.
+fn income_headings() -> [Text; 7] {
+    [
+        text!("Currency"),
+        text!("Payments"),
+        text!("Money in minor units"),
+        text!("Fees"),
+        text!("Refunded"),
+        text!("Charged coins"),
+        text!("Gifted coins"),
+    ]
+}
+
+/// Income from payments: a row for each group, and on sheets of their own the sums and the unmatched ones by currency.
 pub(crate) async fn income(
     report: IncomeReport,
     groups: Vec<IncomeGroup>,
@@ -141,24 +169,23 @@ pub(crate) async fn income(
             IncomeGroup::Product => text!("Product"),
             IncomeGroup::Os => text!("Platform"),
         });
-        let figures = [
-            text!("Currency"),
-            text!("Payments"),
-            text!("Money in minor units"),
-            text!("Fees"),
-            text!("Refunded"),
-            text!("Charged coins"),
-            text!("Gifted coins"),
-        ];
-        let columns = names.chain(figures).map(|heading| column(&heading)).collect();
+        let columns = names.chain(income_headings()).map(|heading| column(&heading)).collect();
         book.sheet(&(style.words)(&text!("Top-ups")), columns)?;
+        let mut sums = BTreeMap::<&str, [i128; 6]>::new();
         for row in &report.rows {
             let names = groups.iter().map(|group| match group {
                 IncomeGroup::Day => date_of(row.name(*group)).map_or(SheetCell::Empty, SheetCell::Day),
                 group => SheetCell::Text(row.name(*group)),
             });
-            let figures = row.sums.figures().map(|sum| SheetCell::Integer(sum.into()));
+            let figures = row.sums.figures().map(i128::from);
+            let of_currency = sums.entry(&row.currency).or_default();
+            of_currency.iter_mut().zip(figures).for_each(|(sum, figure)| *sum += figure);
+            let figures = figures.map(SheetCell::Integer);
             book.row(names.chain([SheetCell::Text(&row.currency)]).chain(figures))?;
+        }
+        book.sheet(&(style.words)(&text!("Sums")), income_headings().iter().map(column).collect())?;
+        for (currency, sums) in sums {
+            book.row([SheetCell::Text(currency)].into_iter().chain(sums.map(SheetCell::Integer)))?;
         }
         let columns = [text!("Currency"), text!("Payments"), text!("Money in minor units")];
         book.sheet(&(style.words)(&text!("Unmatched")), columns.iter().map(column).collect())?;
@@ -171,7 +198,7 @@ pub(crate) async fn income(
     .await
 }
 
-/// The unused charged coins: a row for each price, and the sums on a sheet of their own.
+/// The unused charged coins: a row for each price, and on sheets of their own the sums, and those of each currency.
 pub(crate) async fn unused(report: UnusedReport, style: SheetStyle) -> Result<Vec<u8>, StoreError> {
     made(move |book| {
         let column = |heading: &Text| style.column(heading, 24);
@@ -191,7 +218,14 @@ pub(crate) async fn unused(report: UnusedReport, style: SheetStyle) -> Result<Ve
         let columns = [text!("Before ({zone})", zone = style.zone), text!("Without a price"), text!("Total")];
         book.sheet(&(style.words)(&text!("Sums")), columns.iter().map(column).collect())?;
         let sums = [report.without_price, report.total].map(|sum| SheetCell::Integer(sum.into()));
-        book.row([style.moment(report.at)].into_iter().chain(sums))
+        book.row([style.moment(report.at)].into_iter().chain(sums))?;
+        let columns = [text!("Currency"), text!("Unused coins"), text!("Money in minor units")];
+        book.sheet(&(style.words)(&text!("Sums by currency")), columns.iter().map(column).collect())?;
+        for UnusedMoney { currency, unused, money } in &report.by_currency {
+            let figures = [*unused, *money].map(|figure| SheetCell::Integer(figure.into()));
+            book.row([SheetCell::Text(currency)].into_iter().chain(figures))?;
+        }
+        Ok(())
     })
     .await
 }

@@ -190,6 +190,9 @@ async fn a_restore_is_equal_to_the_byte() {
     }
     let verified = program.json(&["archive", "verify", &one, &two]);
     assert_eq!(verified["verified"][1], json!({"file": two, "app_id": "a1", "archive_no": 2, "entries": 2}));
+    // People are told of rows, because not all of them are ledger entries.
+    let list = String::from_utf8(program.run(&["archive", "list"]).stdout).unwrap();
+    assert!(list.starts_with("app_id\tarchive_no\tbefore\trows\tstate\tfile\n"), "{list}");
     assert_eq!(
         program.complaint(&["archive", "restore", &one]),
         "minitill: restore archive 2 of the app a1 first: it is newer\n"

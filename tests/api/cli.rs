@@ -299,7 +299,12 @@ async fn an_import_may_be_repeated_and_a_line_at_fault_leaves_nothing_half_done(
     assert_eq!(without.lines().count(), 201);
     let import =
         |path: &PathBuf| program.json(&["wallet", "import", "a1", path.to_str().unwrap(), "--create"]);
-    let of = |credited: u32, replayed: u32| json!({"app_id": "a1", "rows": 200, "credited": credited, "replayed": replayed, "refused": 0});
+    let of = |credited: u32, replayed: u32| {
+        json!({
+            "app_id": "a1", "rows": 200, "credited": credited, "replayed": replayed, "refused": 0,
+            "free": credited, "charge": 2 * credited,
+        })
+    };
     let would = ["wallet", "import", "a1", good.to_str().unwrap(), "--create", "--dry-run"];
     assert_eq!(program.json(&would), of(200, 0));
     program.complaint(&["wallet", "show", "a1", "o7"]);
@@ -383,7 +388,7 @@ async fn an_import_names_every_wrong_line_before_the_first_credit() {
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     let refused = "the ref r1 was used for another player or with other amounts";
     let counts = json!({"app_id": "a1", "rows": 3, "credited": 1, "replayed": 1, "refused": 1,
-        "lines": [{"line": 2, "error": refused}]});
+        "free": 0, "charge": 7, "lines": [{"line": 2, "error": refused}]});
     assert_eq!(found, counts);
     assert_eq!(program.json(&["wallet", "show", "a1", "o2"])["entries"], 0);
     std::fs::remove_file(bad).unwrap();
@@ -448,7 +453,7 @@ async fn an_import_tells_what_was_refused_meanwhile() {
     let refused = "the ref r2 was used for another player or with other amounts";
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     let counts = json!({"app_id": "a1", "rows": 3, "credited": 1, "replayed": 1, "refused": 1,
-        "lines": [{"line": 3, "error": refused}]});
+        "free": 1, "charge": 0, "lines": [{"line": 3, "error": refused}]});
     assert_eq!(found, counts);
     assert_eq!(program.json(&["wallet", "show", "a1", "o2"])["entries"], 0);
     let statement = program.run(&["wallet", "statement", "a1", "o1", "--csv"]).stdout;
@@ -475,12 +480,17 @@ async fn a_gift_to_a_list_credits_each_player_once() {
         "fair",
         "--create",
     ];
-    let of = |credited: u32, replayed: u32| json!({"app_id": "a1", "rows": 2001, "credited": credited, "replayed": replayed, "refused": 0});
+    let of = |credited: u32, replayed: u32| {
+        json!({
+            "app_id": "a1", "rows": 2001, "credited": credited, "replayed": replayed, "refused": 0,
+            "free": 30 * credited, "charge": 0,
+        })
+    };
     assert_eq!(program.json(&[&gift[..], &["--dry-run"]].concat()), of(2000, 1));
     // Nothing was credited before: the last line repeats another.
     let told = program.run(&[&gift[..], &["--dry-run"]].concat()).stdout;
-    let words =
-        "a1: 2001 lines, 2000 would be credited, 1 are credited already or repeat another line, 0 refused\n";
+    let words = "a1: 2001 lines, 2000 would be credited (60000 gifted and 0 charged coins), 1 are credited already or repeat \
+         another line, 0 refused\n";
     assert_eq!(String::from_utf8(told).unwrap(), words);
     assert_eq!(program.json(&gift), of(2000, 1));
     assert_eq!(program.json(&gift), of(0, 2001));

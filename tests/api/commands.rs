@@ -140,6 +140,8 @@ async fn the_status_tells_of_the_server_and_of_the_database() {
     ] {
         assert_eq!(status[name], value, "{name}: {status}");
     }
+    let told = String::from_utf8(program.run(&["status"]).stdout).unwrap();
+    assert!(told.contains("\nledger_rows ") && !told.contains("\nentries "), "{told}");
     drop(server);
     let stopped = program.run(&["status", "--json"]);
     assert_eq!(stopped.status.code(), Some(1));

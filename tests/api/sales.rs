@@ -552,7 +552,7 @@ async fn revenue_is_over_apps_and_filtered() {
         .get("/reports/revenue?app_id=a1&month=2026-10&group=hour&format=xlsx&time_zone=Asia/Shanghai")
         .await;
     let lines = sheet_lines(&book.bytes, "Revenue");
-    assert_eq!(lines[0], "@2026-10-21 00:00:00\t#2\t#100\t#50\t#0\t#0\t#150");
+    assert_eq!(lines[0], "@2026-10-21 00:00:00\t+08:00\t#2\t#100\t#50\t#0\t#0\t#150");
 }
 
 /// Rule 13.2.6: the command has the same, as a table, as CSV without formulas, and as JSON.

@@ -116,6 +116,9 @@ async fn what_payments_have_brought_is_summed_by_group_and_ties_to_the_statement
     assert_eq!((file.body.as_str(), file.header("content-disposition")), (csv.as_str(), Some(name)));
     let book = admin.get("/reports/topups?app_id=a1&day=2026-10-20&group=product_id&format=xlsx").await;
     assert_eq!(sheet_lines(&book.bytes, "Top-ups"), ["gems60\tCNY\t#1\t#600\t#18\t#0\t#60\t#6"]);
+    // Rule 13.8.5: the sums of the workbook are by currency.
+    let book = admin.get("/reports/topups?app_id=a1&month=2026-10&format=xlsx").await;
+    assert_eq!(sheet_lines(&book.bytes, "Sums"), ["CNY\t#3\t#1260\t#18\t#300\t#126\t#12"]);
     let wrong = admin.get("/reports/topups?app_id=a1&month=2026-10&group=week").await;
     assert_problem(&wrong, 422, "invalid-field", "wrong: group");
 }
@@ -136,7 +139,8 @@ async fn unused_coins_are_those_of_the_newest_lots_and_sum_to_the_purses() {
     let found = unused(&["--at", "2026-10-21"]);
     let row = |coins: i64| json!([{"currency": "CNY", "price": "10", "unused": coins, "money": coins * 10}]);
     let expected = json!({
-        "app_id": "a1", "at": "2026-10-21T00:00:00Z", "rows": row(126), "without_price": 120, "total": 246,
+        "app_id": "a1", "at": "2026-10-21T00:00:00Z", "rows": row(126),
+        "by_currency": [{"currency": "CNY", "unused": 126, "money": 1260}], "without_price": 120, "total": 246,
     });
     assert_eq!(found, expected);
 
@@ -181,6 +185,9 @@ async fn unused_coins_are_those_of_the_newest_lots_and_sum_to_the_purses() {
     assert_eq!(api.json(), expected);
     let csv = text(&program, &["report", "unused", "a1", "--csv"]);
     assert_eq!(csv, "currency,price,unused,money\nCNY,10,116,1160\nwithout_price,,20,\ntotal,,136,\n");
+    let table = text(&program, &["report", "unused", "a1"]);
+    let sums = "\nCNY: 116 coins, 1160 in minor units\nwithout a price: 20\ntotal: 136\n";
+    assert!(table.ends_with(sums), "{table}");
     let file = admin.get("/reports/unused?app_id=a1&format=csv").await;
     assert_eq!((file.status, file.body), (200, csv));
     let query = "/reports/unused?app_id=a1&at=2026-10-22&time_zone=Asia/Shanghai&format=xlsx";

@@ -188,6 +188,15 @@ impl Period {
     }
 }
 
+impl Period {
+    /// Whether another month is the next one. A day has none.
+    #[must_use]
+    pub fn is_month_before(self, next: Self) -> bool {
+        let (Self::Month(first), Self::Month(next)) = (self, next) else { return false };
+        first.checked_add(Distance::new().months(1)).is_ok_and(|end| end == next)
+    }
+}
+
 impl fmt::Display for Period {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

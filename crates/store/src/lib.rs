@@ -131,7 +131,7 @@ pub use topup::{
     ConsumptionReport, EntryMoney, IncomeGroup, IncomeQuery, IncomeReport, IncomeRow, IncomeSums,
     ListedPrice, OpenTopupOrder, PRICE_COLUMNS, PaymentMatch, PriceList, RefundReport, RefundRow,
     RefundedPart, SettledPayment, TopupCursor, TopupFilter, TopupOrderMatch, TopupOrderState, TopupProvider,
-    TopupRow, TopupsPage, UnmatchedSums, UnusedReport, UnusedRow, prices_of_csv,
+    TopupRow, TopupsPage, UnmatchedSums, UnusedMoney, UnusedReport, UnusedRow, prices_of_csv,
 };
 pub use wallet::{
     ArchivedPart, CREDITS_AT_ONCE, CREDITS_MAX, ChangeRecord, CreditForecast, CreditList, CreditOfList,

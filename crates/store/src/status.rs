@@ -14,7 +14,7 @@ pub struct DatabaseStatus {
     pub apps: i64,
     /// Number of wallets, which is that of players.
     pub players: i64,
-    /// Number of ledger entries.
+    /// Number of rows of the ledger: entries, closed numbers and orders of top-ups, archived ones too.
     pub entries: i64,
     /// Number of orders.
     pub orders: i64,

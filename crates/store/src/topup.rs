@@ -32,7 +32,7 @@ pub use prices::{ListedPrice, PRICE_COLUMNS, PriceList, prices_of_csv};
 pub use provider::TopupProvider;
 pub use refund::RefundReport;
 pub use settle::SettledPayment;
-pub use unused::{UnusedReport, UnusedRow};
+pub use unused::{UnusedMoney, UnusedReport, UnusedRow};
 
 /// An order of a top-up with what became of it.
 #[derive(Debug, Clone, PartialEq, Eq)]

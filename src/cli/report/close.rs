@@ -7,6 +7,7 @@ use domain::period::{Period, TimeZone};
 use store::Store;
 
 use super::super::app::OneApp;
+use super::super::output::complain;
 use super::super::{Context, not_done};
 
 #[derive(Debug, Args)]
@@ -24,7 +25,13 @@ pub(in super::super) struct CloseArguments {
 pub(super) async fn close(context: &Context, store: &Store, arguments: CloseArguments) -> Result<()> {
     let CloseArguments { app_id, month, time_zone } = arguments;
     let closed = store.close_period(&context.operator, &app_id, month, &time_zone).await.map_err(not_done)?;
-    context.output.show(&closed)
+    context.output.show(&closed)?;
+    // The close stands all the same: a studio may change its zone once.
+    let all = store.closed_periods(&app_id).await.map_err(not_done)?;
+    for unmet in closed.unmet_months(&all)? {
+        complain(&unmet.english());
+    }
+    Ok(())
 }
 
 pub(super) async fn list(context: &Context, store: &Store, OneApp { app_id }: OneApp) -> Result<()> {

@@ -14,6 +14,8 @@ use crate::operator::workbook;
 
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("closed").args(["day", "month"]).required(true))]
+// They come with the options of all reports, and a statement is of a day or a month alone.
+#[command(mut_arg("since", |option| option.hide(true)), mut_arg("until", |option| option.hide(true)))]
 pub(in super::super) struct StatementArguments {
     /// Id of the app
     app_id: AppId,

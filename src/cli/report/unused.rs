@@ -5,7 +5,7 @@ use clap::Args;
 use domain::ids::AppId;
 use domain::moment::GivenMoment;
 use domain::period::TimeZone;
-use store::{SheetStyle, Store, UnusedReport};
+use store::{SheetStyle, Store, UnusedMoney, UnusedReport};
 
 use super::{FormatArguments, ReportFormat};
 use crate::cli::output::visible_document;
@@ -35,8 +35,12 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: UnusedArgum
     let report = match asked {
         ReportFormat::Table => {
             let table = context.output.table(&UnusedReport::COLUMNS, report.lines());
+            let of_currency = |UnusedMoney { currency, unused, money }: &UnusedMoney| {
+                format!("{currency}: {unused} coins, {money} in minor units\n")
+            };
+            let by_currency: String = report.by_currency.iter().map(of_currency).collect();
             let sums = format!("without a price: {}\ntotal: {}", report.without_price, report.total);
-            visible_document(&format!("{}\n{sums}", table.trim_end())).into_bytes()
+            visible_document(&format!("{}\n{by_currency}{sums}", table.trim_end())).into_bytes()
         }
         ReportFormat::Csv => report.csv()?,
         ReportFormat::Json | ReportFormat::Jsonl => (serde_json::to_string(&report)? + "\n").into_bytes(),

@@ -18,6 +18,7 @@ use store::{
 };
 
 use super::super::output::{complain, progress_bar};
+use super::super::report::number;
 use super::super::{Context, not_done, refused, unknown_app};
 use super::UnknownPlayers;
 
@@ -52,12 +53,14 @@ pub(in super::super) struct ImportArguments {
 }
 
 /// What became of the lines of a file, or would.
-#[derive(Default, Serialize)]
+#[derive(Default)]
 struct Tally {
     rows: u64,
     credited: u64,
     replayed: u64,
     refused: u64,
+    /// Coins of the credited lines: gifted, charged.
+    coins: [i128; 2],
     /// The lines that were refused, in their order.
     lines: Vec<RefusedLine>,
 }
@@ -74,8 +77,15 @@ impl Tally {
         self.lines.push(RefusedLine { line, error });
     }
 
+    fn credit(&mut self, credit: &Credit) {
+        self.credited += 1;
+        self.coins[0] += i128::from(credit.free);
+        self.coins[1] += i128::from(credit.charge);
+    }
+
     fn add(&mut self, piece: Self) {
         self.credited += piece.credited;
+        self.coins = [self.coins[0] + piece.coins[0], self.coins[1] + piece.coins[1]];
         self.replayed += piece.replayed;
         self.refused += piece.refused;
         self.lines.extend(piece.lines);
@@ -131,17 +141,19 @@ pub(super) async fn run(context: &Context, store: &Store, import: &ImportArgumen
 
 /// Tells what became of the lines, or would.
 fn show(context: &Context, import: &ImportArguments, tally: &Tally, words: [&str; 2]) -> Result<ExitCode> {
-    let Tally { rows, credited, replayed, refused, lines } = tally;
+    let Tally { rows, credited, replayed, refused, coins: [free, charge], lines } = tally;
     if !context.output.is_json {
         complain_of(lines);
     }
     let app_id = &import.app_id;
     let text = format!(
-        "{app_id}: {rows} lines, {credited} {}, {replayed} {}, {refused} refused",
+        "{app_id}: {rows} lines, {credited} {} ({free} gifted and {charge} charged coins), {replayed} {}, \
+         {refused} refused",
         words[0], words[1]
     );
     let mut object = json!({
         "app_id": app_id, "rows": rows, "credited": credited, "replayed": replayed, "refused": refused,
+        "free": number(*free), "charge": number(*charge),
     });
     if *refused > 0 {
         object["lines"] = json!(lines);
@@ -180,16 +192,16 @@ async fn foresee(store: &Store, import: &ImportArguments) -> Result<(Tally, u64)
         let foreseen = store.foresee_credits(&import.app_id, &mut forecast, &credits).await;
         let mut foreseen = foreseen.map_err(not_done)?.into_iter();
         for line in &piece {
-            let outcome = match &line.credit {
-                Ok(_) => foreseen.next(),
+            let credit = match &line.credit {
+                Ok(credit) => credit,
                 Err(problem) => {
                     wrong += 1;
                     tally.refuse(import.number(line), problem.english());
                     continue;
                 }
             };
-            match outcome {
-                Some(ForeseenCredit::Credited) => tally.credited += 1,
+            match foreseen.next() {
+                Some(ForeseenCredit::Credited) => tally.credit(credit),
                 Some(ForeseenCredit::Replayed) => tally.replayed += 1,
                 Some(ForeseenCredit::Refused(why)) => {
                     tally.refuse(import.number(line), refused(why).to_string());
@@ -249,12 +261,12 @@ async fn credit_piece(
     let name = import.file.file_name().unwrap_or_default().to_string_lossy();
     let facts = Map::from_iter([("file".to_owned(), json!(name))]);
     let source = CreditsSource { subject: sha256.to_owned(), facts, note: import.note.clone() };
-    let results = store.credit_many(&context.operator, &import.app_id, source, credits).await;
+    let results = store.credit_many(&context.operator, &import.app_id, source, credits.clone()).await;
     let mut tally = Tally::default();
-    for (result, line) in results.map_err(not_done)?.into_iter().zip(&piece) {
+    for ((result, line), credit) in results.map_err(not_done)?.into_iter().zip(&piece).zip(&credits) {
         match result {
             Ok(ChangedPurses { replayed: true, .. }) => tally.replayed += 1,
-            Ok(ChangedPurses { replayed: false, .. }) => tally.credited += 1,
+            Ok(ChangedPurses { replayed: false, .. }) => tally.credit(credit),
             Err(refusal) => tally.refuse(import.number(line), refused(refusal).to_string()),
         }
     }

@@ -41,7 +41,7 @@ routes! { "Reports":
     /// unused` writes it.
     GET "/reports/unused", "getUnusedReport", Read(Reports, OwnApps): unused -> ReportAnswer<UnusedReport> =>
         answers("shown", "The report.", json!({
-            "app_id": APP_ID, "at": "2026-10-31T16:00:00Z", "rows": [], "without_price": 0, "total": 0,
+            "app_id": APP_ID, "at": "2026-10-31T16:00:00Z", "rows": [], "by_currency": [], "without_price": 0, "total": 0,
         }))
         .query(asked_at)
         .wrong("at", "expected a date and time such as 2026-11-21 or 2026-11-21T08:00, got \"soon\"")

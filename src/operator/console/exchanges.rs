@@ -313,7 +313,7 @@ async fn list_workbook(request: ConsoleRequest) -> Answer {
         }
         let columns = [text!("Entries"), text!("Gifted change"), text!("Charged change")];
         let columns = columns.iter().map(|heading| style.column(heading, 16)).collect();
-        book.sheet(&(style.words)(&text!("Sums")), columns)?;
+        book.sheet(&(style.words)(&text!("Sums of this page")), columns)?;
         let entries = i128::try_from(rows.len()).unwrap_or_default();
         book.row([entries, sums[0], sums[1]].map(SheetCell::Integer))
     });

@@ -180,7 +180,7 @@ async fn page(Path(names): Path<(String, String)>, request: ConsoleRequest) -> A
     lines.truncate(LINES_MAX);
     let outcomes = outcomes_of(&gift, &store.gift_outcomes(&app_id, &gift.name).await?);
     let is_under_way = gift.started_at.is_some() && gift.ended_at.is_none();
-    let page = request.page(Section::PLAYERS, text!("Gift to {lines} players", lines = gift.lines));
+    let page = request.page(Section::PLAYERS, text!("Gift to a list of {lines} lines", lines = gift.lines));
     render(&GiftPage {
         page: Page {
             loads_again: if is_under_way { LoadsAgain::Regularly } else { LoadsAgain::Never },

@@ -148,7 +148,7 @@ impl RefusedQuery {
                     number(refusal.charge_balance),
                 ])?;
             }
-            book.sheet(&(style.words)(&text!("Sums")), vec![style.column(&text!("Times"), 16)])?;
+            book.sheet(&(style.words)(&text!("Sums of this page")), vec![style.column(&text!("Times"), 16)])?;
             let times = rows.iter().map(|row| i128::from(row.refusal.count)).sum();
             book.row([SheetCell::Integer(times)])
         });

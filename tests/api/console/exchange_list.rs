@@ -41,6 +41,9 @@ async fn the_list_has_sums_and_is_a_file() {
                     2026-10-21T15:59:59Z,a1,cancel,C1,,B1,o1,z1_r1,Sword,80,30\n";
     assert_eq!((file.status, file.body.as_str()), (200, expected));
     assert_eq!(file.header("content-disposition"), Some("attachment; filename=\"exchanges.csv\""));
+    assert!(shown.contains("This page: CSV Excel"), "{shown}");
+    let book = viewer.get("/console/exchanges.xlsx?app_id=a1&kind=cancel").await;
+    assert_eq!(sheet_lines(&book.bytes, "Sums of this page"), ["#2\t#80\t#40"]);
     assert_eq!(link_called(&page, "CSV"), None, "the link downloads");
     assert!(page.body.contains(
         "href=\"/console/exchanges.csv?app_id=a1\" aria-label=\"This page as CSV\" download>CSV</a>"

@@ -75,6 +75,7 @@ async fn a_gift_is_shown_made_once_and_told_line_by_line() {
     ] {
         assert!(shown.contains(words), "{words}: {shown}");
     }
+    assert!(page.body.contains("Gift to a list of 4 lines"), "{}", page.body);
     assert_eq!(rows(&page.body)[0], ["1", "o1", "50", "0", "fair-o1"]);
     assert_eq!(till.purses(&app, "o1").await, (10, 0, 1));
     // Nothing is made before somebody starts it.
@@ -288,6 +289,7 @@ async fn a_gift_above_the_limit_in_all_waits_for_a_second_person() {
     );
     let list = bob.get("/console/requests").await;
     assert!(list.body.contains(&format!("href=\"{large}\"")) && content(&list).contains("Gifts to lists"));
+    assert!(!content(&list).contains("No change is waiting for a second person."), "{}", content(&list));
     let led = bob.get(&format!("/console/apps/a1/request?ref={name}")).await;
     assert_eq!((led.status, led.header("location")), (303, Some(large.as_str())));
     let confirmed = bob.post("/console/apps/a1/request/confirm", &[("ref", &name)]).await;

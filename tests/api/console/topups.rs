@@ -317,7 +317,7 @@ async fn finance_sees_money_and_unused_coins() {
 
     let page = finance.get("/console/reports/unused?app_id=a1").await;
     assert_eq!((page.status, faults(&page.body)), (200, Vec::new()));
-    let words = "10 CNY 60 6.00 CNY Without a price 100 Sum 160";
+    let words = "10 CNY 60 6.00 CNY Without a price 100 Sum CNY 60 6.00 CNY Sum 160";
     assert!(content(&page).contains(words), "{}", content(&page));
     let before = finance.get("/console/reports/unused?app_id=a1&at=2026-10-20T12:00").await;
     assert!(content(&before).contains("Without a price 0 Sum 0"), "{}", content(&before));
@@ -332,6 +332,7 @@ async fn finance_sees_money_and_unused_coins() {
     assert_eq!(csv.body, "currency,price,unused,money\nCNY,10,60,600\nwithout_price,,100,\ntotal,,160,\n");
     let book = finance.get("/console/reports/unused.xlsx?app_id=a1").await;
     assert_eq!(sheet_lines(&book.bytes, "Unused coins"), ["CNY\t10\t#60\t#600"]);
+    assert_eq!(sheet_lines(&book.bytes, "Sums by currency"), ["CNY\t#60\t#600"]);
     let book = finance.get(&format!("/console/reports/topups.xlsx?{of}&group=product_id")).await;
     assert_eq!(sheet_lines(&book.bytes, "Top-ups"), ["gems60\tCNY\t#1\t#600\t#0\t#0\t#60\t#6"]);
     let refused = finance.get("/console/reports/unused.csv?app_id=a1&at=2999-01-01T00:00").await;

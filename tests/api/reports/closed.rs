@@ -47,6 +47,26 @@ async fn the_first_close_stands() {
     assert_eq!(lines, [("2026-03".to_owned(), after)]);
 }
 
+/// Rule 13.3.10: the close of a month that does not meet the month before stands, and the command and the page tell of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_close_names_a_month_of_another_time_zone() {
+    let (till, _, program) = three_months("closed-zones").await;
+    let close = |month, zone| {
+        program.run(&["report", "close", "a1", "--month", month, "--time-zone", zone, "--json"])
+    };
+    let first = close("2026-03", "Asia/Shanghai");
+    assert!(first.status.success() && first.stderr.is_empty());
+    let second = close("2026-04", "UTC");
+    let told = "2026-03 in Asia/Shanghai ends at 2026-03-31T16:00:00Z, but 2026-04 in UTC begins at \
+                2026-04-01T00:00:00Z: entries between count in neither month";
+    assert!(second.status.success());
+    assert_eq!(String::from_utf8(second.stderr).unwrap(), format!("minitill: {told}\n"));
+    let finance = till.browser(Role::Finance).await;
+    let page = finance.get("/console/reports/statement?app_id=a1&month=2026-04").await;
+    let shown = "Another time zone</span> 2026-03 in Asia/Shanghai ends at";
+    assert!(page.body.contains(shown), "{}", page.body);
+}
+
 /// Rule 13.3.10: what does not tie, and what has not ended, is not closed.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_does_not_tie_is_not_closed() {

@@ -378,3 +378,14 @@ async fn a_second_statement_of_an_app_is_refused() {
     assert_eq!(made.status, 200, "{}", made.body);
     assert_eq!(caller.get(path).await.status, 200);
 }
+
+/// Rule 13.8.1: a statement is of a day or a month, so its help has no other ends.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_help_of_a_statement_names_no_span() {
+    let (_till, _, program) = till().await;
+    let help = |report| String::from_utf8(program.run(&["report", report, "--help"]).stdout).unwrap();
+    assert!(help("bill").contains("--since") && help("bill").contains("--until"));
+    let statement = help("statement");
+    assert!(statement.contains("--month") && !statement.contains("--since"), "{statement}");
+    assert!(!statement.contains("--until"), "{statement}");
+}

@@ -6,6 +6,7 @@ use std::fmt::Display;
 use time::OffsetDateTime;
 
 use super::{OperationRefusal, RefusalKind};
+use crate::period::{Period, TimeZone};
 use crate::text;
 use crate::text::{Text, TextMoment};
 
@@ -45,6 +46,39 @@ pub fn platforms_not_summed(
     OperationRefusal::new(RefusalKind::Invalid(field), text)
 }
 
+/// What to tell of two months that were closed in time zones of their own (contract 13.3.10). `None` where the second
+/// is not the next month, or begins at the moment at which the first ends.
+#[must_use]
+pub fn months_do_not_meet(first: (Period, &TimeZone), second: (Period, &TimeZone)) -> Option<Text> {
+    let ((month, zone), (next, next_zone)) = (first, second);
+    let (end, beginning) = (month.span(zone).until, next.span(next_zone).since);
+    if !month.is_month_before(next) || end == beginning {
+        return None;
+    }
+    let (is_overlap, end, beginning) = (beginning < end, TextMoment(end), TextMoment(beginning));
+    Some(if is_overlap {
+        text!(
+            "{month} in {zone} ends at {end}, but {next} in {next_zone} begins at {beginning}: entries between count in both months",
+            month,
+            zone,
+            end,
+            next,
+            next_zone,
+            beginning
+        )
+    } else {
+        text!(
+            "{month} in {zone} ends at {end}, but {next} in {next_zone} begins at {beginning}: entries between count in neither month",
+            month,
+            zone,
+            end,
+            next,
+            next_zone,
+            beginning
+        )
+    })
+}
+
 refusals! {
     /// The first close stands, and it was of other limits.
     closed_in_another_zone(month, time_zone): Conflict,
@@ -57,4 +91,33 @@ refusals! {
     /// A workbook would have more entries than it may have.
     too_many_entries(max): Invalid("format"),
         text!("expected a period with at most {max} entries for a workbook; CSV has no limit", max);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Contract 13.3.10.
+    #[test]
+    fn months_of_two_time_zones_overlap_or_leave_a_gap() {
+        let told = |first: (&str, &str), second: (&str, &str)| {
+            let [first, second] = [first, second]
+                .map(|(month, zone)| (Period::month(month).unwrap(), TimeZone::parse(zone).unwrap()));
+            months_do_not_meet((first.0, &first.1), (second.0, &second.1)).map(|text| text.english())
+        };
+        assert_eq!(
+            told(("2026-10", "Europe/Berlin"), ("2026-11", "Asia/Shanghai")).unwrap(),
+            "2026-10 in Europe/Berlin ends at 2026-10-31T23:00:00Z, but 2026-11 in Asia/Shanghai begins at \
+             2026-10-31T16:00:00Z: entries between count in both months"
+        );
+        assert_eq!(
+            told(("2026-12", "Asia/Shanghai"), ("2027-01", "UTC")).unwrap(),
+            "2026-12 in Asia/Shanghai ends at 2026-12-31T16:00:00Z, but 2027-01 in UTC begins at \
+             2027-01-01T00:00:00Z: entries between count in neither month"
+        );
+        // Zones whose months meet, and months that do not follow each other.
+        assert_eq!(told(("2026-10", "Europe/Berlin"), ("2026-11", "Europe/Paris")), None);
+        assert_eq!(told(("2026-10", "UTC"), ("2026-12", "Asia/Shanghai")), None);
+        assert_eq!(told(("2026-11", "UTC"), ("2026-10", "Asia/Shanghai")), None);
+    }
 }

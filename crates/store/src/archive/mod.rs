@@ -34,7 +34,7 @@ pub struct Archive {
     /// It has entries before this time.
     #[serde(with = "time::serde::rfc3339")]
     pub before: OffsetDateTime,
-    /// Number of rows: ledger entries and closed numbers.
+    /// Number of rows: ledger entries, closed numbers and orders of top-ups.
     pub entries: i64,
     /// `moving`, `kept` or `restoring`.
     pub state: String,

@@ -3,9 +3,10 @@
 
 use domain::audit::{Check, Findings};
 use domain::ids::AppId;
-use domain::operation::books::{closed_in_another_zone, does_not_tie};
+use domain::operation::books::{closed_in_another_zone, does_not_tie, months_do_not_meet};
 use domain::operator::Operator;
 use domain::period::{Period, TimeZone};
+use domain::text::Text;
 use serde::Serialize;
 use serde_json::json;
 use sqlx::PgConnection;
@@ -149,6 +150,22 @@ impl ClosedPeriod {
             return Ok(self);
         }
         Err(closed_in_another_zone(self.month, self.time_zone).into())
+    }
+
+    /// What to tell of the months before and after this one among those of its app, where they were closed in time zones
+    /// in which they do not meet it.
+    ///
+    /// # Errors
+    /// A row of the database is damaged.
+    pub fn unmet_months(&self, all: &[Self]) -> Result<Vec<Text>> {
+        let (_, month, zone) = parsed(&self.app_id, &self.month, &self.time_zone)?;
+        let mut told = Vec::new();
+        for other in all {
+            let (_, other_month, other_zone) = parsed(&other.app_id, &other.month, &other.time_zone)?;
+            let (this, other) = ((month, &zone), (other_month, &other_zone));
+            told.extend(months_do_not_meet(this, other).or_else(|| months_do_not_meet(other, this)));
+        }
+        Ok(told)
     }
 }
 

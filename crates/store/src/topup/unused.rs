@@ -34,6 +34,17 @@ pub struct UnusedRow {
     pub money: i64,
 }
 
+/// Unused coins of one currency.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+pub struct UnusedMoney {
+    /// Code of the currency.
+    pub currency: String,
+    /// Charged coins of all its prices.
+    pub unused: i64,
+    /// The money of the rows together, in minor units.
+    pub money: i64,
+}
+
 /// The unused charged coins of an app.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[schemars(rename = "UnusedReport")]
@@ -47,6 +58,8 @@ pub struct UnusedReport {
     pub at: OffsetDateTime,
     /// By currency and price, cheapest first.
     pub rows: Vec<UnusedRow>,
+    /// The sums of the rows, by currency.
+    pub by_currency: Vec<UnusedMoney>,
     /// Coins of credits, which nobody paid.
     pub without_price: i64,
     /// All of them: the sum of all charged purses.
@@ -184,9 +197,23 @@ fn report_of(
         Some(UnusedRow { currency, price: price.to_string(), unused, money: price.money_of(unused)? })
     };
     let rows: Option<Vec<_>> = priced.into_iter().map(row).collect();
+    let rows = rows.and_then(|rows| Some((money_of(&rows)?, rows)));
     let report = rows.zip(figure(without_price)).zip(figure(total));
-    let ((rows, without_price), total) = report.ok_or_else(|| sums_too_large("at", rfc3339(at)))?;
-    Ok(UnusedReport { app_id: app_id.to_string(), at, rows, without_price, total })
+    let (((by_currency, rows), without_price), total) =
+        report.ok_or_else(|| sums_too_large("at", rfc3339(at)))?;
+    Ok(UnusedReport { app_id: app_id.to_string(), at, rows, by_currency, without_price, total })
+}
+
+/// The sums of rows, which are in the order of their currencies. `None` where one needs more than 64 bits.
+fn money_of(rows: &[UnusedRow]) -> Option<Vec<UnusedMoney>> {
+    let sum = |rows: &[UnusedRow]| {
+        let sums = rows.iter().try_fold((0_i64, 0_i64), |(unused, money), row| {
+            Some((unused.checked_add(row.unused)?, money.checked_add(row.money)?))
+        });
+        let (unused, money) = sums?;
+        Some(UnusedMoney { currency: rows.first()?.currency.clone(), unused, money })
+    };
+    rows.chunk_by(|one, next| one.currency == next.currency).map(sum).collect()
 }
 
 fn must_be_settled(state: Settled, at: OffsetDateTime) -> Result<(), OperationError> {
@@ -203,4 +230,28 @@ fn must_be_settled(state: Settled, at: OffsetDateTime) -> Result<(), OperationEr
         }
     };
     Err(not_closed("at", why).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Contract 19.8.6.
+    #[test]
+    fn currencies_are_summed_apart() {
+        let row = |currency: &str, unused, money| UnusedRow {
+            currency: currency.to_owned(),
+            price: "10".to_owned(),
+            unused,
+            money,
+        };
+        let sums = |rows: &[UnusedRow]| {
+            let sums = money_of(rows)?;
+            Some(sums.into_iter().map(|sum| (sum.currency, sum.unused, sum.money)).collect::<Vec<_>>())
+        };
+        let rows = [row("CNY", 60, 545), row("CNY", 6, 60), row("EUR", 5, 7)];
+        assert_eq!(sums(&rows), Some(vec![("CNY".to_owned(), 66, 605), ("EUR".to_owned(), 5, 7)]));
+        assert_eq!(sums(&[]), Some(Vec::new()));
+        assert_eq!(sums(&[row("CNY", 1, i64::MAX), row("CNY", 1, 1)]), None);
+    }
 }

@@ -9,7 +9,7 @@ use domain::ids::AppId;
 use domain::operation::{OperationRefusal, RefusalKind};
 use domain::period::{Period, Preset};
 use domain::rights::Need;
-use store::{ClosedPeriod, OperationError, Statement};
+use store::{ClosedPeriod, OperationError, Statement, StoreError};
 
 use super::super::super::bill::bill_file;
 use super::super::super::download::{download, report_file};
@@ -64,25 +64,35 @@ struct Closed {
     close: Option<String>,
     /// The close that stands.
     stands: Option<ClosedPeriod>,
+    /// Closed months right before and after it that overlap with it, or leave a gap.
+    unmet: Vec<String>,
 }
 
 impl Closed {
-    fn new(statement: Statement, app_id: &AppId, period: Period, periods: &[ClosedPeriod]) -> Self {
+    fn new(
+        statement: Statement,
+        app_id: &AppId,
+        period: Period,
+        periods: &[ClosedPeriod],
+    ) -> Result<Self, StoreError> {
         let shown = period.to_string();
         let at = |path: &str| {
             let fields = [("app_id", app_id.as_str()), (period.field(), &shown)];
             address(path, &domain::fields::Fields::default(), &fields)
         };
-        Self {
+        let stands = periods.iter().find(|closed| closed.month == shown).cloned();
+        let unmet = stands.as_ref().map(|closed| closed.unmet_months(periods)).transpose()?;
+        Ok(Self {
             rows: statement_rows(&statement).map(|(name, free, charge)| (said(&name), free, charge)),
             download: at("/console/reports/statement.txt"),
             workbook: at("/console/reports/statement.xlsx"),
             bill: ["/console/reports/bill.csv", "/console/reports/bill.xlsx"].map(at),
             reconcile: at(reconcile::PATH),
             close: (statement.ties && matches!(period, Period::Month(_))).then(|| close_path(app_id)),
-            stands: periods.iter().find(|closed| closed.month == shown).cloned(),
+            stands,
+            unmet: unmet.unwrap_or_default().iter().map(said).collect(),
             statement,
-        }
+        })
     }
 }
 
@@ -106,7 +116,7 @@ async fn page(request: ConsoleRequest) -> Answer {
     if let (Some(app), Some(period), []) = (&app, period, wrong.as_slice()) {
         match close_soon(&request, app, period).await? {
             None => loads_again = LoadsAgain::Soon,
-            Some(Ok(statement)) => closed = Some(Closed::new(statement, app, period, &periods)),
+            Some(Ok(statement)) => closed = Some(Closed::new(statement, app, period, &periods)?),
             Some(Err(why)) => wrong.push(why),
         }
     }

@@ -112,6 +112,8 @@ impl<'a> AskedGift<'a> {
 #[template(path = "requests.html")]
 struct ListTemplate<'a> {
     page: Page<'a>,
+    /// Whether a change of any kind waits: of a wallet, a gift, or an account.
+    any_waits: bool,
     waiting: Vec<AskedWalletChange<'a>>,
     ended: Vec<AskedWalletChange<'a>>,
     accounts: Vec<AccountRequest<'a>>,
@@ -136,6 +138,7 @@ async fn list(request: ConsoleRequest) -> Answer {
     let page = request.page(Section::REQUESTS, Section::REQUESTS.name);
     render(&ListTemplate {
         page: Page { notice: request.notice(NOTICES), ..page },
+        any_waits: !waiting.is_empty(),
         waiting: waiting.iter().filter_map(AskedWalletChange::of).collect(),
         ended: ended.iter().filter_map(AskedWalletChange::of).collect(),
         accounts,
