@@ -21,6 +21,9 @@ use super::table::tab_separated;
 use super::{Context, not_done};
 use crate::http::language;
 
+/// Wrong lines of a file that are told.
+pub(super) const TOLD_MAX: usize = 100;
+
 #[derive(Debug, Args)]
 pub(super) struct ReconcileArguments {
     /// Id of the app
@@ -136,8 +139,13 @@ pub(super) async fn show<B: ComparedBooks>(
         0
     };
     printed.list("differs")?;
+    let mut told = 0;
     let each = |difference: &Difference| {
-        let Difference { number, field, here, there } = difference;
+        let Difference { number, field, here, there, fault } = difference;
+        if let Some(fault) = fault.as_ref().filter(|_| told < TOLD_MAX) {
+            told += 1;
+            complain(&format!("{}: {}", number.as_str(), fault.english()));
+        }
         printed.item(difference, &["differs", number.as_str(), field, here, there])
     };
     let (matched, differing) = found.each_difference(each).await.map_err(failed)?;

@@ -12,11 +12,8 @@ use serde::Serialize;
 use store::{MissingPayment, PaymentBooks, PaymentColumn, Reconciled, Store, StoreError};
 
 use super::output::complain;
-use super::reconcile::{ComparedPeriod, Printed, compare, exit_code, parse_mapped, show};
+use super::reconcile::{ComparedPeriod, Printed, TOLD_MAX, compare, exit_code, parse_mapped, show};
 use super::{Context, not_done};
-
-/// Wrong lines of a file that are told.
-const TOLD_MAX: usize = 100;
 
 #[derive(Debug, Args)]
 pub(super) struct ExpectArguments {

@@ -103,6 +103,22 @@ async fn a_settlement_file_is_compared_with_the_payments_of_its_provider() {
     assert!(code == Some(1) && complaint.contains(lacks), "{complaint}");
 }
 
+/// Rules 13.5.6 and 19.7.4: remarks around the lines do not count. Money is shown alike for both, and what is none is named.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_settlement_file_with_remarks_and_wrong_money_is_compared() {
+    let (_till, program) = till().await;
+    let text = "#\u{652f}\u{4ed8}\u{5b9d}\n#account: [1]\nid,total,currency\n\
+        `pi_1\t,\"6,00\",CNY\n'pi_2,=\"0.60\",cny\n#end\n#payments: 2, refunds: 0\n";
+    let file = SettlementFile::new("remarks", text);
+    let map = ["--provider", "stripe", "--map", "id=provider_order_id", "--map", "total=money"];
+    let (code, out, complaint) = file.expect(&program, &map);
+    let differs =
+        "differs\tstripe/pi_1\tmoney\t6.00 CNY\t6,00\n1 matched, 0 only here, 0 only there, 1 differ\n";
+    assert_eq!((code, out.as_str()), (Some(1), differs));
+    let fault = "stripe/pi_1: money: expected money in units of the currency, such as 6.00, got \"6,00\"";
+    assert_eq!(complaint, format!("minitill: {fault}\n"));
+}
+
 /// Rules 19.7.5 and 19.7.6: with `--apply`, what is only there is entered as by the admin API, once; what fits nothing remains.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_only_in_a_settlement_file_is_entered_once() {

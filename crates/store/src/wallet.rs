@@ -29,8 +29,8 @@ pub use credit_forecast::{CreditForecast, ForeseenCredit};
 pub use credit_list::{CreditList, CreditOfList, ListFault};
 pub use credits::{CREDITS_AT_ONCE, CREDITS_MAX, CreditResult, CreditsSource};
 pub(crate) use csv_file::{
-    LINE_BYTES_MAX, bare_cell, bare_id, csv_fault, is_separator_line, listed_id, not_csv, separator,
-    shortened,
+    LINE_BYTES_MAX, bare_cell, bare_id, bare_value, csv_fault, is_separator_line, listed_id, not_csv,
+    separator, shortened,
 };
 pub use csv_file::{STATEMENT_HEADING, csv_line, csv_of, statement_line};
 pub(crate) use gift::begin as begin_gift;

@@ -168,7 +168,12 @@ async fn what_cannot_be_compared_is_refused() {
         ("&at_column=when", b"biz_no,kind\n", "at_column", "there is no column when; there are biz_no, kind"),
         ("", b"biz_no,kind,kind\n", "body", "two columns are kind"),
         ("", b"biz_no,kind\nb1,exchange\n\nb2\n", "body", "line 4: expected 2 columns, got 1"),
-        ("", b"biz_no,kind\nb1,exchange\nb2,\xff\n", "body", "line 3: expected UTF-8"),
+        (
+            "",
+            b"biz_no,kind\nb1,exchange\nb2,\xff\n",
+            "body",
+            "line 3: expected UTF-8; in a spreadsheet, save it as CSV UTF-8",
+        ),
         ("", b"biz_no,kind\nb1,\0\n", "body", "line 2: expected a text without zero bytes"),
         ("", number.as_bytes(), "body", "line 2: biz_no: expected at most 512 bytes"),
         (

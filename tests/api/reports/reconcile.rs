@@ -178,19 +178,27 @@ async fn a_bill_with_payments_has_no_difference_from_itself() {
     assert_eq!((&found["differs"], &found["only_there"]), (&differs, &json!([])));
 }
 
-/// Rules 8.3.14 and 13.5.6: semicolons or tabs may separate the cells, and a heading in another encoding is refused.
+/// Rules 8.3.14 and 13.5.6: semicolons or tabs may separate the cells. What stands before the heading does not count, and a
+/// heading in another encoding is refused.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_heading_tells_what_separates_the_cells() {
     let (_till, _, program) = three_months("separators").await;
     let folder = Folder::new("reconcile-separators");
-    for text in
-        ["biz_no;amount\ng1;7000000\nb1;4500\nb1c;500\n", "biz_no\tamount\ng1\t7000000\nb1\t4500\nb1c\t500\n"]
-    {
-        assert_eq!(reconcile(&program, &[&folder.write("theirs.csv", text)]).0, same(3));
+    for text in [
+        "biz_no;amount\ng1;7000000\nb1;4500\nb1c;500\n",
+        "biz_no\tamount\ng1\t7000000\nb1\t4500\nb1c\t500\n",
+        "\u{feff}sep=;\r\nbiz_no;amount\r\ng1;7000000\r\nb1;4500\r\nb1c;500\r\n",
+        "\u{feff}#bill\n\n# of: a, b, c\nbiz_no;amount\ng1;7000000\nb1;4500\nb1c;500\n#end\n#3, 4\n",
+        "#;biz_no;amount\n1;g1;7000000\n2;b1;=\"4500\"\n3;b1c;500.00\n",
+    ] {
+        assert_eq!(reconcile(&program, &[&folder.write("theirs.csv", text)]).0, same(3), "{text}");
     }
     let gbk = folder.write("gbk.csv", b"\xb6\xa9\xb5\xa5,amount\nb1,4500\n");
     let complaint = program.complaint(&["reconcile", "a1", &gbk, "--map", "\u{8ba2}\u{5355}=biz_no"]);
-    assert_eq!(complaint, format!("minitill: {gbk}: expected UTF-8 text\n"));
+    assert_eq!(
+        complaint,
+        format!("minitill: {gbk}: expected UTF-8 text; in a spreadsheet, save it as CSV UTF-8\n")
+    );
 }
 
 /// Thousands of exchanges of one player, each a line of the bill.
@@ -328,7 +336,20 @@ async fn a_file_that_cannot_be_compared_is_refused() {
         (b"biz_no,kind\n", Some("order=biz_no"), "--map: there is no column order; there are biz_no, kind"),
         (b"biz_no,kind,kind\n", None, "two columns are kind"),
         (b"biz_no,kind\nb1,exchange\n\nb2\n", None, "line 4: expected 2 columns, got 1"),
-        (b"biz_no,kind\nb1,exchange\nb2,\xff\n", None, "line 3: expected UTF-8"),
+        (b"sep=;\nbiz_no;kind\nb1\n", None, "line 3: expected 2 columns, got 1"),
+        (b"#x\n\nsep=,\nbiz_no,kind\nb1\n", None, "line 5: expected 2 columns, got 1"),
+        (b"biz_no,kind\nb1,exchange\n#x\nb2,exchange\n", None, "line 3: expected 2 columns, got 1"),
+        (
+            b"biz_no,kind\n2.02611E+22,exchange\n",
+            None,
+            "line 2: biz_no: expected the digits of a number, got \"2.02611E+22\", which a spreadsheet has shortened",
+        ),
+        (b"b\0i\0z\0_\0n\0o\0\n\0", None, "it is text in UTF-16: save it as CSV in UTF-8"),
+        (
+            b"biz_no,kind\nb1,exchange\nb2,\xff\n",
+            None,
+            "line 3: expected UTF-8; in a spreadsheet, save it as CSV UTF-8",
+        ),
         (b"biz_no,kind\nb1,\0\n", None, "line 2: expected a text without zero bytes"),
         (
             long.as_bytes(),

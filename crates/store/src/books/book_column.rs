@@ -11,11 +11,12 @@ use domain::ledger::ReferenceKind;
 use domain::moment;
 use domain::moment::GivenMoment;
 use domain::period::TimeZone;
+use domain::text::Text;
 use time::OffsetDateTime;
 
 use super::bill::{BillColumn, SheetWords};
 use super::their_file::TheirLine;
-use crate::wallet::bare_id;
+use crate::wallet::{bare_id, bare_value};
 
 /// The kinds of entries whose refs are payments and refunds. A top-up and its settlement have the same one.
 const KINDS_OF_PAYMENTS: [&str; 3] =
@@ -35,6 +36,16 @@ pub trait FileColumn:
     fn sql(self) -> &'static str;
     /// Whether a value there is the one here. A time without an offset is in this zone.
     fn is_same(self, here: &str, there: &str, zone: &TimeZone) -> bool;
+    /// A value here as a difference shows it.
+    #[must_use]
+    fn shown(self, here: String) -> String {
+        here
+    }
+    /// What keeps a value there from being one of this column, where that can be said.
+    #[must_use]
+    fn fault(self, _here: &str, _there: &str) -> Option<Text> {
+        None
+    }
     /// The time zone of a file whose headings are those of a workbook of ours, unless columns are mapped. Their names become
     /// those of the columns.
     #[must_use]
@@ -138,12 +149,17 @@ impl ComparedBooks for ComparedBy {
         }
     }
 
+    // A ref may look like that. A number of a game has neither a point nor a plus sign.
+    fn refuses_shortened(&self) -> bool {
+        matches!(self, Self::BizNo)
+    }
+
     fn key<'a>(&self, line: &'a TheirLine<'_, BookColumn>) -> Cow<'a, str> {
         match self {
             Self::BizNo => line.number.into(),
             Self::Ref => {
                 let reference = plain_text(line.number);
-                let kind = line.value(BookColumn::Bill(BillColumn::Kind)).map(str::trim);
+                let kind = line.value(BookColumn::Bill(BillColumn::Kind)).map(bare_value);
                 match kind.filter(|kind| KINDS_OF_PAYMENTS.contains(kind)) {
                     Some(kind) => format!("{reference}{BEFORE_KIND}{kind}").into(),
                     None => reference,
@@ -212,18 +228,19 @@ impl FileColumn for BookColumn {
         }
     }
 
-    // An integer is compared as a number, a time to the precision that it has there, and a text with or without the
-    // apostrophe that keeps it from being a formula.
+    // An integer is compared as a number, a time to the precision that it has there, an id without what stands around it,
+    // and a text with or without the apostrophe that keeps it from being a formula.
     fn is_same(self, here: &str, there: &str, zone: &TimeZone) -> bool {
         if here == there {
             return true;
         }
         match self {
             _ if self.is_integer() => {
-                there.trim().parse::<i128>().is_ok_and(|there| here.parse() == Ok(there))
+                whole(bare_value(there)).parse::<i128>().is_ok_and(|there| here.parse() == Ok(there))
             }
             Self::Bill(BillColumn::At) => {
-                let given = moment::parse_given(&there.trim().replacen(' ', "T", 1));
+                let there = bare_value(there);
+                let given = moment::parse_given(&there.replacen(' ', "T", 1));
                 let (Ok(here), Ok(given)) = (moment::parse(here), given) else { return false };
                 // The clock shows some times twice, so it is the clock that is compared.
                 let (here, at) = match given {
@@ -231,6 +248,11 @@ impl FileColumn for BookColumn {
                     GivenMoment::Local(at) => (zone.clock(here).assume_utc(), at.assume_utc()),
                 };
                 to_precision(here, there) == to_precision(at, there)
+            }
+            Self::Bill(BillColumn::OpenId | BillColumn::Kind | BillColumn::ZoneId)
+                if bare_value(there) == here =>
+            {
+                true
             }
             _ => *there == *csv_text(here),
         }
@@ -286,6 +308,12 @@ impl BookColumn {
 
 domain::text_traits!(BookColumn, { "type": "string", "enum": &Self::WORDS[..] });
 
+/// A number without a point and zeros behind it, which some programs write of integers.
+fn whole(number: &str) -> &str {
+    let is_zero = |behind: &str| !behind.is_empty() && behind.bytes().all(|digit| digit == b'0');
+    number.split_once('.').filter(|(_, behind)| is_zero(behind)).map_or(number, |(whole, _)| whole)
+}
+
 /// The moment in units of the last digit that the text has behind its seconds.
 fn to_precision(at: OffsetDateTime, text: &str) -> i128 {
     let behind = text.split_once('.').map_or("", |(_, behind)| behind);
@@ -304,6 +332,15 @@ mod tests {
         for (column, here, there) in [
             (BookColumn::Bill(BillColumn::FreeChange), "-60", " -060 "),
             (BookColumn::Bill(BillColumn::FreeChange), "60", "+60"),
+            (BookColumn::Bill(BillColumn::FreeChange), "-60", "-60.00"),
+            (BookColumn::Amount, "12", "=\"12\""),
+            (BookColumn::Amount, "12", "`12.0"),
+            (BookColumn::Bill(BillColumn::OpenId), "000123", "`000123"),
+            (BookColumn::Bill(BillColumn::OpenId), "000123", "'000123"),
+            (BookColumn::Bill(BillColumn::OpenId), "000123", "=\"000123\""),
+            (BookColumn::Bill(BillColumn::OpenId), "000123", " 000123\t"),
+            (BookColumn::Bill(BillColumn::ZoneId), "=1_2", "'=1_2"),
+            (BookColumn::Bill(BillColumn::At), at, "`2026-10-31 08:00:05.123"),
             (BookColumn::Bill(BillColumn::At), at, "2026-10-31 08:00:05"),
             (BookColumn::Bill(BillColumn::At), at, "2026-10-31T16:00:05.123+08:00"),
             (BookColumn::Bill(BillColumn::ProductName), "=1+1", "'=1+1"),
@@ -316,6 +353,10 @@ mod tests {
             (BookColumn::Bill(BillColumn::FreeChange), "-60", "60"),
             (BookColumn::Bill(BillColumn::FreeChange), "-60", ""),
             (BookColumn::Bill(BillColumn::FreeChange), "-60", "-60.5"),
+            (BookColumn::Bill(BillColumn::FreeChange), "60", "60.0.0"),
+            (BookColumn::Bill(BillColumn::FreeChange), "60", "60."),
+            (BookColumn::Bill(BillColumn::OpenId), "000123", "123"),
+            (BookColumn::Bill(BillColumn::OpenId), "o1", "\"o1\""),
             (BookColumn::Bill(BillColumn::At), at, "2026-10-31 08:00:06"),
             (BookColumn::Bill(BillColumn::At), at, "2026-10-31T08:00:05.123457Z"),
             (BookColumn::Bill(BillColumn::At), at, "soon"),

@@ -108,7 +108,7 @@ impl Store {
         let theirs = found.first(MatchKind::OnlyThere, max).await?;
         let (mut differs, mut room, mut all_differences) = (Vec::new(), DIFFERENCES_BYTES_MAX, true);
         let each = |difference: &Difference| {
-            let Difference { number, field: _, here, there } = difference;
+            let Difference { number, here, there, .. } = difference;
             let bytes = number.as_str().len() + here.len() + there.len();
             all_differences = all_differences && bytes <= room && differs.len() < usize::from(members_max);
             if all_differences {

@@ -8,6 +8,7 @@ use domain::fields::{FieldError, FieldErrorKind, Fields};
 use domain::input::Input;
 use domain::moment;
 use domain::period::TimeZone;
+use domain::text::Text;
 use domain::topup::{Currency, Payment, PaymentFields, PaymentProvider, ProviderOrderId};
 use futures_util::TryStreamExt as _;
 use sqlx::postgres::PgRow;
@@ -17,7 +18,10 @@ use super::book_column::{BookNumber, BookRows, ComparedBooks, FileColumn};
 use super::reconcile::{MatchKind, Reconciled, list, name};
 use super::their_file::TheirLine;
 use crate::error::StoreError;
-use crate::wallet::bare_id;
+use crate::wallet::{bare_id, bare_value};
+
+/// What a value of `money` is.
+const MONEY: &str = "money in units of the currency, such as 6.00";
 
 domain::word_enum! {
     /// A column of a settlement file: a field of a payment, or the money as people write it.
@@ -89,12 +93,29 @@ impl FileColumn for PaymentColumn {
             Self::PaidAt | Self::Os | Self::Fee | Self::Note => true,
         }
     }
+
+    fn shown(self, here: String) -> String {
+        if self == Self::Money { in_units(&here).unwrap_or(here) } else { here }
+    }
+
+    fn fault(self, here: &str, there: &str) -> Option<Text> {
+        let there = bare_value(there);
+        if self != Self::Money || there.is_empty() {
+            return None;
+        }
+        let currency = Currency::parse(here.split_once(' ')?.1).ok()?;
+        let is_money = minor_units(there, currency).is_some();
+        (!is_money).then(|| FieldError::malformed("money", MONEY, there).text())
+    }
 }
 
-/// A value without what some providers put before each one, so that spreadsheets keep it as a text.
-fn bare_value(cell: &str) -> &str {
-    let cell = cell.trim();
-    cell.strip_prefix('`').unwrap_or(cell)
+/// Money here with its point, such as 6.00 CNY of 600 CNY. `None` where the currency has no digits behind it.
+fn in_units(here: &str) -> Option<String> {
+    let (minor, code) = here.split_once(' ')?;
+    let digits = usize::try_from(Currency::parse(code).ok()?.minor_digits()).ok().filter(|many| *many > 0)?;
+    let figures = format!("{minor:0>width$}", width = digits + 1);
+    let (whole, behind) = figures.split_at_checked(figures.len() - digits)?;
+    Some(format!("{whole}.{behind} {code}"))
 }
 
 /// Money in minor units, of a text in units of the currency. `None` where it is none, or has too many digits.
@@ -237,8 +258,8 @@ fn payment_of(
         fields.add_text(name.to_owned(), value).unwrap_or_default();
     };
     add("provider_order_id", id.to_owned());
-    for (column, value) in values {
-        let value = bare_value(value);
+    for (column, cell) in values {
+        let value = bare_value(cell);
         match column {
             PaymentColumn::Provider | PaymentColumn::ProviderOrderId | PaymentColumn::Money => {}
             PaymentColumn::Currency => add("currency", currency.clone().unwrap_or_default()),
@@ -252,6 +273,11 @@ fn payment_of(
                 let given = moment::parse_given(&value.replacen(' ', "T", 1));
                 let at = given.map(|given| moment::rfc3339(zone.moment(given)));
                 add("paid_at", at.unwrap_or_else(|_| value.to_owned()));
+            }
+            // An apostrophe may be the first letter of a text of people.
+            PaymentColumn::Note => {
+                let note = cell.trim();
+                add("note", note.strip_prefix('`').unwrap_or(note).to_owned());
             }
             other => add(other.as_str(), value.to_owned()),
         }
@@ -270,8 +296,7 @@ fn minor_of(money: &str, currency: Option<&str>) -> Result<String, FieldError> {
             Currency::parse(code).map_err(|expected| FieldError::malformed("currency", expected, code))?
         }
     };
-    let expected = "money in units of the currency, such as 6.00";
-    minor_units(money, currency).ok_or_else(|| FieldError::malformed("money", expected, money))
+    minor_units(money, currency).ok_or_else(|| FieldError::malformed("money", MONEY, money))
 }
 
 /// Whether a value of `amount` is empty or this money.
@@ -304,6 +329,31 @@ mod tests {
         ] {
             let wrong = payment_of(reference, 1, &values, (&TimeZone::default(), 0)).unwrap_err();
             assert_eq!(wrong.text().english(), expected, "{reference} {values:?}");
+        }
+    }
+
+    /// Rule 19.7.4.
+    #[test]
+    fn money_here_is_shown_in_units_and_what_is_no_money_there_is_named() {
+        for (here, shown) in [
+            ("600 CNY", "6.00 CNY"),
+            ("5 CNY", "0.05 CNY"),
+            ("120 JPY", "120 JPY"),
+            ("1234 KWD", "1.234 KWD"),
+        ] {
+            assert_eq!(PaymentColumn::Money.shown(here.to_owned()), shown);
+            assert_eq!(PaymentColumn::Amount.shown(here.to_owned()), here);
+        }
+        let fault = |there: &str| PaymentColumn::Money.fault("600 CNY", there).map(|fault| fault.english());
+        let expected = "money: expected money in units of the currency, such as 6.00, got \"6,00\"";
+        assert_eq!(fault("`6,00").as_deref(), Some(expected));
+        assert_eq!((fault("7.00"), fault("")), (None, None));
+        let utc = TimeZone::default();
+        for same in ["6.00", "6", "=\"6.00\"", "'6.0"] {
+            assert!(PaymentColumn::Money.is_same("600 CNY", same, &utc), "{same}");
+        }
+        for other in ["600", "6.01", "6,00", ""] {
+            assert!(!PaymentColumn::Money.is_same("600 CNY", other, &utc), "{other}");
         }
     }
 

@@ -11,6 +11,7 @@ use domain::ids::AppId;
 use domain::moment;
 use domain::operation::unknown_app;
 use domain::period::{TimeSpan, TimeZone};
+use domain::text::Text;
 use futures_util::TryStreamExt as _;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _};
 use time::OffsetDateTime;
@@ -66,6 +67,9 @@ pub struct Difference {
     pub here: String,
     /// Its value there.
     pub there: String,
+    /// What keeps the value there from being one of this field.
+    #[serde(skip)]
+    pub fault: Option<Text>,
 }
 
 /// The field of a number that has more than one line there.
@@ -321,18 +325,19 @@ impl<B: ComparedBooks> Reconciled<B> {
             let (number, lines): (String, i64) = (row.try_get(0)?, row.try_get(1)?);
             let mut differences = Vec::new();
             if lines > 1 {
-                differences.push((LINES, "1".to_owned(), lines.to_string()));
+                differences.push((LINES, "1".to_owned(), lines.to_string(), None));
             }
             for (place, column) in self.columns.iter().enumerate() {
                 let (here, there): (String, String) =
                     (row.try_get(2 + 2 * place)?, row.try_get(3 + 2 * place)?);
                 if !column.is_same(&here, &there, &self.zone) {
-                    differences.push((column.as_str(), here, there));
+                    let fault = column.fault(&here, &there);
+                    differences.push((column.as_str(), column.shown(here), there, fault));
                 }
             }
             differing += i64::from(!differences.is_empty());
-            for (field, here, there) in differences {
-                each(&Difference { number: self.by.shown(&number), field, here, there })?;
+            for (field, here, there, fault) in differences {
+                each(&Difference { number: self.by.shown(&number), field, here, there, fault })?;
             }
         }
         Ok((self.there - self.only_there - self.of_other_periods - differing, differing))

@@ -6,6 +6,7 @@ use std::io::{self, BufRead as _, BufReader, Read};
 use std::path::Path;
 
 use csv::{ByteRecord, Reader, StringRecord};
+use domain::body::without_mark;
 use domain::period::TimeZone;
 use domain::text;
 use domain::text::Text;
@@ -13,12 +14,16 @@ use domain::text::Text;
 use super::bill::SheetWords;
 use super::book_column::{BookColumn, ComparedBooks, ComparedBy, FileColumn};
 use super::reconcile::ReconcileError;
-use crate::wallet::{LINE_BYTES_MAX, bare_cell, csv_fault, csv_line, not_csv, separator, shortened};
+use crate::wallet::{
+    LINE_BYTES_MAX, bare_cell, csv_fault, csv_line, is_separator_line, not_csv, separator, shortened,
+};
 
 const BUFFER_BYTES: usize = 256 * 1024;
 /// Longest `biz_no` that is compared, in bytes. It must fit into a key of the database.
 const NUMBER_BYTES_MAX: usize = 512;
 const BYTE_ORDER_MARK: &str = "\u{feff}";
+/// Begins a line that is no part of the books, in files of some providers.
+const REMARK: u8 = b'#';
 
 /// What is wrong with a file that cannot be compared (contract 13.5.6).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,6 +128,8 @@ pub struct TheirFile<B: ComparedBooks = ComparedBy> {
     columns: ColumnPlaces<B::Column>,
     /// The columns that nothing is compared with.
     ignored: Vec<String>,
+    /// How many columns its heading has.
+    width: usize,
     record: StringRecord,
     /// The time zone of times without an offset.
     zone: TimeZone,
@@ -203,7 +210,8 @@ impl<B: ComparedBooks> TheirFile<B> {
     ) -> Result<Self, FileRefusal<B::Column>> {
         let refused = |fault| FileRefusal { file: name.to_owned(), fault };
         let again = file.try_clone().map_err(|error| refused(FileFault::Unreadable(Text::same(error))))?;
-        let (reader, mut names) = heading_of::<B::Column>(file).map_err(refused)?;
+        let (reader, mut names) = heading_of::<B::Column>(file, map).map_err(refused)?;
+        let width = names.len();
         let is_mapped = map.iter().any(|(theirs, ours)| theirs != ours.as_str());
         let zone = B::Column::zone_of_workbook(&mut names, languages, is_mapped);
         if let Some((missing, column)) = map.iter().find(|(theirs, _)| !names.contains(theirs)) {
@@ -222,7 +230,7 @@ impl<B: ComparedBooks> TheirFile<B> {
         let columns = columns.into_iter().filter(|(column, _)| !column.is_number()).collect();
         let (name, record) = (name.to_owned(), StringRecord::new());
         let zone = zone.unwrap_or_default();
-        Ok(Self { name, file: again, reader, by, number, columns, ignored, record, zone })
+        Ok(Self { name, file: again, reader, by, number, columns, ignored, width, record, zone })
     }
 
     /// The columns of the file that nothing is compared with.
@@ -251,7 +259,7 @@ impl<B: ComparedBooks> TheirFile<B> {
     /// # Errors
     /// It has more or fewer columns than the heading, is no UTF-8 or is too long.
     pub(super) fn next(&mut self) -> Result<Option<TheirLine<'_, B::Column>>, FileRefusal<B::Column>> {
-        let Self { name, file, reader, by, number, columns, record, .. } = self;
+        let Self { name, file, reader, by, number, columns, width, record, .. } = self;
         let refused = |position, cause: Text| {
             let fault = FileFault::Line { line: csv_line(file, position), cause };
             FileRefusal { file: name.clone(), fault }
@@ -264,6 +272,13 @@ impl<B: ComparedBooks> TheirFile<B> {
             Err(error) => return Err(refused(error.position().unwrap_or(&begins), csv_fault(&error))),
         }
         let at = record.position().unwrap_or(&begins);
+        if record.len() != *width {
+            if is_remark(record.as_byte_record(), *width) && only_remarks_follow(reader, *width) {
+                return Ok(None);
+            }
+            let (expected, got) = (*width, record.len());
+            return Err(refused(at, text!("expected {expected} columns, got {got}", expected, got)));
+        }
         if record.as_slice().contains('\0') {
             return Err(refused(at, "expected a text without zero bytes".into()));
         }
@@ -280,23 +295,84 @@ impl<B: ComparedBooks> TheirFile<B> {
 }
 
 /// The reader of a file behind its heading, and the names of the heading.
-fn heading_of<C>(file: File) -> Result<(Reader<Bounded>, Vec<String>), FileFault<C>> {
+fn heading_of<C: FileColumn>(
+    file: File,
+    map: &[(String, C)],
+) -> Result<(Reader<Bounded>, Vec<String>), FileFault<C>> {
     let unreadable = |cause: Text| FileFault::<C>::Unreadable(cause);
     let mut file = BufReader::with_capacity(BUFFER_BYTES, file);
-    let delimiter = separator(file.fill_buf().map_err(|error| unreadable(Text::same(error)))?);
-    let mut reader = csv::ReaderBuilder::new()
-        .delimiter(delimiter)
-        .has_headers(false)
-        .from_reader(Bounded { file, left: LINE_BYTES_MAX });
-    let mut heading = ByteRecord::new();
-    reader.read_byte_record(&mut heading).map_err(|error| unreadable(csv_fault(&error)))?;
-    if let Some(kind) = not_csv(heading.as_slice()) {
+    let begins = file.fill_buf().map_err(|error| unreadable(Text::same(error)))?;
+    if let Some(kind) = not_csv(begins) {
         return Err(unreadable(kind));
     }
-    let heading = StringRecord::from_byte_record(heading);
-    let heading = heading.map_err(|_| unreadable("expected UTF-8 text".into()))?;
+    let is_column = |name: &str| map.iter().any(|(theirs, _)| theirs == name) || C::from_str(name).is_ok();
+    let (remarks, begins) = behind_remarks(begins, is_column);
+    // Lines have as many columns as the heading, which is not the first line of each file.
+    let mut reader = csv::ReaderBuilder::new()
+        .delimiter(separator(begins))
+        .has_headers(false)
+        .flexible(true)
+        .from_reader(Bounded { file, left: LINE_BYTES_MAX });
+    for _ in 0..remarks {
+        next_bytes(&mut reader).map_err(unreadable)?;
+    }
+    let mut heading = next_text(&mut reader).map_err(unreadable)?;
+    if is_separator_line(&heading) {
+        heading = next_text(&mut reader).map_err(unreadable)?;
+    }
     let name = |name: &str| name.trim_start_matches(BYTE_ORDER_MARK).trim().to_owned();
     Ok((reader, heading.iter().map(name).collect()))
+}
+
+/// The next line, whatever its encoding. It is empty at the end.
+fn next_bytes(reader: &mut Reader<Bounded>) -> Result<ByteRecord, Text> {
+    reader.get_mut().left = LINE_BYTES_MAX;
+    let mut line = ByteRecord::new();
+    reader.read_byte_record(&mut line).map_err(|error| csv_fault(&error))?;
+    Ok(line)
+}
+
+/// The next line as a text.
+fn next_text(reader: &mut Reader<Bounded>) -> Result<StringRecord, Text> {
+    let line = StringRecord::from_byte_record(next_bytes(reader)?);
+    line.map_err(|_| "expected UTF-8 text; in a spreadsheet, save it as CSV UTF-8".into())
+}
+
+/// How many lines before the heading are remarks, and what is behind them. A heading may begin as they do, but names a column.
+fn behind_remarks(begins: &[u8], is_column: impl Fn(&str) -> bool) -> (usize, &[u8]) {
+    let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    let names_column = |line: &[u8]| {
+        let separator = separator(line);
+        let mut cells = line.split(|byte| *byte == separator).map(String::from_utf8_lossy);
+        cells.any(|cell| is_column(cell.trim().trim_matches('"').trim()))
+    };
+    let (mut remarks, mut rest) = (0, without_mark(begins));
+    loop {
+        let start = rest.iter().position(|byte| !is_end(byte)).unwrap_or(rest.len());
+        rest = &rest[start..];
+        let (line, behind) = rest.split_at(rest.iter().position(is_end).unwrap_or(rest.len()));
+        let seen = line.strip_prefix(b"\"").unwrap_or(line);
+        if seen.first() != Some(&REMARK) || names_column(line) {
+            return (remarks, rest);
+        }
+        (remarks, rest) = (remarks + 1, behind);
+    }
+}
+
+/// Whether a line is a remark and none of the books, which has as many columns as the heading.
+fn is_remark(line: &ByteRecord, width: usize) -> bool {
+    line.len() != width && line.get(0).is_some_and(|cell| cell.first() == Some(&REMARK))
+}
+
+/// Whether the rest of a file is remarks. Between lines of the books there are none: a ref may begin as they do.
+fn only_remarks_follow(reader: &mut Reader<Bounded>, width: usize) -> bool {
+    loop {
+        match next_bytes(reader) {
+            Ok(line) if line.is_empty() => return true,
+            Ok(line) if is_remark(&line, width) => {}
+            Ok(_) | Err(_) => return false,
+        }
+    }
 }
 
 /// The columns of a file that the books have too, each with its place, and the names of the others.

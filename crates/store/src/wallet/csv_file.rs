@@ -3,6 +3,7 @@
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
 use csv::{IntoInnerError, Position, StringRecord, WriterBuilder};
+use domain::body::BodyKind;
 use domain::csv::csv_text;
 use domain::fields::{Expected, shown};
 use domain::ledger::EXCHANGE;
@@ -64,7 +65,7 @@ pub(crate) fn csv_fault(error: &csv::Error) -> Text {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
             text!("expected {expected} columns, got {got}", expected = expected_len, got = len)
         }
-        csv::ErrorKind::Utf8 { .. } => "expected UTF-8".into(),
+        csv::ErrorKind::Utf8 { .. } => "expected UTF-8; in a spreadsheet, save it as CSV UTF-8".into(),
         csv::ErrorKind::Io(error) if error.kind() == io::ErrorKind::FileTooLarge => {
             text!("expected at most {max} bytes; is a quotation mark without its pair?", max = LINE_BYTES_MAX)
         }
@@ -76,16 +77,16 @@ pub(crate) fn csv_fault(error: &csv::Error) -> Text {
 /// What a file is that begins so and is no CSV, in words that follow "it is". `None` for what may be CSV.
 #[must_use]
 pub(crate) fn not_csv(begins: &[u8]) -> Option<Text> {
-    let kinds: [(&[u8], &'static str); 7] = [
+    let kinds: [(&[u8], &'static str); 5] = [
         (b"PK\x03\x04", "a workbook of a spreadsheet"),
         (b"\xd0\xcf\x11\xe0", "a workbook of a spreadsheet"),
-        (b"\xff\xfe", "text in UTF-16"),
-        (b"\xfe\xff", "text in UTF-16"),
         (b"\x1f\x8b", "gzip data"),
         (b"%PDF-", "a PDF"),
         (b"--", "a multipart body"),
     ];
-    let (_, kind) = kinds.into_iter().find(|(start, _)| begins.starts_with(start))?;
+    let known = kinds.into_iter().find(|(start, _)| begins.starts_with(start)).map(|(_, kind)| kind);
+    // Without its mark, UTF-16 of Latin letters is UTF-8 with NULs.
+    let kind = known.or_else(|| (BodyKind::of(begins) == BodyKind::Utf16).then_some("text in UTF-16"))?;
     Some(text!("it is {kind}: save it as CSV in UTF-8", kind = Text::new(kind)))
 }
 
@@ -93,6 +94,13 @@ pub(crate) fn not_csv(begins: &[u8]) -> Option<Text> {
 #[must_use]
 pub(crate) fn bare_cell(cell: &str) -> &str {
     cell.strip_prefix("=\"").and_then(|cell| cell.strip_suffix('"')).unwrap_or(cell)
+}
+
+/// A value of the books of others without what stands around it so that a spreadsheet keeps it as a text (contract 13.5.3).
+#[must_use]
+pub(crate) fn bare_value(cell: &str) -> &str {
+    let seen = without_unseen(cell);
+    without_unseen(bare_cell(seen.strip_prefix(['`', '\'']).unwrap_or(seen)))
 }
 
 /// What separates the cells of a file that begins so: what its first line has most of outside quotation marks. Of as many,
@@ -249,6 +257,29 @@ mod tests {
         }
     }
 
+    #[test]
+    fn utf_16_is_named_with_its_mark_or_without() {
+        for begins in [&b"\xff\xfeo\0p\0"[..], b"\xfe\xff\0o\0p", b"o\0p\0e\0n\0", b"\0o\0p\0e\0n"] {
+            let kind = not_csv(begins).map(|kind| kind.english());
+            let expected = "it is text in UTF-16: save it as CSV in UTF-8";
+            assert_eq!(kind.as_deref(), Some(expected), "{begins:?}");
+        }
+        for begins in [&b"open_id,free\n"[..], b"\xef\xbb\xbfopen_id\n", b"o,\0\n", b"a", b""] {
+            assert_eq!(not_csv(begins), None, "{begins:?}");
+        }
+    }
+
+    /// Rule 13.5.3.
+    #[test]
+    fn what_keeps_a_value_a_text_is_not_of_it() {
+        for cell in ["o1", "`o1", "'o1", "=\"o1\"", " o1\t", "\u{feff}` o1", "'=\"o1\"", "=\" o1 \""] {
+            assert_eq!(bare_value(cell), "o1", "{cell:?}");
+        }
+        for (cell, bare) in [("", ""), ("a'b", "a'b"), ("\"o1\"", "\"o1\""), ("=o1", "=o1")] {
+            assert_eq!(bare_value(cell), bare);
+        }
+    }
+
     /// Rule 8.3.16.
     #[test]
     fn a_number_in_exponent_form_is_refused() {
@@ -266,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_text_that_looks_like_a_formula_is_text_in_a_spreadsheet() {
-        for formula in ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1"] {
+        for formula in ["=1+1", "+1", "-1", "@SUM(A1)", "\tx"] {
             let csv = statement_line(&row("credit", formula, formula)).unwrap();
             assert_eq!(
                 csv,
@@ -276,6 +307,6 @@ mod tests {
         let csv = statement_line(&row("credit", "a=b", "x;=1;y")).unwrap();
         assert_eq!(csv, "1,credit,,a=b,-1,0,1,0,1970-01-01T00:00:00Z,,x;'=1;y,'=alice\n");
         let quoted = statement_line(&row("credit", "a,\"b\"", "\r=1")).unwrap();
-        assert_eq!(quoted, "1,credit,,\"a,\"\"b\"\"\",-1,0,1,0,1970-01-01T00:00:00Z,,\"'\r=1\",'=alice\n");
+        assert_eq!(quoted, "1,credit,,\"a,\"\"b\"\"\",-1,0,1,0,1970-01-01T00:00:00Z,,\"'\r'=1\",'=alice\n");
     }
 }
