@@ -60,10 +60,17 @@ const EXAMPLES: [(&str, &[&str]); 110] = [
         "topup expect",
         &[
             "minitill topup expect mygame settlement.csv --provider wechat --map transaction_id=provider_order_id --map total=money --day 2026-11-21",
-            "minitill topup expect mygame settlement.csv --provider wechat --apply",
+            "minitill topup expect mygame settlement.csv --provider wechat --currency CNY --apply",
         ],
     ),
-    ("topup list", &["minitill topup list mygame", "minitill topup list mygame --unmatched"]),
+    (
+        "topup list",
+        &[
+            "minitill topup list mygame",
+            "minitill topup list mygame --unmatched",
+            "minitill topup list mygame --month 2026-11 --time-zone Asia/Shanghai --csv --out payments.csv",
+        ],
+    ),
     ("topup show", &["minitill topup show mygame stripe pi_3OrtQ2"]),
     ("topup consumption", &["minitill topup consumption mygame stripe pi_3OrtQ2"]),
     (

@@ -43,6 +43,7 @@ mod table;
 mod token;
 mod topup;
 mod topup_expect;
+mod topup_list;
 mod user;
 mod visible;
 mod wallet;

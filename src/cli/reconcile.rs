@@ -76,7 +76,7 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: ReconcileAr
     let span = period.span(&time_zone);
     let mut found = compare(store, &app_id, &file, (by, &map), span).await?;
     let mut printed = Printed::new(context.output.is_json);
-    let remains = show(&mut printed, &mut found, true).await?;
+    let remains = show(&mut printed, &mut found, true, 0).await?;
     printed.end()?;
     found.close().await?;
     Ok(exit_code(remains))
@@ -122,11 +122,12 @@ fn failed<C: FileColumn>(error: ReconcileError<C>) -> anyhow::Error {
 }
 
 /// Prints what was found, one by one, so that many differences need little memory: what is only there where that is
-/// wanted. Returns whether something differs.
+/// wanted, and in the sums how many were of other apps. Returns whether something differs.
 pub(super) async fn show<B: ComparedBooks>(
     printed: &mut Printed,
     found: &mut Reconciled<B>,
     with_there: bool,
+    of_other_apps: usize,
 ) -> Result<bool> {
     printed.list("only_here")?;
     let each = |number: &BookNumber| printed.item(number, &["only here", number.as_str()]);
@@ -150,9 +151,11 @@ pub(super) async fn show<B: ComparedBooks>(
     };
     let (matched, differing) = found.each_difference(each).await.map_err(failed)?;
     let there_text = if with_there { format!(", {there} only there") } else { String::new() };
+    let others_text =
+        if of_other_apps > 0 { format!(", {of_other_apps} of other apps") } else { String::new() };
     printed.sums(
         &format!("\"matched\":{matched}"),
-        &format!("{matched} matched, {here} only here{there_text}, {differing} differ"),
+        &format!("{matched} matched, {here} only here{there_text}{others_text}, {differing} differ"),
     )?;
     Ok((here, there, differing) != (0, 0, 0))
 }

@@ -15,12 +15,11 @@ use domain::topup::{
     PaymentTarget, PricedProductId, ProviderOrderId, RefundAmount, RefundId, RefundKey, Shortfall,
 };
 use domain::wallet::AMOUNT_MAX;
-use store::{Store, TopupFilter};
+use store::Store;
 use time::OffsetDateTime;
 
-use super::app::require_app_of;
-use super::span::SpanArguments;
 use super::topup_expect::{ExpectArguments, expect};
+use super::topup_list::{TopupListArguments, list};
 use super::{Context, not_done, refused};
 
 #[derive(Debug, Subcommand)]
@@ -30,21 +29,7 @@ pub(super) enum TopupCommand {
     /// Compare the payments with a provider's settlement file; exit code 1 if anything differs
     Expect(Box<ExpectArguments>),
     /// List payments, newest first
-    List {
-        /// App of the payments
-        app_id: AppId,
-        /// Only those that fit nothing and wait for an operator
-        #[arg(long, help_heading = "Filter")]
-        unmatched: bool,
-        /// Only of this player
-        #[arg(long, help_heading = "Filter", value_name = "OPEN_ID")]
-        open_id: Option<OpenId>,
-        #[command(flatten)]
-        span: SpanArguments,
-        /// List at most this many
-        #[arg(long, help_heading = "Filter", value_name = "N", default_value_t = 100)]
-        limit: u32,
-    },
+    List(Box<TopupListArguments>),
     /// Show a payment with its refunds
     Show(OnePayment),
     /// Show what was used of the charged coins of a top-up
@@ -182,16 +167,7 @@ pub(super) struct SettledAs {
 pub(super) async fn run(context: &Context, store: &Store, command: TopupCommand) -> Result<ExitCode> {
     match command {
         TopupCommand::Pay(arguments) => pay(context, store, *arguments).await,
-        TopupCommand::List { app_id, unmatched, open_id, span, limit } => {
-            let [since, until] = span.ends(context)?;
-            let filter = TopupFilter { unmatched, open_id, since, until };
-            let found = store.topups(&app_id, &filter, None, limit).await?.items;
-            require_app_of(store, &found, Some(&app_id)).await?;
-            let columns = "created_at provider provider_order_id state reason currency amount \
-                open_id product_id biz_no charge bonus";
-            let output = span.output(context);
-            output.list("topups", &found, columns, "No payment of this app matches.")
-        }
+        TopupCommand::List(arguments) => list(context, store, *arguments).await,
         TopupCommand::Show(payment) => {
             let (app_id, key) = payment.key();
             let row = store.topup(&app_id, &key).await?;

@@ -196,9 +196,14 @@ async fn the_payment_of_an_order_finds_debt_and_refunds() {
     }
     // A refund that waits.
     assert_eq!(refund(&admin, "pi_2", &asked("re_2", 300, "record")).await.status, 202);
-    let paid = tell(&teller, &payment("pi_2", "t2")).await.json();
-    assert_eq!((paid["state"].as_str(), paid["charge_balance"].as_i64()), (Some("paid"), Some(220)));
+    let mut paid = tell(&teller, &payment("pi_2", "t2")).await.json();
+    assert_eq!(
+        (&paid["state"], &paid["free_balance"], &paid["charge_balance"]),
+        (&json!("paid"), &json!(49), &json!(190))
+    );
     assert_eq!(till.purses(&app, "o1").await, (49, 190, 4));
+    paid["replayed"] = true.into();
+    assert_answer(&tell(&teller, &payment("pi_2", "t2")).await, 200, &paid);
     // One that commits while the row of its payment waits for its key.
     let mut held = till.sql.begin().await.unwrap();
     for statement in [
@@ -222,7 +227,7 @@ async fn the_payment_of_an_order_finds_debt_and_refunds() {
     let (paid, ()) = tokio::join!(tell(&teller, &third), telling);
     assert_eq!(
         (paid.json()["state"].as_str(), paid.json()["charge_balance"].as_i64()),
-        (Some("paid"), Some(250))
+        (Some("paid"), Some(190))
     );
     assert_eq!(till.purses(&app, "o1").await, (49, 190, 6));
     // Debt.
@@ -255,7 +260,7 @@ async fn a_refund_before_its_payment_waits_for_it() {
     till.assert_audit_clean().await;
     // re_1 and re_3 fit, re_2 between them does not.
     let paid = tell(&teller, &direct("pi_1")).await.json();
-    assert_eq!((paid["state"].as_str(), paid["charge_balance"].as_i64()), (Some("paid"), Some(160)));
+    assert_eq!((paid["state"].as_str(), paid["charge_balance"].as_i64()), (Some("paid"), Some(100)));
     assert_eq!(till.purses(&app, "o1").await, (40, 100, 4));
     let states = admin.get("/apps/a1/topups/stripe/pi_1").await.json();
     let states: Vec<&str> = states["refunds"]
@@ -359,6 +364,12 @@ async fn a_refund_of_an_unmatched_payment_waits_for_its_settlement() {
     let body = json!({"action": "credit", "reason": "r", "open_id": "o1", "product_id": "gems60"});
     let settled = admin.post("/apps/a1/topups/stripe/pi_1/settlement", "k1", body).await;
     assert_eq!((settled.status, settled.json()["charge"].as_i64()), (200, Some(60)), "{}", settled.body);
+    // The purses of the answer are those that are there.
+    let purses = (settled.json()["free_balance"].clone(), settled.json()["charge_balance"].clone());
+    assert_eq!(purses, (json!(44), json!(140)));
+    let again = json!({"action": "credit", "reason": "r", "open_id": "o1", "product_id": "gems60"});
+    let again = admin.post("/apps/a1/topups/stripe/pi_1/settlement", "k1", again).await;
+    assert_eq!(again.json(), settled.json());
     assert_eq!(till.purses(&app, "o1").await, (44, 140, 3));
     let body = json!({"action": "paid_back", "reason": "r"});
     assert_eq!(admin.post("/apps/a1/topups/stripe/pi_2/settlement", "k2", body).await.status, 200);

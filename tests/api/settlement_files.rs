@@ -134,7 +134,7 @@ async fn what_is_only_in_a_settlement_file_is_entered_once() {
             {"ref": "stripe/pi_3", "state": "paid"},
             {"ref": "stripe/pi_4", "state": "unmatched", "reason": "unknown_order"},
         ],
-        "only_here": [], "differs": [], "matched": 2,
+        "other_app": [], "only_here": [], "differs": [], "matched": 2,
     });
     assert_eq!(file.json(&program, &apply), (Some(1), found));
     let shown = program.json(&["topup", "show", "a1", "stripe", "pi_3"]);
@@ -146,11 +146,93 @@ async fn what_is_only_in_a_settlement_file_is_entered_once() {
     let coins = "SELECT charge_balance FROM wallets WHERE open_id = 'o1'";
     assert_eq!(till.number(coins).await, 100 + 60 + 60);
 
-    let nothing = json!({"entered": [], "only_here": [], "differs": [], "matched": 4});
+    let nothing = json!({"entered": [], "other_app": [], "only_here": [], "differs": [], "matched": 4});
     assert_eq!(file.json(&program, &apply), (Some(0), nothing));
     let (_, out, _) = file.expect(&program, &apply);
     assert_eq!(out, "4 matched, 0 only here, 0 differ\n");
     assert_eq!(till.number(coins).await, 100 + 60 + 60);
+}
+
+/// Rule 19.7.7: one merchant account may serve several apps, and a payment that another one has is not credited again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payment_of_another_app_is_not_entered() {
+    let (till, program) = till().await;
+    till.app("a2").await;
+    till.execute(
+        "INSERT INTO topup_payments (app_no, provider, provider_order_id, currency, amount, biz_no, paid_at, created_at,
+             state, reason, note, told_by)
+         SELECT app_no, 'stripe', 'pi_3', 'CNY', 600, 't2', now(), now(), 'unmatched', 'unknown_order', '', 'api_key backend'
+         FROM apps WHERE app_id = 'a2'",
+    )
+    .await;
+    let text = "provider_order_id,currency,amount,biz_no,paid_at\npi_1,CNY,600,t1,2026-11-21T08:00:00Z\n\
+        pi_2,CNY,60,,2026-11-22T08:00:00Z\npi_3,CNY,600,t2,2026-11-21T08:00:00Z\n";
+    let file = SettlementFile::new("other-app", text);
+    let apply = ["--provider", "stripe", "--apply"];
+    let found = json!({
+        "entered": [], "other_app": [{"ref": "stripe/pi_3", "app_id": "a2"}],
+        "only_here": [], "differs": [], "matched": 2,
+    });
+    assert_eq!(file.json(&program, &apply), (Some(1), found));
+    let (_, out, _) = file.expect(&program, &apply);
+    assert_eq!(out, "other app\tstripe/pi_3\ta2\n2 matched, 0 only here, 1 of other apps, 0 differ\n");
+    assert_eq!(till.number("SELECT charge_balance FROM wallets WHERE open_id = 'o1'").await, 100 + 60);
+    let shown = program.run(&["topup", "show", "a1", "stripe", "pi_3"]);
+    assert!(!shown.status.success(), "the app has no such payment");
+}
+
+/// Rule 19.3.9: the payments as CSV, all of them, with money in units and what was refunded.
+#[tokio::test(flavor = "multi_thread")]
+async fn payments_are_written_as_csv() {
+    let (till, program) = till().await;
+    till.execute("UPDATE topup_payments SET fee = 4 WHERE provider_order_id = 'pi_1'").await;
+    till.execute("UPDATE topup_payments SET note = '=1+1' WHERE provider_order_id = 'pi_2'").await;
+    let back = ["topup", "refund", "a1", "stripe", "pi_1", "--refund-id", "re_1", "--amount", "305"];
+    assert!(program.run(&[&back[..], &["--reason", "r"]].concat()).status.success());
+    let listed = program.run(&["topup", "list", "a1", "--csv"]);
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    let lines: Vec<&str> = listed.lines().collect();
+    let heading = "provider,provider_order_id,state,reason,currency,money,fee,refunded,paid_at,created_at,credited_at,\
+        biz_no,open_id,product_id,charge,bonus,note";
+    assert_eq!((lines.len(), lines[0]), (4, heading));
+    for (id, before, behind) in [
+        ("pi_1", "stripe,pi_1,paid,,CNY,6.00,0.04,3.05,2026-11-21T08:00:00Z,", ",t1,o1,gems60,60,6,"),
+        ("pi_2", "stripe,pi_2,paid,,CNY,0.60,,0.00,2026-11-22T08:00:00Z,", ",,o2,gems6,6,0,'=1+1"),
+        ("42", "wechat,42,unmatched,unknown_order,CNY,6.00,,0.00,", ",,,,"),
+    ] {
+        let line = lines.iter().find(|line| line.contains(&format!(",{id},"))).unwrap();
+        assert!(line.starts_with(before) && line.ends_with(behind), "{line}");
+    }
+    let file = SettlementFile::new("list", "");
+    let path = file.0.to_str().unwrap();
+    let made = program.json(&["topup", "list", "a1", "--csv", "--out", path, "--limit", "2"]);
+    assert_eq!(made, json!({"file": path, "payments": 2}));
+    assert_eq!(fs::read_to_string(path).unwrap(), format!("{}\n", lines[..3].join("\n")));
+}
+
+/// Rule 19.7.2: a file without a column of the currency is compared and entered in the currency that the command names.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_names_the_currency_of_a_file_without_it() {
+    let (_till, program) = till().await;
+    let text = "provider_order_id,money,biz_no,paid_at\npi_1,6.00,t1,2026-11-21T08:00:00Z\n\
+        pi_2,0.60,,2026-11-22T08:00:00Z\npi_3,6.00,t2,2026-11-21T08:00:00Z\n";
+    let file = SettlementFile::new("no-currency", text);
+    let of = |currency| ["--provider", "stripe", "--currency", currency];
+    let (_, found) = file.json(&program, &of("USD"));
+    let differs = |of: &str| json!({"ref": of, "field": "currency", "here": "CNY", "there": "USD"});
+    assert_eq!(found["differs"], json!([differs("stripe/pi_1"), differs("stripe/pi_2")]));
+    let (code, found) = file.json(&program, &[&of("CNY")[..], &["--apply"]].concat());
+    assert_eq!((code, &found["entered"]), (Some(0), &json!([{"ref": "stripe/pi_3", "state": "paid"}])));
+    let shown = program.json(&["topup", "show", "a1", "stripe", "pi_3"]);
+    assert_eq!((&shown["currency"], &shown["amount"]), (&json!("CNY"), &json!(600)));
+    let told = SettlementFile::new("own-currency", "provider_order_id,currency,money\npi_1,CNY,6.00\n");
+    for (more, text) in [
+        (&[][..], "FILE: two columns are currency"),
+        (&["--map", "cur=currency"][..], "--currency: expected none beside --map of a column currency"),
+    ] {
+        let (code, out, complaint) = told.expect(&program, &[&of("CNY")[..], more].concat());
+        assert!(code == Some(1) && out.is_empty() && complaint.contains(text), "{complaint}");
+    }
 }
 
 /// Rules 8.3.14, 8.3.16 and 19.7.2: semicolons separate cells, too, and an id that a spreadsheet has shortened is refused.

@@ -17,7 +17,7 @@ use crate::ids::{ItemId, made_of, text_type};
 
 pub use callback::{
     CALLBACK_BYTES_MAX, CallbackEvent, CallbackFormat, CallbackProvider, CallbackSecret, SignedCallback,
-    not_signed,
+    TOLD_BY_PROVIDER, not_signed,
 };
 pub use coin_price::CoinPrice;
 pub use currency::Currency;

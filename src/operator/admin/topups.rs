@@ -68,7 +68,7 @@ routes! { "Top-ups":
     /// back comes off the end. So `used` may fall again. It is derived from the ledger for each call.
     GET "/apps/{app_id}/topups/{provider}/{provider_order_id}/consumption", "getConsumption", Read(Read): consumption -> ConsumptionReport =>
         answers("shown", "What was used.", json!({
-            "charge": 60, "used": 0, "unused": 60, "used_milli": 0, "exchanges": [],
+            "charge": 60, "used": 0, "unused": 60, "used_milli": 0, "debited": 0, "exchanges": [],
         }))
         .refuses([example::payment_not_credited()]);
     /// Refund a payment

@@ -26,6 +26,7 @@ use super::prices::prices_path;
 use super::receivers::receiver_path;
 use super::request::{Answer, ConsoleRequest};
 use super::route::{ConsoleRoute, routes};
+use super::topups::shown_reason;
 use super::wallet_change::requests::gift_path;
 
 pub(super) const ROUTES: &[ConsoleRoute] = routes! {

@@ -10,7 +10,8 @@ use domain::operation::topup::{SettlePayment, Settlement, unknown_payment};
 use domain::rights::Need;
 use domain::text;
 use domain::topup::{
-    PaymentKey, PaymentProvider, PlacedOrder, PricedProductId, ProviderOrderId, UnmatchedReason,
+    PaymentKey, PaymentProvider, PlacedOrder, PricedProductId, ProviderOrderId, TOLD_BY_PROVIDER,
+    UnmatchedReason,
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use store::{ConsumptionReport, ListedPrice, OpenTopupOrder, TopupCursor, TopupFilter, TopupRow, TopupsPage};
@@ -90,6 +91,11 @@ fn taken_back(used: &ConsumptionReport) -> i64 {
 fn teller(told_by: &str) -> String {
     let (kind, name) = told_by.split_once(' ').unwrap_or(("", told_by));
     format!("{name}, {}", crate::word(way(kind)))
+}
+
+/// A reason as the page shows it. What the till itself has written has a twin; what a person wrote stays.
+pub(super) fn shown_reason(reason: &str) -> String {
+    if reason == TOLD_BY_PROVIDER { crate::word(reason) } else { reason.to_owned() }
 }
 
 /// The page of the player with the ledger entry of a payment.

@@ -3,6 +3,7 @@
 use domain::app::Scope;
 use domain::console_user::Role;
 use domain::rights::{Apps, Rights};
+use domain::topup::TOLD_BY_PROVIDER;
 
 use serde_json::json;
 
@@ -115,7 +116,8 @@ async fn the_page_of_a_payment_shows_its_refunds() {
     assert_eq!(admin.post(&format!("{path}/settlement"), &fields).await.status, 303);
     let caller = Caller::admin(&till).await;
     let refund = async |refund_id: &str| {
-        let refund = json!({ "refund_id": refund_id, "amount": 300, "reason": "half of it" });
+        let reason = if refund_id == "re_2" { TOLD_BY_PROVIDER } else { "half of it" };
+        let refund = json!({ "refund_id": refund_id, "amount": 300, "reason": reason });
         let path_of_refunds = "/apps/a1/topups/stripe/pi%2F1%202/refunds";
         let refunded = caller.send("POST", path_of_refunds, None, &refund).await;
         assert_eq!(refunded.status, 200, "{}", refunded.body);
@@ -133,8 +135,19 @@ async fn the_page_of_a_payment_shows_its_refunds() {
     assert!(content(&entry).contains("topup gems60, 6.00 CNY stripe/pi/1 2 log"), "{}", content(&entry));
     let player = admin.get("/console/apps/a1/players/o1").await;
     assert!(content(&player).contains("refund 3.00 CNY stripe/pi/1 2/re_1 log"), "{}", content(&player));
+    // Rule 8.5.11: the log shows the money of the payment, not as something that went away.
+    let log = admin.get("/console/log?action=topup.settle").await;
+    assert!(log.body.contains("amount: <ins class=\"id\" title=\"6.00 CNY\">"), "{}", log.body);
+    let log = admin.get("/console/log?action=topup.refund").await;
+    assert!(content(&log).contains("amount: 3.00 CNY"), "{}", content(&log));
     refund("re_2").await;
     assert!(content(&admin.get(path).await).contains("State Refunded Money"), "all of it went back");
+    // Rule 8.5.11: a reason that the till has written is in the language of the page.
+    for path in [path, "/console/log?action=topup.refund"] {
+        let page = admin.send(Request::get(path).header("accept-language", "zh")).await;
+        let shown = content(&page);
+        assert!(shown.contains("支付渠道告知") && !shown.contains(TOLD_BY_PROVIDER), "{shown}");
+    }
     let list = admin.get("/console/topups?app_id=a1").await;
     assert_eq!(rows(&list.body)[0][2], "Refunded");
 }

@@ -352,7 +352,7 @@ impl SignedCallback<'_> {
         reason: Option<Reason>,
     ) -> CallbackEvent {
         let provider = self.provider.provider.clone();
-        let told = || Reason::parse("the provider told of it").expect("it is well-formed");
+        let told = || Reason::parse(TOLD_BY_PROVIDER).expect("it is well-formed");
         CallbackEvent::Refund(Box::new(NewRefund {
             key: RefundKey { payment: PaymentKey { provider, provider_order_id }, refund_id },
             amount,
@@ -362,6 +362,9 @@ impl SignedCallback<'_> {
         }))
     }
 }
+
+/// The reason of a refund whose provider tells none.
+pub const TOLD_BY_PROVIDER: &str = "the provider told of it";
 
 /// The last second of the year 9999.
 const SECONDS_MAX: i64 = 253_402_300_799;

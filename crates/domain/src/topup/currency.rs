@@ -49,6 +49,18 @@ impl Currency {
         }
     }
 
+    /// An amount of minor units in units, without marks between groups of digits, such as `6.00`.
+    #[must_use]
+    pub fn in_units(&self, amount: i64) -> String {
+        let digits = self.minor_digits();
+        if digits == 0 {
+            return amount.to_string();
+        }
+        let (sign, unit) = (if amount < 0 { "-" } else { "" }, 10_u64.pow(digits));
+        let (whole, minor) = (amount.unsigned_abs() / unit, amount.unsigned_abs() % unit);
+        format!("{sign}{whole}.{minor:0width$}", width = digits as usize)
+    }
+
     /// The code.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -85,6 +97,19 @@ impl From<Currency> for String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_amount_is_told_in_units() {
+        for (code, amount, expected) in [
+            ("CNY", 600, "6.00"),
+            ("CNY", 123_456_705, "1234567.05"),
+            ("CNY", -5, "-0.05"),
+            ("JPY", 600, "600"),
+            ("KWD", 1_234, "1.234"),
+        ] {
+            assert_eq!(Currency::parse(code).unwrap().in_units(amount), expected);
+        }
+    }
 
     #[test]
     fn a_currency_is_a_code_of_money_in_capitals() {

@@ -42,6 +42,8 @@ pub struct LotUse {
     lot: Lot,
     /// What all deductions so far have used.
     total: i128,
+    /// What debits of operators have used of the lot.
+    debited: i64,
     exchanges: Vec<LotExchange>,
 }
 
@@ -49,7 +51,7 @@ impl LotUse {
     /// The use of a lot before any deduction.
     #[must_use]
     pub const fn new(lot: Lot) -> Self {
-        Self { lot, total: 0, exchanges: Vec::new() }
+        Self { lot, total: 0, debited: 0, exchanges: Vec::new() }
     }
 
     /// Adds the next deduction: its charged coins without those that were given back, and the exchange that it is. An
@@ -58,6 +60,9 @@ impl LotUse {
         let before = self.used();
         self.total += i128::from(coins.max(0));
         let of_lot = self.used() - before;
+        if exchange.is_none() {
+            self.debited += of_lot;
+        }
         if let Some((biz_no, at)) = exchange
             && of_lot > 0
             && self.exchanges.len() < LOT_EXCHANGES_MAX
@@ -76,6 +81,12 @@ impl LotUse {
     pub fn used(&self) -> i64 {
         let used = (self.total - self.lot.before).clamp(0, i128::from(self.lot.size.max(0)));
         i64::try_from(used).unwrap_or(self.lot.size)
+    }
+
+    /// What debits of operators used of the lot.
+    #[must_use]
+    pub const fn debited(&self) -> i64 {
+        self.debited
     }
 
     /// What is left of the lot.
@@ -108,9 +119,10 @@ mod tests {
     fn thousandths_are_rounded_down() {
         let mut used = LotUse::new(Lot { before: 100, size: 60 });
         assert!(used.add(110, None).is_continue());
-        assert_eq!((used.used(), used.unused(), used.used_milli(60)), (10, 50, 166));
+        assert_eq!((used.used(), used.unused(), used.used_milli(60), used.debited()), (10, 50, 166, 10));
         assert!(used.add(50, Some(("b1", OffsetDateTime::UNIX_EPOCH))).is_break());
-        assert_eq!((used.used(), used.used_milli(60), used.exchanges()[0].coins), (60, 1_000, 50));
+        assert_eq!((used.used(), used.used_milli(60), used.debited()), (60, 1_000, 10));
+        assert_eq!(used.exchanges()[0].coins, 50);
         assert_eq!(LotUse::new(Lot { before: 0, size: 0 }).used_milli(0), 0);
     }
 }

@@ -64,6 +64,10 @@ pub trait ComparedBooks: Clone + Debug + Send + Sync + 'static {
     fn second_column(&self) -> Option<Self::Column> {
         None
     }
+    /// A column that the file does not have, with the value that each of its lines has there.
+    fn constant(&self) -> Option<(Self::Column, &str)> {
+        None
+    }
     /// A number without what does not belong to it.
     fn bare<'a>(&self, number: &'a str) -> &'a str;
     /// What names a line of the file here.

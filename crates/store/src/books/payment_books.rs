@@ -139,6 +139,8 @@ fn minor_units(text: &str, currency: Currency) -> Option<String> {
 pub struct PaymentBooks {
     /// The provider whose file it is. Without it, the file has a column of it.
     pub provider: Option<PaymentProvider>,
+    /// The currency of all lines, where no column of the file tells it.
+    pub currency: Option<Currency>,
 }
 
 impl ComparedBooks for PaymentBooks {
@@ -150,6 +152,10 @@ impl ComparedBooks for PaymentBooks {
 
     fn second_column(&self) -> Option<PaymentColumn> {
         self.provider.is_none().then_some(PaymentColumn::Provider)
+    }
+
+    fn constant(&self) -> Option<(PaymentColumn, &str)> {
+        self.currency.as_ref().map(|currency| (PaymentColumn::Currency, currency.as_str()))
     }
 
     fn bare<'a>(&self, number: &'a str) -> &'a str {

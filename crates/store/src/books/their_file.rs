@@ -218,7 +218,14 @@ impl<B: ComparedBooks> TheirFile<B> {
             let (name, column) = (missing.clone(), *column);
             return Err(refused(FileFault::NoColumn { name, column, columns: names.join(", ") }));
         }
-        let (columns, ignored) = columns_of(&names, map).map_err(refused)?;
+        let (mut columns, ignored) = columns_of(&names, map).map_err(refused)?;
+        if let Some((column, _)) = by.constant() {
+            if columns.iter().any(|(known, _)| *known == column) {
+                return Err(refused(FileFault::Twice(column)));
+            }
+            // Each line gets its value behind the last column.
+            columns.push((column, names.len()));
+        }
         let place = |wanted| {
             let found = columns.iter().find(|(column, _)| *column == wanted).map(|(_, place)| *place);
             found.ok_or_else(|| {
@@ -270,6 +277,9 @@ impl<B: ComparedBooks> TheirFile<B> {
             Ok(false) => return Ok(None),
             Ok(true) => {}
             Err(error) => return Err(refused(error.position().unwrap_or(&begins), csv_fault(&error))),
+        }
+        if let Some((_, value)) = by.constant() {
+            record.push_field(value);
         }
         let at = record.position().unwrap_or(&begins);
         if record.len() != *width {

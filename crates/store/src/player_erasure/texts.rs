@@ -15,7 +15,7 @@ use crate::operator_log::ListedCredit;
 
 /// Keys in the operator's log that stay as they are: numbers, which the ledger has too, and what an operator set or the till
 /// reads from the log again, such as sums, moments and who asked for a change.
-const KEPT: [&str; 17] = [
+const KEPT: [&str; 18] = [
     "ref",
     "biz_no",
     "of_biz_no",
@@ -23,6 +23,7 @@ const KEPT: [&str; 17] = [
     "free",
     "charge",
     "amount",
+    "currency",
     "at",
     "until",
     "kind",

@@ -22,6 +22,8 @@ pub struct ConsumptionReport {
     pub unused: i64,
     /// The thousandths of `charge` that were used, rounded down.
     pub used_milli: i64,
+    /// What of `used` debits of operators took. The rest was used by exchanges.
+    pub debited: i64,
     /// The first 1,000 exchanges that used it, oldest first.
     pub exchanges: Vec<LotExchange>,
 }
@@ -95,6 +97,7 @@ impl Store {
             used: of_lot.used(),
             unused: of_lot.unused(),
             used_milli: of_lot.used_milli(charge),
+            debited: of_lot.debited(),
             exchanges: of_lot.exchanges(),
         })
     }

@@ -4,10 +4,11 @@ use std::collections::HashMap;
 
 use domain::ids::{AppId, BizNo, OpenId};
 use domain::rights::Apps;
-use domain::topup::PlacedOrder;
+use domain::topup::{PaymentKey, PlacedOrder};
 use time::OffsetDateTime;
 
 use super::orders::{placed_order, placed_orders};
+use super::payment_rows::key_columns;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::store::Store;
@@ -115,6 +116,50 @@ impl Store {
         found.dedup();
         found.truncate(limit as usize);
         Ok(found)
+    }
+
+    /// The apps beside this one that have payments with these keys, by the provider and its id with a slash between both.
+    pub async fn other_apps_of_payments(
+        &self,
+        app_id: &AppId,
+        keys: &[&PaymentKey],
+    ) -> Result<HashMap<String, String>> {
+        let (providers, ids) = key_columns(keys);
+        macro_rules! those {
+            ($from:literal) => {
+                sqlx::query_as!(
+                    PaymentMatch,
+                    r#"SELECT a.app_id AS "app_id!", p.provider AS "provider!", p.provider_order_id AS "provider_order_id!"
+                       "# + $from + " ORDER BY a.app_id",
+                    app_id.as_str(),
+                    &providers,
+                    &ids
+                )
+                .fetch_all(&self.pool)
+                .await?
+            };
+        }
+        let rows = match self.engine.get() {
+            // No index begins with the provider. With OFFSET 0, each key is looked up by itself in each app.
+            Engine::Postgres => those!(
+                "FROM apps a CROSS JOIN unnest($2::text[], $3::text[]) AS k (provider, provider_order_id)
+                 CROSS JOIN LATERAL (
+                     SELECT t.provider, t.provider_order_id FROM topup_payments t
+                     WHERE t.app_no = a.app_no AND t.provider = k.provider AND t.provider_order_id = k.provider_order_id
+                     OFFSET 0) p
+                 WHERE a.app_id <> $1"
+            ),
+            // Citus does not send such an OFFSET to the nodes. It may find other pairs of these texts, which nobody asks for.
+            Engine::Citus => those!(
+                "FROM apps a JOIN topup_payments p ON p.app_no = a.app_no
+                 WHERE a.app_id <> $1 AND p.provider = ANY ($2) AND p.provider_order_id = ANY ($3)"
+            ),
+        };
+        let mut apps = HashMap::new();
+        for PaymentMatch { app_id, provider, provider_order_id } in rows {
+            apps.entry(format!("{provider}/{provider_order_id}")).or_insert(app_id);
+        }
+        Ok(apps)
     }
 
     /// At most `limit` orders of top-ups of these apps with this number.

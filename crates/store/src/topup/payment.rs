@@ -20,9 +20,9 @@ use tokio::time::Instant;
 use self::work::PaymentWork;
 use super::orders::{known_players, placed_orders};
 use super::payment_credit::{credit_all, settle_debts};
-use super::payment_rows::{first_report, first_told, insert, sort_by_key};
+use super::payment_rows::{first_report, first_told, insert, keep_purses, sort_by_key};
 use super::prices::prices_of;
-use super::refund::{CreditedTopup, end_waiting, log_ended, with_waiting};
+use super::refund::{CreditedTopup, end_waiting, log_ended, purses_after, with_waiting};
 use crate::engine::Engine;
 use crate::error::{OperationError, Result};
 use crate::event::tell_of_unmatched;
@@ -126,15 +126,21 @@ async fn write_new(
     // Refunds that came first are looked up behind the rows: until then one may still be written.
     let waited_for = with_waiting(connection, app_no, &keys).await?;
     let mut ended = Vec::new();
-    for (_, one, credited) in &decided {
+    for (_, one, credited) in &mut decided {
         let key = &one.payment.key;
         match credited {
             Err(_) => tell_of_unmatched(connection, app_id.as_str(), key.as_text()).await?,
             Ok((coins, entry)) if waited_for.contains(key) => {
                 let paid = one.payment.amount;
-                let credited = CreditedTopup::new(paid, coins, entry);
+                let topup = CreditedTopup::new(paid, coins, entry);
                 let (app, payment) = ((app_id, app_no), (key, paid));
-                ended.extend(end_waiting(connection, engine, app, payment, Some(&credited)).await?);
+                let of_payment = end_waiting(connection, engine, app, payment, Some(&topup)).await?;
+                if let Some(purses) = purses_after(&of_payment) {
+                    // The row has them, too, because a repeat is told what this answer tells.
+                    (entry.free.1, entry.charge.1) = (purses.free(), purses.charge());
+                    keep_purses(connection, app_no, key, purses).await?;
+                }
+                ended.extend(of_payment);
             }
             Ok(_) => {}
         }

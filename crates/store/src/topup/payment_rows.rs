@@ -15,6 +15,7 @@ use domain::topup::{
     Coins, Currency, Payment, PaymentKey, PaymentProvider, PaymentTarget, PricedProductId, ProviderOrderId,
     UnmatchedReason,
 };
+use domain::wallet::Balances;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, PgConnection, Postgres};
@@ -166,6 +167,26 @@ pub(super) async fn insert(
     }
     let insert = PaymentRowColumns::new(app_no, rows).bind(sqlx::query(AssertSqlSafe(insert_statement())));
     insert.execute(connection).await.map(drop).map_err(again_if_taken)
+}
+
+/// Writes into the row of a payment the purses after all that its transaction did (contract 19.5.8).
+pub(super) async fn keep_purses(
+    connection: &mut PgConnection,
+    app_no: i32,
+    key: &PaymentKey,
+    purses: Balances,
+) -> Result<()> {
+    let kept = sqlx::query!(
+        "UPDATE topup_payments SET free_balance = $4, charge_balance = $5
+         WHERE app_no = $1 AND provider = $2 AND provider_order_id = $3",
+        app_no,
+        key.provider.as_str(),
+        key.provider_order_id.as_str(),
+        purses.free(),
+        purses.charge()
+    );
+    kept.execute(connection).await?;
+    Ok(())
 }
 
 fn state_of(is_paid: bool) -> &'static str {

@@ -350,10 +350,10 @@ fn price(record: &StringRecord, places: [usize; 7], faults: &mut Vec<Text>) -> O
     };
     let coins = |text: &str| parse_integer(text, 0, AMOUNT_MAX, "an integer from 0 to 1000000000000");
     let money = |text: &str| parse_integer(text, 1, AMOUNT_MAX, "an integer from 1 to 1000000000000");
-    // A spreadsheet writes them in capitals.
+    // A spreadsheet writes them in capitals and in its language, and `price list` in words.
     let yes_or_no = |text: &str| match text.to_ascii_lowercase().as_str() {
-        "true" => Ok(true),
-        "false" => Ok(false),
+        "true" | "wahr" | "yes" => Ok(true),
+        "false" | "falsch" | "no" => Ok(false),
         _ => Err(Expected::new("true or false")),
     };
     macro_rules! cell {
@@ -400,7 +400,7 @@ mod tests {
             prices.iter().map(|price| (price.product_id.as_str(), price.name.as_str())).collect();
         assert_eq!(shown, [("gems60", "Gems"), ("g.2", "A, b")]);
         let bad = format!(
-            "{heading}x,a b,CNY,600,60,6,true\nx,g1,cny,0,-1,+6,yes\nx,g2,CNY,600,0,0,true\nx,g3,CNY\n\
+            "{heading}x,a b,CNY,600,60,6,true\nx,g1,cny,0,-1,+6,ja\nx,g2,CNY,600,0,0,true\nx,g3,CNY\n\
              x,g4,CNY,1,1,0,true\nx,g4,CNY,1,1,0,true\n"
         );
         let faults = |file: &[u8]| -> Vec<String> {
@@ -414,7 +414,7 @@ mod tests {
                 r#"line 3: amount: expected an integer from 1 to 1000000000000, got "0""#,
                 r#"line 3: charge: expected an integer from 0 to 1000000000000, got "-1""#,
                 r#"line 3: bonus: expected an integer from 0 to 1000000000000, got "+6""#,
-                r#"line 3: active: expected true or false, got "yes""#,
+                r#"line 3: active: expected true or false, got "ja""#,
                 "line 4: expected 1 or more in charge or bonus, got 0, 0",
                 "line 5: expected 7 columns, got 3",
                 "line 7: product_id: g4 stands twice",
@@ -428,5 +428,18 @@ mod tests {
         assert_eq!(faults(format!("sep=;\n{};note\n", PRICE_COLUMNS.join(";")).as_bytes()), [more]);
         let marked = format!("sep=;\n{}\ng1;CNY;600;60;0;Gems;true\n", PRICE_COLUMNS.join(";"));
         assert_eq!(prices_of_csv(marked.as_bytes()).unwrap().len(), 1);
+        // As spreadsheets write them, and as `price list` prints them with tabs.
+        let words = [
+            ("TRUE", true),
+            ("WAHR", true),
+            ("yes", true),
+            ("False", false),
+            ("FALSCH", false),
+            ("no", false),
+        ];
+        for (word, is_active) in words {
+            let file = format!("{}\ng1\tCNY\t600\t60\t0\tGems\t{word}\n", PRICE_COLUMNS.join("\t"));
+            assert_eq!(prices_of_csv(file.as_bytes()).unwrap()[0].active, is_active, "{word}");
+        }
     }
 }

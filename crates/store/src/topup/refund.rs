@@ -191,7 +191,7 @@ async fn write_refund(
         write(connection, app_no, &row("refused"), None).await?;
         tell_of_refused_refund(connection, app_id.as_str(), key.as_text()).await?;
         let done = done(connection, app_no, key).await?;
-        log(connection, (teller, app_id), (key, reason.as_str()), &done, None).await?;
+        log(connection, (teller, (app_id, app_no)), (key, reason.as_str()), &done, None).await?;
         return Ok(done);
     }
     let taken = match &found {
@@ -214,7 +214,7 @@ async fn write_refund(
         }
     };
     let done = done(connection, app_no, key).await?;
-    log(connection, (teller, app_id), (key, reason.as_str()), &done, taken.as_ref()).await?;
+    log(connection, (teller, (app_id, app_no)), (key, reason.as_str()), &done, taken.as_ref()).await?;
     require_within(connection, teller, needs_command_line).await?;
     Ok(done)
 }
@@ -228,7 +228,7 @@ async fn done(connection: &mut PgConnection, app_no: i32, key: &RefundKey) -> Re
 /// Records a refund in the operator's log.
 async fn log(
     connection: &mut PgConnection,
-    (teller, app_id): (&Operator, &AppId),
+    (teller, (app_id, app_no)): (&Operator, (&AppId, i32)),
     (key, reason): (&RefundKey, &str),
     done: &RefundReport,
     taken: Option<&Taken>,
@@ -236,6 +236,10 @@ async fn log(
     let text = key.as_text();
     let mut after =
         json!({ "state": done.state, "amount": done.amount, "ref": text, "open_id": done.open_id });
+    // Without its currency, nobody can read the amount as money.
+    if let Some(currency) = currency_of(connection, app_no, &key.payment).await? {
+        after["currency"] = currency.into();
+    }
     let mut line = LogLine::new(teller, OperatorAction::TopupRefund, &text).of_app(app_id);
     if let Some(Taken { owed, before, after: purses, .. }) = taken {
         // The limit of one person counts what becomes debt, too.
@@ -245,6 +249,21 @@ async fn log(
         line = line.before(json!({ "free_balance": before.free(), "charge_balance": before.charge() }));
     }
     line.after(after).note(reason).answer(done).record(connection).await
+}
+
+/// The currency of a payment. `None` for one that nobody has told of.
+async fn currency_of(
+    connection: &mut PgConnection,
+    app_no: i32,
+    payment: &PaymentKey,
+) -> Result<Option<String>> {
+    let currency = sqlx::query_scalar!(
+        "SELECT currency FROM topup_payments WHERE app_no = $1 AND provider = $2 AND provider_order_id = $3",
+        app_no,
+        payment.provider.as_str(),
+        payment.provider_order_id.as_str()
+    );
+    Ok(currency.fetch_optional(connection).await?)
 }
 
 /// Records in the operator's log what became of refunds that waited, each by who told of it. It is the last step of a
@@ -257,7 +276,8 @@ pub(super) async fn log_ended(
     for EndedRefund { waited, taken } in ended {
         let teller = teller_of(&waited.told_by).ok_or_else(|| StoreError::damaged("topup_refunds"))?;
         let done = done(connection, app_no, &waited.key).await?;
-        log(connection, (&teller, app_id), (&waited.key, &waited.reason), &done, taken.as_ref()).await?;
+        let line = (&waited.key, waited.reason.as_str());
+        log(connection, (&teller, (app_id, app_no)), line, &done, taken.as_ref()).await?;
     }
     Ok(())
 }
@@ -297,6 +317,11 @@ pub(super) async fn end_waiting(
         before += amount;
     }
     Ok(ended)
+}
+
+/// The purses after the last of these refunds that took something. `None` where none did.
+pub(super) fn purses_after(ended: &[EndedRefund]) -> Option<Balances> {
+    ended.iter().rev().find_map(|one| one.taken.as_ref()).map(|taken| taken.after)
 }
 
 /// Those of these payments that refunds wait for. It may have others of their providers, too.

@@ -16,9 +16,9 @@ use sqlx::PgConnection;
 use super::number_of;
 use super::orders::{known_players, placed_orders};
 use super::payment_credit::{CreditedPayment, NotCredited, credit, settle_debt_with};
-use super::payment_rows::{again_if_taken, first_told};
+use super::payment_rows::{again_if_taken, first_told, keep_purses};
 use super::prices::prices_of;
-use super::refund::{CreditedTopup, end_waiting, log_ended};
+use super::refund::{CreditedTopup, end_waiting, log_ended, purses_after};
 use crate::alone_limit::require_within;
 use crate::engine::Engine;
 use crate::error::{OperationError, StoreError};
@@ -105,14 +105,21 @@ async fn write_settlement(
     let ended =
         end_waiting(connection, engine, (app_id, app_no), (key, first.amount), topup.as_ref()).await?;
     let settled = SettledPayment::of(credited.as_ref());
+    // The line of the log has the purses of the settlement. Each refund that ended has a line of its own.
+    let mut answer = settled.clone();
+    if let Some(purses) = purses_after(&ended) {
+        (answer.free_balance, answer.charge_balance) = (Some(purses.free()), Some(purses.charge()));
+        keep_purses(connection, app_no, key, purses).await?;
+    }
     let line = LogLine::new(operator, OperatorAction::TopupSettle, &payment).of_app(app_id);
-    let line = line.before(before(&first.currency, first.amount, credited.as_ref()));
-    let line = line.after(after(&payment, &settled)).note(reason.as_str());
-    line.answer(&settled).record(&mut *connection).await?;
+    let line = line.before(before(credited.as_ref()));
+    let money = (first.currency.as_str(), first.amount);
+    let line = line.after(after(&payment, money, &settled)).note(reason.as_str());
+    line.answer(&answer).record(&mut *connection).await?;
     require_within(connection, operator, needs_command_line).await?;
     // Their lines come behind the look at the limit: what they take refuses no settlement.
     log_ended(connection, (app_id, app_no), &ended).await?;
-    Ok(settled)
+    Ok(answer)
 }
 
 /// Locks the row of a payment, so that it is settled once.
@@ -184,8 +191,8 @@ async fn update(
 }
 
 /// The state before, for the operator's log. With purses where some were credited.
-fn before(currency: &str, amount: i64, credited: Option<&(Coins, CreditedPayment)>) -> Value {
-    let mut state = json!({ "state": "unmatched", "currency": currency, "amount": amount });
+fn before(credited: Option<&(Coins, CreditedPayment)>) -> Value {
+    let mut state = json!({ "state": "unmatched" });
     if let Some((_, entry)) = credited {
         state["free_balance"] = entry.free.0.into();
         state["charge_balance"] = entry.charge.0.into();
@@ -193,8 +200,9 @@ fn before(currency: &str, amount: i64, credited: Option<&(Coins, CreditedPayment
     state
 }
 
-fn after(payment: &str, settled: &SettledPayment) -> Value {
-    let mut state = json!({ "state": settled.state, "ref": payment });
+/// The state after. It has the money, because what stands only before reads as removed.
+fn after(payment: &str, (currency, amount): (&str, i64), settled: &SettledPayment) -> Value {
+    let mut state = json!({ "state": settled.state, "currency": currency, "amount": amount, "ref": payment });
     if settled.free_balance.is_some() {
         state["open_id"] = json!(settled.open_id);
         state["biz_no"] = json!(settled.biz_no);
