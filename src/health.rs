@@ -126,6 +126,8 @@ impl Health {
         }
         {
             let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            // A minute that is told anew still waits where the database was away: it cannot be written twice at once.
+            waiting.pop_back_if(|last| last.at == minute.at);
             if waiting.len() == WAITING_MAX {
                 waiting.pop_front();
             }
@@ -160,7 +162,10 @@ impl Health {
                 break;
             }
             store.write_health(&some).await?;
-            self.waiting.lock().unwrap_or_else(PoisonError::into_inner).drain(..some.len());
+            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            // Who tells at the same time may have taken them.
+            let written = some.len().min(waiting.len());
+            waiting.drain(..written);
         }
         let minutes = store.health(now - FORGOTTEN_AFTER, now + FORGOTTEN_AFTER).await?;
         let cells = store.health_spans(first_cell(now), now + FORGOTTEN_AFTER, CELL).await?;

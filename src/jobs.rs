@@ -137,7 +137,8 @@ impl Jobs {
     /// that this instance stops.
     pub async fn stop(mut self, state: &AppState) {
         let _ = timeout(NOTIFYING_PATIENCE, self.notifying).await;
-        self.tasks.abort_all();
+        // A job that still works would write the same, and take what waits from under it.
+        self.tasks.shutdown().await;
         let (store, samples) = (&state.store, state.metrics.last_hour());
         let goodbye = state.health.tell(store, &samples, true);
         let counts = async {

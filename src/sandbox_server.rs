@@ -8,6 +8,7 @@ use std::time::Duration;
 use domain::clock::{Clock, SystemClock};
 use store::{Result, StoreError};
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock, mpsc, oneshot};
+use tracing::Instrument as _;
 
 /// Resets that wait. Each has the calls to itself, so there is one at most.
 const RESETS_MAX: usize = 1;
@@ -44,8 +45,21 @@ impl Clock for SandboxClock {
     }
 }
 
-/// A reset that was asked for. The answer is sent back once all is as after the start.
-pub type Reset = oneshot::Sender<Result<()>>;
+/// A reset that was asked for. No call is under way while it lives, even where who asked hangs up.
+#[derive(Debug)]
+pub struct Reset {
+    alone: OwnedRwLockWriteGuard<()>,
+    done: oneshot::Sender<Result<()>>,
+}
+
+impl Reset {
+    /// Tells who asked what became of it, and lets calls begin.
+    pub fn answer(self, outcome: Result<()>) {
+        drop(self.alone);
+        // Who has asked may be gone.
+        let _ = self.done.send(outcome);
+    }
+}
 
 /// What the handlers of a sandbox server have besides those of a normal one.
 #[derive(Debug)]
@@ -75,15 +89,76 @@ impl SandboxServer {
         Arc::clone(&self.calls).write_owned().await
     }
 
+    /// Does this once the calls under way have ended. It is done to its end, even where who asked hangs up, and no call
+    /// begins before.
+    ///
+    /// # Errors
+    /// The work panicked.
+    pub async fn alone<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T> {
+        let alone = self.stop_calls().await;
+        let work = async move {
+            let _alone = alone;
+            work.await
+        };
+        tokio::spawn(work.in_current_span())
+            .await
+            .map_err(|fault| StoreError::Internal(format!("the task of a call ended: {fault}")))
+    }
+
     /// Makes everything as it was after the start, once the calls under way have ended.
     ///
     /// # Errors
     /// The database is away, or the server stops.
     pub async fn reset(&self) -> Result<()> {
-        let _alone = self.stop_calls().await;
-        let (reset, done) = oneshot::channel();
+        let alone = self.stop_calls().await;
+        let (done, outcome) = oneshot::channel();
         let stopping = || StoreError::Unavailable("the server stops".to_owned());
-        self.resets.send(reset).await.map_err(|_| stopping())?;
-        done.await.map_err(|_| stopping())?
+        self.resets.send(Reset { alone, done }).await.map_err(|_| stopping())?;
+        outcome.await.map_err(|_| stopping())?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rule 18.2.2: who hangs up lets no call begin before the work is done.
+    #[tokio::test]
+    async fn calls_wait_for_work_whose_caller_hangs_up() {
+        let (sandbox, mut asked) = SandboxServer::new(Arc::default());
+        let sandbox = Arc::new(sandbox);
+        let caller = tokio::spawn({
+            let sandbox = Arc::clone(&sandbox);
+            async move { sandbox.reset().await }
+        });
+        let reset = asked.recv().await.unwrap();
+        caller.abort();
+        assert!(caller.await.unwrap_err().is_cancelled());
+        assert!(sandbox.calls.try_read().is_err());
+        reset.answer(Ok(()));
+        drop(sandbox.begin_call().await);
+
+        let (begin, begins) = oneshot::channel();
+        let (done, end) = oneshot::channel();
+        let caller = tokio::spawn({
+            let sandbox = Arc::clone(&sandbox);
+            async move {
+                sandbox
+                    .alone(async move {
+                        begin.send(()).unwrap();
+                        end.await.unwrap();
+                    })
+                    .await
+            }
+        });
+        begins.await.unwrap();
+        caller.abort();
+        assert!(caller.await.unwrap_err().is_cancelled());
+        assert!(sandbox.calls.try_read().is_err());
+        done.send(()).expect("the work goes on");
+        drop(sandbox.begin_call().await);
     }
 }

@@ -34,8 +34,12 @@ pub(super) async fn run(context: &Context, store: &Store, command: PriceCommand)
             let prices = match prices_of_csv(&bytes) {
                 Ok(prices) => prices,
                 Err(wrong) => {
-                    for fault in &wrong {
+                    for fault in &wrong.named {
                         complain(&format!("{}: {fault}", file.display(), fault = fault.english()));
+                    }
+                    let more = wrong.count - wrong.named.len();
+                    if more > 0 {
+                        complain(&format!("{}: {more} more faults are not named", file.display()));
                     }
                     bail!("{}: nothing was changed", file.display());
                 }

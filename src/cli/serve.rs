@@ -84,8 +84,7 @@ pub(super) async fn run(context: &Context, sandbox: Option<Sandbox>) -> Result<(
             Some(reset) = next_reset(&mut resets) => {
                 let outcome;
                 (jobs, outcome) = jobs.interrupted_by(&state, public_stopped.clone(), state.begin_anew()).await;
-                // Who has asked may be gone.
-                let _ = reset.send(outcome);
+                reset.answer(outcome);
             }
         }
     };

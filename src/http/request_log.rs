@@ -95,11 +95,20 @@ impl RequestLog {
         while of_app.calls.len() > CALLS_MAX || of_app.bytes > BYTES_OF_APP_MAX {
             kept.bytes -= of_app.drop_oldest();
         }
-        while kept.bytes > BYTES_MAX {
-            let largest = kept.apps.values_mut().max_by_key(|of_app| of_app.bytes);
-            kept.bytes -= largest.map_or(kept.bytes, CallsOfApp::drop_oldest);
+        if of_app.calls.is_empty() {
+            kept.apps.remove(app_id);
         }
-        kept.apps.retain(|_, of_app| !of_app.calls.is_empty());
+        // Calls of all apps share a lock, so the apps are gone through only here.
+        while kept.bytes > BYTES_MAX {
+            let Some((app_id, largest)) = kept.apps.iter_mut().max_by_key(|(_, of_app)| of_app.bytes) else {
+                break;
+            };
+            kept.bytes -= largest.drop_oldest();
+            if largest.calls.is_empty() {
+                let app_id = app_id.clone();
+                kept.apps.remove(&app_id);
+            }
+        }
     }
 
     /// The calls of an app that fit, the newest first.
@@ -218,6 +227,13 @@ mod tests {
         assert!((BYTES_MAX - 20_000..=BYTES_MAX).contains(&bytes), "{bytes}");
         assert!(log.lock().apps.values().all(|of_app| of_app.bytes <= BYTES_OF_APP_MAX));
         assert_eq!(log.of(&app(0), &RequestFilter::default()).len(), 1, "a flood of others leaves it alone");
+    }
+
+    #[test]
+    fn an_app_without_calls_takes_no_memory() {
+        let log = RequestLog::default();
+        log.add(&app(1), call(0, &"x".repeat(BYTES_OF_APP_MAX)));
+        assert_eq!((log.lock().apps.len(), log.lock().bytes), (0, 0));
     }
 
     #[test]

@@ -78,11 +78,22 @@ impl<C: Send + Sync> Job<C> {
         times.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             times.tick().await;
-            let _turn = if self.takes_turns { Some(turns.lock().await) } else { None };
-            while let Some(pause) = self.run_once(context, clock, counters, silence_max).await {
+            while let Some(pause) = self.run_in_turn(context, clock, counters, (turns, silence_max)).await {
                 sleep(pause).await;
             }
         }
+    }
+
+    /// Runs the job once, when it has its turn. A job that pauses leaves the turn to others: its pauses are long.
+    async fn run_in_turn(
+        &self,
+        context: &C,
+        clock: &dyn Clock,
+        counters: &JobCounters,
+        (turns, silence_max): (&Mutex<()>, Duration),
+    ) -> Option<Duration> {
+        let _turn = if self.takes_turns { Some(turns.lock().await) } else { None };
+        self.run_once(context, clock, counters, silence_max).await
     }
 
     /// Runs the job once, and gives up when it hears nothing any more. Returns how long it pauses before it does the rest,
@@ -283,6 +294,25 @@ mod tests {
         probe.permits[2].add_permits(1);
         probe.until(|runs| runs[3] == 1).await;
         assert_eq!(probe.runs()[2..], [1, 1]);
+    }
+
+    /// The pauses of a job with more to do are long, and others that take turns work meanwhile.
+    #[tokio::test]
+    async fn a_job_that_pauses_leaves_its_turn_to_others() {
+        static PAUSING: [Job<Arc<Probe>>; 2] = [
+            Job::hourly("pausing", |probe| Box::pin(async { probe.run(0).await.map(|()| Rest::Something) })),
+            Job::hourly("beside_it", |probe| done(probe.run(1))),
+        ];
+        let (metrics, probe) = (metrics(), Probe::with_permits([0, 1, 0, 0]));
+        let clock: Arc<dyn Clock> = Arc::new(Noon);
+        let _tasks = start(&PAUSING, &probe, &clock, metrics.jobs(), (Begins::Now, PATIENCE));
+        probe.until(|runs| runs[0] == 1).await;
+        // So it pauses for three seconds at least.
+        sleep(Duration::from_millis(100)).await;
+        assert_eq!(probe.runs()[..2], [1, 0], "the other waits for its turn");
+        probe.permits[0].add_permits(1);
+        probe.until(|runs| runs[1] == 1).await;
+        assert_eq!(probe.runs()[0], 1, "it pauses");
     }
 
     /// What has more to do goes on before its next time, which is an hour away.

@@ -96,6 +96,26 @@ async fn minutes_wait_for_the_database() {
     assert_eq!(told.iter().map(|minute| minute.database_up).collect::<Vec<_>>(), [true, false, true]);
 }
 
+/// Rule 16.1.3: a minute that is told by two at once, or again while it waits, is written as it was told last.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_minute_may_be_told_again() {
+    let till = TestTill::start().await;
+    let other = Health::new(1, domain::period::TimeZone::UTC);
+    take_sample(&till.till).await;
+    pass_a_minute(&till).await;
+    let samples = till.till.metrics.last_hour();
+    let tell = |stopped| other.tell(&till.store, &samples, stopped);
+    till.execute("DELETE FROM health_minutes").await;
+    let (one, two) = tokio::join!(tell(false), tell(false));
+    one.and(two).unwrap();
+    assert_eq!(minutes(&till).await.len(), 1);
+    till.execute("ALTER TABLE health_minutes RENAME TO gone").await;
+    tell(false).await.unwrap_err();
+    till.execute("ALTER TABLE gone RENAME TO health_minutes").await;
+    tell(true).await.unwrap();
+    assert_eq!(minutes(&till).await.iter().map(|minute| minute.stopped).collect::<Vec<_>>(), [true]);
+}
+
 /// Rules 16.1.4 and 16.2.2: cells have the minutes of all instances, and old minutes go.
 #[tokio::test(flavor = "multi_thread")]
 async fn cells_count_what_was_wrong() {

@@ -1,5 +1,6 @@
 //! API keys of the admin API (contract 8.7). Only the hash of a key is stored.
 
+use domain::console_user::Role;
 use domain::ids::ApiKeyName;
 use domain::key_uses::KeyKind;
 use domain::operation::account::account_needs_second_person;
@@ -25,7 +26,8 @@ use crate::store::Store;
 pub struct ApiKeySummary {
     /// Its name.
     pub name: String,
-    /// `viewer`, `support`, `finance`, `developer` or `admin`.
+    /// What it may do.
+    #[schemars(with = "Role")]
     pub role: String,
     /// The apps that it sees, by their ids. Empty: all apps.
     pub apps: Vec<String>,

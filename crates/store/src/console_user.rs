@@ -5,7 +5,7 @@ mod provided;
 mod second_factor;
 mod session;
 
-use domain::console_user::{ConsoleUserName, PasswordHash};
+use domain::console_user::{ConsoleUserName, PasswordHash, Role};
 use domain::operation::account::account_needs_second_person;
 use domain::operation::user::{
     UserCommand, has_second_factor, last_admin, of_a_provider, password_changed, unknown_session,
@@ -30,7 +30,8 @@ pub use session::{ConsoleSession, NewSession, SessionUser, SignInAttempt};
 pub struct ConsoleUser {
     /// The name to sign in with.
     pub name: String,
-    /// `viewer`, `support`, `finance`, `developer` or `admin`.
+    /// What the user may do.
+    #[schemars(with = "Role")]
     pub role: String,
     /// The apps that the user sees, by their ids. Empty: all apps.
     pub apps: Vec<String>,
@@ -281,4 +282,19 @@ async fn remove(connection: &mut PgConnection, name: &ConsoleUserName) -> Result
     second_factor::forget(connection, name).await?;
     sqlx::query!("DELETE FROM console_users WHERE name = $1", name.as_str()).execute(connection).await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api_key::ApiKeySummary;
+
+    /// The document of the admin API names each role that an answer may have.
+    #[test]
+    fn the_roles_of_answers_are_all_roles() {
+        let schemas = [schemars::schema_for!(ConsoleUser), schemars::schema_for!(ApiKeySummary)];
+        for schema in schemas {
+            assert_eq!(schema.to_value()["properties"]["role"]["enum"], json!(Role::WORDS));
+        }
+    }
 }

@@ -136,6 +136,7 @@ pub use topup::{
 pub use wallet::{
     ArchivedPart, CREDITS_AT_ONCE, CREDITS_MAX, ChangeRecord, CreditForecast, CreditList, CreditOfList,
     CreditResult, CreditsSource, EntryKind, ForeseenCredit, GIFT_LINES_MAX, Gift, GiftFault, GiftLine,
-    Income, LedgerFilter, LedgerLine, LedgerPage, LedgerRow, ListFault, PlayerCursor, PlayerFilter,
-    PlayersPage, STATEMENT_HEADING, Wallet, WalletDetail, WalletTotals, csv_line, csv_of, statement_line,
+    Income, LedgerFilter, LedgerLine, LedgerPage, LedgerRow, ListFault, NamedFaults, PlayerCursor,
+    PlayerFilter, PlayersPage, STATEMENT_HEADING, Wallet, WalletDetail, WalletTotals, csv_line, csv_of,
+    statement_line,
 };

@@ -16,6 +16,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use crate::app_cache::AppCache;
+use crate::books::ClosedRound;
 use crate::counts::{KeyUses, Refusals, Replays};
 use crate::engine::PresentEngine;
 use crate::error::{AsStoreError, Result, StoreError};
@@ -84,6 +85,7 @@ pub struct Store {
     pub(crate) statements: Permits,
     pub(crate) bills: Permits,
     pub(crate) comparisons: Permits,
+    pub(crate) closed_round: Arc<ClosedRound>,
 }
 
 /// The state of the pool of connections.
@@ -198,6 +200,7 @@ impl Store {
             statements: Permits::new(patience),
             bills: Permits::new(patience),
             comparisons: Permits::new(patience),
+            closed_round: Arc::default(),
             settings: Arc::new(settings),
         })
     }

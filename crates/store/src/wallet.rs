@@ -32,7 +32,7 @@ pub(crate) use csv_file::{
     LINE_BYTES_MAX, bare_cell, bare_id, bare_value, csv_fault, is_separator_line, listed_id, not_csv,
     separator, shortened,
 };
-pub use csv_file::{STATEMENT_HEADING, csv_line, csv_of, statement_line};
+pub use csv_file::{NamedFaults, STATEMENT_HEADING, csv_line, csv_of, statement_line};
 pub(crate) use gift::begin as begin_gift;
 pub use gift::{GIFT_LINES_MAX, Gift, GiftFault, GiftLine};
 pub use income::Income;

@@ -25,9 +25,6 @@ pub(super) const ROUTES: &[ConsoleRoute] = routes! {
     change(Need::Develop, "/console/apps/{app_id}/prices") => post(set);
 };
 
-/// Lines with a fault that the page names.
-const FAULTS_MAX: usize = 50;
-
 /// The path of the prices of an app.
 pub(super) fn prices_path(app_id: &str) -> String {
     format!("/console/apps/{app_id}/prices")
@@ -67,8 +64,11 @@ async fn set(Path(app_id): Path<String>, ListUpload { request, list }: ListUploa
             lead_to(&format!("{}?done=set", prices_path(&app_id)))
         }
         Err(faults) => {
-            let faults = faults.iter().take(FAULTS_MAX).map(said).collect();
-            let expected = text!("a list without faults");
+            let expected = match faults.count - faults.named.len() {
+                0 => text!("a list without faults"),
+                more => text!("a list without faults; {more} more are not named", more),
+            };
+            let faults = faults.named.iter().map(said).collect();
             let problem = FieldErrorKind::Malformed { expected, got: None };
             let fault = FieldError { field: LIST.to_owned(), problem };
             show(&request, &app_id, None, faults, Some(fault)).await

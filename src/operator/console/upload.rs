@@ -39,6 +39,13 @@ pub(super) struct Upload {
 pub(super) struct FilePart {
     field: Field<'static>,
     is_too_large: bool,
+    limits: FormLimits,
+}
+
+/// What is told of a form that is more.
+#[derive(Clone, Copy)]
+struct FormLimits {
+    bytes: usize,
     time: Duration,
 }
 
@@ -51,22 +58,23 @@ impl Upload {
             return Ok(Self { request: arrival.request(fields)?, file: None });
         };
         let (body, time) = (request.into_body(), state.config.http.body_timeout);
+        let limits = FormLimits { bytes: FILE_BYTES_MAX + FORM_BYTES_MAX, time };
         let announced = announced_bytes(&body);
-        let is_too_large = announced.is_some_and(|bytes| bytes > FILE_BYTES_MAX + FORM_BYTES_MAX);
-        let all = SizeLimit::new().whole_stream((FILE_BYTES_MAX + FORM_BYTES_MAX) as u64);
+        let is_too_large = announced.is_some_and(|bytes| bytes > limits.bytes);
+        let all = SizeLimit::new().whole_stream(limits.bytes as u64);
         let mut parts = Multipart::with_constraints(
             at_a_pace(body, announced, time),
             boundary,
             Constraints::new().size_limit(all),
         );
         let (mut fields, mut room) = (Fields::from_form(b"")?, FORM_BYTES_MAX);
-        while let Some(part) = parts.next_field().await.map_err(|error| unreadable(&error, time))? {
+        while let Some(part) = parts.next_field().await.map_err(|error| unreadable(&error, limits))? {
             let name = PartHead::of(part.headers()).name.unwrap_or_default();
             if name == FILE {
-                let file = Some(FilePart { field: part, is_too_large, time });
+                let file = Some(FilePart { field: part, is_too_large, limits });
                 return Ok(Self { request: arrival.request(fields)?, file });
             }
-            let value = read_part(part, &mut room, time).await?.map_err(|_| too_large(FORM_BYTES_MAX))?;
+            let value = read_part(part, &mut room, limits).await?.map_err(|_| too_large(FORM_BYTES_MAX))?;
             fields.add_text(name.clone(), utf8(&name, value)?)?;
         }
         Ok(Self { request: arrival.request(fields)?, file: None })
@@ -97,6 +105,7 @@ impl ListUpload {
         let mut is_too_long = None;
         if let Ok(boundary) = multipart::boundary(request.headers()) {
             let (body, time) = (request.into_body(), state.config.http.body_timeout);
+            let limits = FormLimits { bytes: LIST_BYTES_MAX, time };
             let announced = announced_bytes(&body);
             // A part that is too long is read to its end, and not kept: so its line can be named.
             let all = SizeLimit::new().whole_stream((4 * LIST_BYTES_MAX) as u64);
@@ -104,17 +113,17 @@ impl ListUpload {
             let mut parts =
                 Multipart::with_constraints(at_a_pace(body, announced, time), boundary, constraints);
             let mut room = FORM_BYTES_MAX;
-            while let Some(part) = parts.next_field().await.map_err(|error| unreadable(&error, time))? {
+            while let Some(part) = parts.next_field().await.map_err(|error| unreadable(&error, limits))? {
                 let name = PartHead::of(part.headers()).name.unwrap_or_default();
                 let mut list_room = LIST_BYTES_MAX;
                 match name.as_str() {
-                    FILE => file = read_part(part, &mut list_room, time).await?,
-                    LIST => match read_part(part, &mut list_room, time).await? {
+                    FILE => file = read_part(part, &mut list_room, limits).await?,
+                    LIST => match read_part(part, &mut list_room, limits).await? {
                         Ok(value) => fields.add_text(name.clone(), utf8(&name, value)?)?,
                         Err(line) => is_too_long = Some(line),
                     },
                     _ => {
-                        let value = read_part(part, &mut room, time).await?;
+                        let value = read_part(part, &mut room, limits).await?;
                         let value = value.map_err(|_| too_large(FORM_BYTES_MAX))?;
                         fields.add_text(name.clone(), utf8(&name, value)?)?;
                     }
@@ -163,10 +172,10 @@ fn too_long(field: &str, line: u64) -> FieldError {
 async fn read_part(
     mut part: Field<'static>,
     room: &mut usize,
-    time: Duration,
+    limits: FormLimits,
 ) -> Result<Result<Vec<u8>, u64>, ConsoleError> {
     let (mut value, mut above) = (Vec::new(), None);
-    while let Some(piece) = part.chunk().await.map_err(|error| unreadable(&error, time))? {
+    while let Some(piece) = part.chunk().await.map_err(|error| unreadable(&error, limits))? {
         match room.checked_sub(piece.len()) {
             Some(left) if above.is_none() => {
                 *room = left;
@@ -192,7 +201,7 @@ fn utf8(name: &str, value: Vec<u8>) -> Result<String, ConsoleError> {
 impl FilePart {
     /// Keeps the file while this permit is not asked back, or tells what is wrong with its field.
     pub(super) async fn keep(self, permit: &mut Permit) -> Result<Result<File, FieldError>, ConsoleError> {
-        let Self { field, is_too_large, time } = self;
+        let Self { field, is_too_large, limits } = self;
         let larger = || wrong(text!("a file of at most {max} MiB", max = FILE_BYTES_MAX / (1024 * 1024)));
         if is_too_large {
             return Ok(Err(larger()));
@@ -203,7 +212,7 @@ impl FilePart {
             Ok(file) => Ok(Ok(file)),
             Err(NotKept::TooLarge | NotKept::Broken(Error::StreamSizeExceeded { .. })) => Ok(Err(larger())),
             Err(NotKept::AskedBack) => Err(ConsoleError::COMPARING),
-            Err(NotKept::Broken(error)) => Err(unreadable(&error, time)),
+            Err(NotKept::Broken(error)) => Err(unreadable(&error, limits)),
             Err(error @ NotKept::Disk(_)) => Err(no_room(error.to_string()).into()),
         }
     }
@@ -219,14 +228,14 @@ pub(super) fn wrong(expected: Text) -> FieldError {
     FieldError { field: FILE.to_owned(), problem: FieldErrorKind::Malformed { expected, got: None } }
 }
 
-fn unreadable(error: &Error, time: Duration) -> ConsoleError {
+fn unreadable(error: &Error, limits: FormLimits) -> ConsoleError {
     if let Error::StreamReadFailed(cause) = error
         && cause.is::<TooSlow>()
     {
-        return too_slow_for_pace(time).into();
+        return too_slow_for_pace(limits.time).into();
     }
     match error {
-        Error::StreamSizeExceeded { .. } => too_large(FILE_BYTES_MAX + FORM_BYTES_MAX).into(),
+        Error::StreamSizeExceeded { .. } => too_large(limits.bytes).into(),
         _ => ConsoleError::bad_request("The form did not come whole."),
     }
 }

@@ -69,9 +69,9 @@ pub(in crate::public) async fn wallets(
 ) -> Result<Response, Refusal> {
     let (app, fields) = read(&state, request).await?;
     let purses = read_purses(&mut Input::of(&fields))?;
-    let _alone = of(&state)?.stop_calls().await;
-    set_purses(&state, &app, &purses).await.map_err(refused)?;
-    Ok(success(purses))
+    let till = state.clone();
+    let work = async move { set_purses(&till, &app, &purses).await.map(|()| purses).map_err(refused) };
+    Ok(success(of(&state)?.alone(work).await??))
 }
 
 fn refused(error: OperationError) -> Refusal {
@@ -95,8 +95,13 @@ pub(in crate::public) async fn clock(
 ) -> Result<Response, Refusal> {
     let (_, fields) = read(&state, request).await?;
     let ahead = read_ahead(&mut Input::of(&fields))?;
-    let sandbox = of(&state)?;
-    let _alone = sandbox.stop_calls().await;
+    let till = state.clone();
+    let work = async move { move_clock(&till, ahead).await };
+    Ok(success(of(&state)?.alone(work).await??))
+}
+
+async fn move_clock(state: &AppState, ahead: Duration) -> Result<Moved, Refusal> {
+    let sandbox = of(state)?;
     let now = sandbox.clock.ahead();
     if ahead < now {
         let (now, got) = (shown(now), shown(ahead));
@@ -105,7 +110,7 @@ pub(in crate::public) async fn clock(
     }
     state.store.move_clock(ahead).await?;
     sandbox.clock.set_ahead(ahead);
-    Ok(success(Moved { ahead: shown(ahead), now: state.clock.unix_millis() }))
+    Ok(Moved { ahead: shown(ahead), now: state.clock.unix_millis() })
 }
 
 /// Carries out a pretended payment, from its order to its event.

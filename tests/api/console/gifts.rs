@@ -245,6 +245,13 @@ async fn a_list_that_is_too_long_is_refused_with_its_line() {
     let refused = admin.send(Request::post(FORM).header("origin", ORIGIN).multipart(&parts)).await;
     let words = "Expected at most 8 MiB, which end in line 8185.";
     assert!(refused.status == 400 && refused.body.contains(words), "{}", refused.body);
+    // What is far above it is not read to its end.
+    let larger = long.repeat(32 * 1024);
+    let mut too_large = parts.clone();
+    too_large.last_mut().unwrap().1 = larger.as_bytes();
+    let refused = admin.send(Request::post(FORM).header("origin", ORIGIN).multipart(&too_large)).await;
+    let words = "expected at most 8388608 bytes";
+    assert!(refused.status == 413 && refused.body.contains(words), "{}", refused.body);
     let short: Vec<(&str, &[u8])> = parts
         .iter()
         .map(|(head, bytes)| {
@@ -368,6 +375,28 @@ async fn a_line_that_is_refused_meanwhile_leaves_the_others_alone() {
     let expected = [["Credited", "2"], ["Refused: the reference was used for something else", "1"]];
     assert_eq!(rows(&page.body)[..2], expected);
     assert_eq!((till.purses(&app, "o2").await, till.purses(&app, "o3").await), ((10, 0, 1), (11, 0, 2)));
+    till.assert_audit_clean().await;
+}
+
+/// Nothing is locked after the head of the operator's log, so a piece of a gift has marked its lines before.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_piece_of_a_gift_marks_its_lines_before_the_log() {
+    let (till, _) = till_above(0).await;
+    let admin = till.browser(Role::Admin).await;
+    let path = drafted(&admin, &[("list", "o1\no1"), ("gifted", "5"), ("prefix", "fair")]).await;
+    start(&admin, &path).await;
+    let mut head = till.sql.begin().await.unwrap();
+    sqlx::query("SELECT 1 FROM operator_log_head FOR UPDATE").execute(&mut *head).await.unwrap();
+    let store = till.store.clone();
+    let piece = tokio::spawn(async move { store.credit_gift_lines().await });
+    till.until_locked_out(1).await;
+    let mut other = till.sql.begin().await.unwrap();
+    // The second line is a replay of the first.
+    let unmarked = "SELECT line FROM gift_lines WHERE line = 2 FOR UPDATE SKIP LOCKED";
+    assert_eq!(sqlx::query_scalar::<_, i32>(unmarked).fetch_optional(&mut *other).await.unwrap(), None);
+    other.rollback().await.unwrap();
+    head.rollback().await.unwrap();
+    assert!(piece.await.unwrap().unwrap());
     till.assert_audit_clean().await;
 }
 

@@ -261,6 +261,11 @@ async fn prices_are_shown_with_their_versions_and_set() {
     ] {
         assert!(content(&refused).contains(words), "{words}: {}", content(&refused));
     }
+    let many = format!("{HEADING}\n{}", "x\n".repeat(300));
+    let refused = developer.post("/console/apps/a1/prices", &[("list", &many)]).await;
+    let words = content(&refused);
+    assert!(words.contains("line 101: ") && !words.contains("line 102: "), "{words}");
+    assert!(words.contains("a list without faults; 200 more are not named"), "{words}");
     let csrf = developer.csrf_token().await;
     let chinese =
         Request::post("/console/apps/a1/prices").header("origin", ORIGIN).header("accept-language", "zh");

@@ -132,6 +132,35 @@ async fn a_closed_month_that_differs_is_told() {
     assert_eq!((found.len(), &found[0]["check"]), (1, &json!("closed period against the operator log")));
 }
 
+/// Rule 13.3.11: a month that cannot be compared holds up no other, is told at the end, and was not compared.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closed_month_that_fails_holds_up_no_other() {
+    let (till, _, program) = three_months("closed-fails").await;
+    program.json(&MARCH);
+    till.execute(
+        "UPDATE closed_periods SET compared_at = compared_at - interval '25 hours';
+         INSERT INTO closed_periods (app_id, month, time_zone, sha256, statement, closed_by_kind, closed_by, compared_at)
+             SELECT app_id, '2026-02', 'no zone', sha256, statement, closed_by_kind, closed_by,
+                 compared_at - interval '1 hour' FROM closed_periods",
+    )
+    .await;
+    let due = async || -> Vec<String> {
+        let due =
+            "SELECT month FROM closed_periods WHERE compared_at < now() - interval '1 day' ORDER BY month";
+        sqlx::query_scalar(due).fetch_all(&till.sql).await.unwrap()
+    };
+    for _ in 0..2 {
+        // The wrong one is the older one.
+        assert!(till.store.compare_a_closed_period().await.unwrap());
+        assert_eq!(due().await, ["2026-02", "2026-03"]);
+        assert!(till.store.compare_a_closed_period().await.unwrap());
+        assert_eq!(due().await, ["2026-02"]);
+        till.store.compare_a_closed_period().await.unwrap_err();
+        till.execute("UPDATE closed_periods SET compared_at = compared_at - interval '25 hours' WHERE month = '2026-03'")
+            .await;
+    }
+}
+
 /// Rule 8.6.32: finance closes a month by a button, once, and sees who did.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_console_closes_a_month() {

@@ -1,6 +1,9 @@
 //! Closed periods (contract 13.3.9): who closed the books of a month, when, and what the statement was. A closed period
 //! whose statement would differ now is found by a job and by the audit.
 
+use std::mem::take;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use domain::audit::{Check, Findings};
 use domain::ids::AppId;
 use domain::operation::books::{closed_in_another_zone, does_not_tie, months_do_not_meet};
@@ -112,18 +115,56 @@ impl Store {
     }
 
     /// Compares the closed period that was not compared for the longest time, and for a day, with its statement now. Whether
-    /// there was one. Of many servers one takes it.
+    /// there was one. Of many servers one takes it. One that fails is left alone until the others were compared.
     ///
     /// # Errors
-    /// `Overloaded` while other statements are made; the period is compared a day later.
+    /// All others were compared, and this is why the first failed: `Overloaded` while other statements are made, for example.
+    /// Or the database is away.
     pub async fn compare_a_closed_period(&self) -> Result<bool> {
-        let taken = sqlx::query!(
-            "UPDATE closed_periods SET compared_at = now() WHERE (app_id, month) = (
-                 SELECT app_id, month FROM closed_periods WHERE compared_at < now() - interval '1 day'
-                 ORDER BY compared_at LIMIT 1 FOR UPDATE SKIP LOCKED)
-             RETURNING app_id, month, time_zone, statement"
+        let taken = match self.take_closed_period().await {
+            Ok(Some(taken)) => taken,
+            Ok(None) => return self.closed_round.end().map_or(Ok(false), Err),
+            Err(error) => {
+                self.closed_round.end();
+                return Err(error);
+            }
+        };
+        if let Err(error) = self.compare(&taken).await {
+            let TakenPeriod { app_id, month, before, .. } = taken;
+            // It was not compared. Where this fails too, the period waits for an hour.
+            let put_back = sqlx::query!(
+                "UPDATE closed_periods SET compared_at = $3 WHERE app_id = $1 AND month = $2",
+                app_id,
+                month,
+                before
+            );
+            let _ = put_back.execute(&self.pool).await;
+            self.closed_round.failed(app_id, month, error);
+        }
+        Ok(true)
+    }
+
+    /// Takes the next period that has not failed. Other servers leave it alone for an hour. Whoever ends before it was
+    /// compared has put it off by no more than that.
+    async fn take_closed_period(&self) -> Result<Option<TakenPeriod>> {
+        let (apps, months) = self.closed_round.names();
+        let taken = sqlx::query_as!(
+            TakenPeriod,
+            r#"WITH next AS (
+                   SELECT app_id, month, compared_at FROM closed_periods
+                   WHERE compared_at < now() - interval '1 day'
+                       AND (app_id, month) NOT IN (SELECT * FROM unnest($1::text[], $2::text[]))
+                   ORDER BY compared_at LIMIT 1 FOR UPDATE SKIP LOCKED)
+               UPDATE closed_periods c SET compared_at = now() - interval '23 hours' FROM next
+               WHERE c.app_id = next.app_id AND c.month = next.month
+               RETURNING c.app_id, c.month, c.time_zone, c.statement, next.compared_at AS "before!""#,
+            &apps,
+            &months
         );
-        let Some(taken) = taken.fetch_optional(&self.pool).await? else { return Ok(false) };
+        Ok(taken.fetch_optional(&self.pool).await?)
+    }
+
+    async fn compare(&self, taken: &TakenPeriod) -> Result<()> {
         let (app_id, month, zone) = parsed(&taken.app_id, &taken.month, &taken.time_zone)?;
         let now = match self.period_statement(&app_id, month, &zone).await {
             Ok(statement) => statement.document,
@@ -132,14 +173,55 @@ impl Store {
             Err(OperationError::Refused(_)) => String::new(),
         };
         sqlx::query!(
-            "UPDATE closed_periods SET differs = $3 WHERE app_id = $1 AND month = $2",
+            "UPDATE closed_periods SET differs = $3, compared_at = now() WHERE app_id = $1 AND month = $2",
             taken.app_id,
             taken.month,
             now != taken.statement
         )
         .execute(&self.pool)
         .await?;
-        Ok(true)
+        Ok(())
+    }
+}
+
+/// A period that is being compared.
+struct TakenPeriod {
+    app_id: String,
+    month: String,
+    time_zone: String,
+    statement: String,
+    /// When it was compared before.
+    before: OffsetDateTime,
+}
+
+/// The periods that failed since all others were compared. Without it the one that always fails would always be the next.
+#[derive(Debug, Default)]
+pub(crate) struct ClosedRound(Mutex<FailedPeriods>);
+
+#[derive(Debug, Default)]
+struct FailedPeriods {
+    names: Vec<(String, String)>,
+    /// Why the first has failed.
+    first: Option<StoreError>,
+}
+
+impl ClosedRound {
+    fn lock(&self) -> MutexGuard<'_, FailedPeriods> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn failed(&self, app_id: String, month: String, error: StoreError) {
+        let mut failed = self.lock();
+        failed.names.push((app_id, month));
+        failed.first.get_or_insert(error);
+    }
+
+    fn names(&self) -> (Vec<String>, Vec<String>) {
+        self.lock().names.iter().cloned().unzip()
+    }
+
+    fn end(&self) -> Option<StoreError> {
+        take(&mut *self.lock()).first
     }
 }
 

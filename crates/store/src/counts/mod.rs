@@ -74,12 +74,11 @@ impl<N: Eq + Hash + Ord, C: Count> Counts<N, C> {
         let mut waiting = self.lock();
         let waiting = &mut *waiting;
         for (app_id, name, count) in counts {
-            let has_room = waiting.names < self.max.all;
-            let of_app = waiting.by_app.entry(app_id).or_default();
-            if let Some(known) = of_app.get_mut(&name) {
+            let of_app = waiting.by_app.get(&app_id).map_or(0, HashMap::len);
+            if let Some(known) = waiting.by_app.get_mut(&app_id).and_then(|of_app| of_app.get_mut(&name)) {
                 known.add(count);
-            } else if has_room && of_app.len() < self.max.of_app {
-                of_app.insert(name, count);
+            } else if waiting.names < self.max.all && of_app < self.max.of_app {
+                waiting.by_app.entry(app_id).or_default().insert(name, count);
                 waiting.names += 1;
             } else {
                 waiting.uncounted += 1;
@@ -120,6 +119,7 @@ mod tests {
         counts.count((0..100).map(|name| one("a", name)));
         counts.count((0..100).map(|name| one("b", name)));
         counts.count([one("a", 0), one("a", 0), one("c", 0)]);
+        assert_eq!(counts.lock().by_app.len(), 2, "an app without room takes no memory");
         let TakenCounts { counts: taken, uncounted } = counts.take();
         let of = |app: &str| taken.iter().filter(|(app_id, ..)| app_id.as_str() == app).count();
         assert_eq!((of("a"), of("b"), of("c"), uncounted), (6, 4, 0, 94 + 96 + 1));

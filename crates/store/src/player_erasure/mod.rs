@@ -188,7 +188,8 @@ async fn erase(
     sqlx::query!("SET LOCAL statement_timeout = 0").execute(&mut *connection).await?;
     let &Names { app_id, open_id, pseudonym } = names;
     // Before the wallets, as a piece of a gift does. A gift that waits is no longer the one that was shown.
-    let gifts = sqlx::query_scalar!("SELECT gift FROM gifts WHERE app_id = $1 FOR UPDATE", app_id);
+    let gifts =
+        sqlx::query_scalar!("SELECT gift FROM gifts WHERE app_id = $1 ORDER BY gift FOR UPDATE", app_id);
     gifts.fetch_all(&mut *connection).await?;
     let lines = sqlx::query!("DELETE FROM gift_lines WHERE app_id = $1 AND open_id = $2", app_id, open_id);
     let gift_lines = lines.execute(&mut *connection).await?.rows_affected();

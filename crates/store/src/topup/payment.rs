@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use self::work::PaymentWork;
 use super::orders::{known_players, placed_orders};
-use super::payment_credit::{credit_all, settle_debts};
+use super::payment_credit::{PaymentCredit, credit_all, settle_debts};
 use super::payment_rows::{first_report, first_told, insert, keep_purses, sort_by_key};
 use super::prices::prices_of;
 use super::refund::{CreditedTopup, end_waiting, log_ended, purses_after, with_waiting};
@@ -114,9 +114,9 @@ async fn write_new(
     let credited = credit_all(connection, engine, app_no, &credits).await?;
     for ((place, one, coins), credited) in matched.into_iter().zip(credited) {
         match credited {
-            Some(Ok(credited)) => decided.push((place, one, Ok((coins, credited)))),
-            Some(Err(not_credited)) => decided.push((place, one, Err(not_credited.into()))),
-            None => {}
+            PaymentCredit::Made(credited) => decided.push((place, one, Ok((coins, credited)))),
+            PaymentCredit::Refused(why) => decided.push((place, one, Err(why.into()))),
+            PaymentCredit::Elsewhere => {}
         }
     }
     settle_debts(connection, engine, (app_id, app_no), &mut decided).await?;

@@ -47,6 +47,16 @@ impl From<NotCredited> for UnmatchedReason {
     }
 }
 
+/// What became of the credit of a payment.
+pub(super) enum PaymentCredit {
+    /// It was made.
+    Made(CreditedPayment),
+    /// The ledger did not take it.
+    Refused(NotCredited),
+    /// Another transaction holds the wallet, or has just credited the payment. Nothing was changed.
+    Elsewhere,
+}
+
 /// Credits a payment, and waits for the lock of its wallet.
 ///
 /// # Errors
@@ -61,17 +71,20 @@ pub(super) async fn credit(
     let mut changed = change(connection, engine, app_no, &[request(key, coins)]).await?;
     let outcome = changed.outcomes.pop();
     let outcome = outcome.ok_or_else(|| StoreError::Internal("a credit without an outcome".to_owned()))?;
-    credited(outcome, changed.at)?.ok_or(StoreError::Again)
+    match credited(outcome, changed.at)? {
+        PaymentCredit::Made(payment) => Ok(Ok(payment)),
+        PaymentCredit::Refused(why) => Ok(Err(why)),
+        PaymentCredit::Elsewhere => Err(StoreError::Again),
+    }
 }
 
-/// Credits payments of different players. `None` stands for one whose wallet another transaction holds, or which another
-/// transaction has just credited.
+/// Credits payments of different players, without waiting for a lock.
 pub(super) async fn credit_all(
     connection: &mut PgConnection,
     engine: Engine,
     app_no: i32,
     payments: &[(&PaymentKey, &Coins)],
-) -> Result<Vec<Option<Result<CreditedPayment, NotCredited>>>> {
+) -> Result<Vec<PaymentCredit>> {
     if payments.is_empty() {
         return Ok(Vec::new());
     }
@@ -79,12 +92,13 @@ pub(super) async fn credit_all(
     credits(change_unheld(connection, engine, app_no, &requests).await?)
 }
 
-/// What the ledger says of credits. `None` as of [`credit_all`].
-pub(super) fn credits(
-    changed: Changed<Option<ChangeOutcome>>,
-) -> Result<Vec<Option<Result<CreditedPayment, NotCredited>>>> {
-    let outcomes = changed.outcomes.into_iter();
-    outcomes.map(|outcome| outcome.map_or(Ok(None), |outcome| credited(outcome, changed.at))).collect()
+/// What the ledger says of credits.
+pub(super) fn credits(changed: Changed<Option<ChangeOutcome>>) -> Result<Vec<PaymentCredit>> {
+    let said = |outcome: Option<ChangeOutcome>| match outcome {
+        Some(outcome) => credited(outcome, changed.at),
+        None => Ok(PaymentCredit::Elsewhere),
+    };
+    changed.outcomes.into_iter().map(said).collect()
 }
 
 /// The change that credits a payment.
@@ -93,25 +107,29 @@ pub(super) fn request(key: &PaymentKey, coins: &Coins) -> WalletRequest {
     WalletRequest::of_payment(coins.open_id.clone(), key.reference(), credited)
 }
 
-/// What the ledger says of a credit. `None`: it was credited between the look at its row and the lock of its wallet.
-fn credited(
-    outcome: (WalletOutcome, Option<MadeEntry>),
-    at: OffsetDateTime,
-) -> Result<Option<Result<CreditedPayment, NotCredited>>> {
-    let credited = match outcome {
-        (WalletOutcome::Done(receipt), Some(MadeEntry { before, wallet_no, seq })) => Ok(CreditedPayment {
-            wallet_no: wallet_no.0,
-            seq,
-            free: (before.free(), receipt.balances.free()),
-            charge: (before.charge(), receipt.balances.charge()),
-            at,
-        }),
-        (WalletOutcome::Replayed(_) | WalletOutcome::Refused(Refused::Conflict, _), _) => return Ok(None),
-        (WalletOutcome::Refused(Refused::PurseFull, _), _) => Err(NotCredited::PurseFull),
-        (WalletOutcome::Refused(Refused::UnknownWallet, _), _) => Err(NotCredited::UnknownPlayer),
-        other => return Err(StoreError::Internal(format!("a payment with the outcome {other:?}"))),
-    };
-    Ok(Some(credited))
+/// What the ledger says of a credit. A payment can have been credited between the look at its row and the lock of its wallet.
+fn credited(outcome: ChangeOutcome, at: OffsetDateTime) -> Result<PaymentCredit> {
+    match outcome {
+        (WalletOutcome::Done(receipt), Some(MadeEntry { before, wallet_no, seq })) => {
+            Ok(PaymentCredit::Made(CreditedPayment {
+                wallet_no: wallet_no.0,
+                seq,
+                free: (before.free(), receipt.balances.free()),
+                charge: (before.charge(), receipt.balances.charge()),
+                at,
+            }))
+        }
+        (WalletOutcome::Replayed(_) | WalletOutcome::Refused(Refused::Conflict, _), _) => {
+            Ok(PaymentCredit::Elsewhere)
+        }
+        (WalletOutcome::Refused(Refused::PurseFull, _), _) => {
+            Ok(PaymentCredit::Refused(NotCredited::PurseFull))
+        }
+        (WalletOutcome::Refused(Refused::UnknownWallet, _), _) => {
+            Ok(PaymentCredit::Refused(NotCredited::UnknownPlayer))
+        }
+        other => Err(StoreError::Internal(format!("a payment with the outcome {other:?}"))),
+    }
 }
 
 /// Settles the debts of wallets with what payments have just brought them. The payments then have the purses after it.

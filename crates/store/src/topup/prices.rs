@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io::Cursor;
 
-use csv::StringRecord;
+use csv::{Position, StringRecord};
 use domain::fields::{Expected, parse_integer};
 use domain::ids::{AppId, AppNo};
 use domain::operation::topup::{SetPrices, product_twice};
@@ -21,7 +21,9 @@ use super::number_of;
 use crate::error::{OperationError, Result, StoreError};
 use crate::operator_log::{LogLine, OperatorAction};
 use crate::store::Store;
-use crate::wallet::{bare_cell, csv_fault, csv_line, is_separator_line, listed_id, not_csv, separator};
+use crate::wallet::{
+    NamedFaults, bare_cell, csv_fault, csv_line, is_separator_line, listed_id, not_csv, separator,
+};
 
 /// The columns of a file, in any order.
 pub const PRICE_COLUMNS: [&str; 7] =
@@ -253,11 +255,29 @@ impl ListedPrice {
 /// Reads the prices of a CSV file with the heading of contract 19.1.2.
 ///
 /// # Errors
-/// All that is wrong with it, one text for each fault.
-pub fn prices_of_csv(bytes: &[u8]) -> Result<Vec<Price>, Vec<Text>> {
+/// What is wrong with it, one text for each fault. What follows a product too many is not read.
+pub fn prices_of_csv(bytes: &[u8]) -> Result<Vec<Price>, NamedFaults<Text>> {
+    let mut wrong = NamedFaults::default();
+    let prices = read_prices(bytes, &mut wrong).unwrap_or_else(|fault| {
+        wrong.add(fault);
+        Vec::new()
+    });
+    if wrong.count == 0 { Ok(prices) } else { Err(wrong) }
+}
+
+fn of_line(line: u64, cause: &Text) -> Text {
+    text!("line {line}: {cause}", line, cause)
+}
+
+/// Reads prices, and adds what is wrong with their lines.
+///
+/// # Errors
+/// What follows cannot be read, or is not.
+fn read_prices(bytes: &[u8], wrong: &mut NamedFaults<Text>) -> Result<Vec<Price>, Text> {
     if let Some(kind) = not_csv(bytes) {
-        return Err(vec![kind]);
+        return Err(kind);
     }
+    let number = |at: Option<&Position>, none: u64| at.map_or(none, |at| csv_line(Cursor::new(bytes), at));
     let mut reader = csv::ReaderBuilder::new()
         .delimiter(separator(bytes))
         .trim(csv::Trim::All)
@@ -265,31 +285,28 @@ pub fn prices_of_csv(bytes: &[u8]) -> Result<Vec<Price>, Vec<Text>> {
         .has_headers(false)
         .from_reader(bytes);
     let mut heading = StringRecord::new();
-    let of_line = |line: u64, cause: Text| text!("line {line}: {cause}", line, cause);
-    reader.read_record(&mut heading).map_err(|error| vec![of_line(1, csv_fault(&error))])?;
+    reader.read_record(&mut heading).map_err(|error| of_line(1, &csv_fault(&error)))?;
     if is_separator_line(&heading) {
-        reader.read_record(&mut heading).map_err(|error| vec![of_line(2, csv_fault(&error))])?;
+        reader.read_record(&mut heading).map_err(|error| of_line(2, &csv_fault(&error)))?;
     }
-    let places = price_places(&heading).map_err(|fault| {
-        let line = heading.position().map_or(1, |position| csv_line(Cursor::new(bytes), position));
-        vec![of_line(line, fault)]
-    })?;
-    let (mut prices, mut wrong, mut products) = (Vec::new(), Vec::new(), HashSet::new());
+    let places = price_places(&heading).map_err(|fault| of_line(number(heading.position(), 1), &fault))?;
+    let (mut prices, mut products, mut lines) = (Vec::new(), HashSet::new(), 0);
     let mut record = StringRecord::new();
-    loop {
-        match reader.read_record(&mut record) {
-            Ok(true) => {}
-            Ok(false) => break,
-            Err(error) => {
-                let line = error.position().map_or(0, |position| csv_line(Cursor::new(bytes), position));
-                wrong.push(of_line(line, csv_fault(&error)));
-                break;
-            }
-        }
+    let unreadable = |error: csv::Error| of_line(number(error.position(), 0), &csv_fault(&error));
+    while reader.read_record(&mut record).map_err(unreadable)? {
         if record.iter().all(str::is_empty) {
             continue;
         }
-        let line = record.position().map_or(0, |position| csv_line(Cursor::new(bytes), position));
+        let line = number(record.position(), 0);
+        lines += 1;
+        if lines > PRICES_MAX {
+            let max = PRICES_MAX;
+            return Err(text!(
+                "a list has at most {max} products, and line {line} is one too many",
+                max,
+                line
+            ));
+        }
         let mut faults = Vec::new();
         let price = price(&record, places, &mut faults);
         if let Some(price) = price {
@@ -299,12 +316,12 @@ pub fn prices_of_csv(bytes: &[u8]) -> Result<Vec<Price>, Vec<Text>> {
             }
             prices.push(price);
         }
-        wrong.extend(faults.into_iter().map(|fault| of_line(line, fault)));
+        faults.iter().for_each(|fault| wrong.add(of_line(line, fault)));
     }
-    if wrong.is_empty() && !(1..=PRICES_MAX).contains(&prices.len()) {
-        wrong.push(text!("expected 1 to {max} products, got {got}", max = PRICES_MAX, got = prices.len()));
+    if lines == 0 {
+        return Err(text!("expected 1 to {max} products, got {got}", max = PRICES_MAX, got = lines));
     }
-    if wrong.is_empty() { Ok(prices) } else { Err(wrong) }
+    Ok(prices)
 }
 
 /// Where each of [`PRICE_COLUMNS`] stands. The first that is not there is named.
@@ -390,7 +407,7 @@ fn price(record: &StringRecord, places: [usize; 7], faults: &mut Vec<Text>) -> O
 mod tests {
     use super::*;
 
-    /// Rule 19.1.2: a wrong file names every wrong line.
+    /// Rule 19.1.2: a wrong file names its wrong lines.
     #[test]
     fn every_wrong_line_of_a_file_is_named() {
         let heading = "\u{feff}name,product_id,currency,amount,charge,bonus,active\n";
@@ -404,7 +421,7 @@ mod tests {
              x,g4,CNY,1,1,0,true\nx,g4,CNY,1,1,0,true\n"
         );
         let faults = |file: &[u8]| -> Vec<String> {
-            prices_of_csv(file).unwrap_err().iter().map(Text::english).collect()
+            prices_of_csv(file).unwrap_err().named.iter().map(Text::english).collect()
         };
         assert_eq!(
             faults(bad.as_bytes()),
@@ -441,5 +458,21 @@ mod tests {
             let file = format!("{}\ng1\tCNY\t600\t60\t0\tGems\t{word}\n", PRICE_COLUMNS.join("\t"));
             assert_eq!(prices_of_csv(file.as_bytes()).unwrap()[0].active, is_active, "{word}");
         }
+        assert_eq!(faults(format!("{columns}\n").as_bytes()), ["expected 1 to 1000 products, got 0"]);
+    }
+
+    /// Rule 19.1.2: a list takes no memory for each of its lines at fault, and is read as far as a list may go.
+    #[test]
+    fn the_first_hundred_faults_are_named_and_all_are_counted() {
+        let list = |lines: usize| format!("{}\n{}", PRICE_COLUMNS.join(","), "x\n".repeat(lines));
+        let wrong = prices_of_csv(list(300).as_bytes()).unwrap_err();
+        assert_eq!((wrong.named.len(), wrong.count), (100, 300));
+        assert_eq!(wrong.named[99].english(), "line 101: expected 7 columns, got 1");
+        let wrong = prices_of_csv(list(100_000).as_bytes()).unwrap_err();
+        assert_eq!((wrong.named.len(), wrong.count), (100, 1_001));
+        let good: String = (0..=1_000).map(|no| format!("g{no},CNY,1,1,0,x,true\n")).collect();
+        let wrong = prices_of_csv(format!("{}{good}", list(0)).as_bytes()).unwrap_err();
+        let too_many = "a list has at most 1000 products, and line 1002 is one too many";
+        assert_eq!((wrong.count, wrong.named[0].english().as_str()), (1, too_many));
     }
 }

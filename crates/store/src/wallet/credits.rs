@@ -1,6 +1,5 @@
 //! Many credits of one call: one transaction and one line in the operator's log.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 
 use domain::ids::AppId;
@@ -12,6 +11,7 @@ use domain::operator::Operator;
 use domain::wallet::{WalletOutcome, WalletRequest};
 use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
+use time::OffsetDateTime;
 
 use crate::alone_limit::require_within;
 use crate::engine::Engine;
@@ -67,14 +67,36 @@ impl Store {
     }
 }
 
-pub(super) async fn write_credits(
+async fn write_credits(
     connection: &mut PgConnection,
     engine: Engine,
     operator: &Operator,
-    (app_id, app_no): (&AppId, i32),
+    app: (&AppId, i32),
     source: &CreditsSource,
     credits: &[Credit],
 ) -> Result<Vec<CreditResult>, OperationError> {
+    let made = make_credits(connection, engine, app, credits).await?;
+    made.log(connection, operator, app.0, source).await?;
+    Ok(made.results)
+}
+
+/// Credits that were made, before their line in the operator's log.
+pub(super) struct MadeCredits {
+    /// What became of each, in their order.
+    pub(super) results: Vec<CreditResult>,
+    listed: Vec<ListedCredit<'static>>,
+    free: i128,
+    charge: i128,
+    at: OffsetDateTime,
+}
+
+/// Makes credits. Whoever changes other rows besides does it before [`MadeCredits::log`], which locks the head of the log.
+pub(super) async fn make_credits(
+    connection: &mut PgConnection,
+    engine: Engine,
+    (app_id, app_no): (&AppId, i32),
+    credits: &[Credit],
+) -> Result<MadeCredits, OperationError> {
     plan_by_keys(connection, engine).await?;
     let requests: Vec<_> = credits.iter().map(Credit::request).collect();
     make_known(connection, app_no, &requests, credits).await?;
@@ -86,23 +108,37 @@ pub(super) async fn write_credits(
             free += i128::from(after.free()) - i128::from(before.free());
             charge += i128::from(after.charge()) - i128::from(before.charge());
             let (player, reference) = (request.open_id.as_str(), without_ref_mark(&request.reference));
-            let (player, reference) = (Cow::Borrowed(player), Cow::Borrowed(reference));
+            let (player, reference) = (player.to_owned().into(), reference.to_owned().into());
             let purses = (before.free(), before.charge(), after.free(), after.charge());
             listed.push(ListedCredit(player, reference, purses.0, purses.1, purses.2, purses.3));
         }
     }
-    if !listed.is_empty() {
-        let mut sums = source.facts.clone();
-        sums.insert("credited".to_owned(), listed.len().into());
-        sums.insert("free".to_owned(), free.to_string().into());
-        sums.insert("charge".to_owned(), charge.to_string().into());
-        sums.insert("at".to_owned(), rfc3339(changed.at).into());
-        let line = LogLine::new(operator, OperatorAction::WalletCredits, &source.subject).of_app(app_id);
-        line.after(json!(sums)).note(&source.note).credits(&listed).record(&mut *connection).await?;
-        require_within(connection, operator, needs_second_person).await?;
-    }
     let outcomes = changed.outcomes.into_iter().zip(credits);
-    Ok(outcomes.map(|((outcome, _), credit)| credited(outcome, app_id, credit)).collect::<Result<_>>()?)
+    let results = outcomes.map(|((outcome, _), credit)| credited(outcome, app_id, credit));
+    Ok(MadeCredits { results: results.collect::<Result<_>>()?, listed, free, charge, at: changed.at })
+}
+
+impl MadeCredits {
+    /// Writes the line of what was credited.
+    pub(super) async fn log(
+        &self,
+        connection: &mut PgConnection,
+        operator: &Operator,
+        app_id: &AppId,
+        source: &CreditsSource,
+    ) -> Result<(), OperationError> {
+        if self.listed.is_empty() {
+            return Ok(());
+        }
+        let mut sums = source.facts.clone();
+        sums.insert("credited".to_owned(), self.listed.len().into());
+        sums.insert("free".to_owned(), self.free.to_string().into());
+        sums.insert("charge".to_owned(), self.charge.to_string().into());
+        sums.insert("at".to_owned(), rfc3339(self.at).into());
+        let line = LogLine::new(operator, OperatorAction::WalletCredits, &source.subject).of_app(app_id);
+        line.after(json!(sums)).note(&source.note).credits(&self.listed).record(&mut *connection).await?;
+        require_within(connection, operator, needs_second_person).await
+    }
 }
 
 fn credited(outcome: WalletOutcome, app_id: &AppId, credit: &Credit) -> Result<CreditResult> {

@@ -20,6 +20,33 @@ pub(crate) const LINE_BYTES_MAX: usize = 64 * 1024;
 
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
+/// The most faults of a file that are named. A file can have as many as lines, and each takes more than its line.
+const NAMED_MAX: usize = 100;
+
+/// What is wrong with the lines of a file.
+#[derive(Debug)]
+pub struct NamedFaults<T> {
+    /// The first 100.
+    pub named: Vec<T>,
+    /// How many there are.
+    pub count: usize,
+}
+
+impl<T> Default for NamedFaults<T> {
+    fn default() -> Self {
+        Self { named: Vec::new(), count: 0 }
+    }
+}
+
+impl<T> NamedFaults<T> {
+    pub(crate) fn add(&mut self, fault: T) {
+        self.count += 1;
+        if self.named.len() < NAMED_MAX {
+            self.named.push(fault);
+        }
+    }
+}
+
 /// The first line of a wallet's statement.
 pub const STATEMENT_HEADING: &str = "seq,kind,biz_no,ref,free_change,charge_change,free_balance,charge_balance,at,product_name,note,operator\n";
 

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tokio_postgres::{Client, Row, Statement};
 
 use super::super::orders::placed_order;
-use super::super::payment_credit::{DecidedPayment, credits, request};
+use super::super::payment_credit::{DecidedPayment, PaymentCredit, credits, request};
 use super::super::payment_rows::{PaymentRowColumns, first_report, insert_statement, sort_by_key};
 use crate::engine::Engine;
 use crate::payment_queue::{PaymentReport, ToldPayment};
@@ -156,7 +156,7 @@ impl UnhinderedSession {
         };
         let mut decided: Vec<DecidedPayment<'_>> = Vec::new();
         for ((place, one, coins, _), credited) in matched.into_iter().zip(credited) {
-            if let Some(Ok(credited)) = credited {
+            if let PaymentCredit::Made(credited) = credited {
                 decided.push((place, one, Ok((coins, credited))));
             }
         }

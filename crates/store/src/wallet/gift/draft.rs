@@ -11,14 +11,11 @@ use domain::text::Text;
 use sqlx::PgConnection;
 
 use super::super::credit_list::{CreditList, CreditOfList, ListFault};
-use super::super::csv_file::csv_line;
+use super::super::csv_file::{NamedFaults, csv_line};
 use super::{GIFT_LINES_MAX, Gift, GiftDigest, PIECE_LINES, find};
 use crate::error::{OperationError, Result, StoreError};
 use crate::store::Store;
 use crate::wallet::{CreditForecast, ForeseenCredit};
-
-/// The most lines at fault that are named.
-const NAMED_MAX: usize = 100;
 
 /// Why a list is no gift. Nothing was kept.
 #[derive(Debug)]
@@ -39,20 +36,10 @@ pub enum GiftFault {
 #[derive(Default)]
 struct Found {
     credits: Vec<Credit>,
-    faults: Vec<(u64, Text)>,
-    fault_count: usize,
+    faults: NamedFaults<(u64, Text)>,
     replayed: i32,
     free: i128,
     charge: i128,
-}
-
-impl Found {
-    fn refuse(&mut self, line: u64, why: Text) {
-        self.fault_count += 1;
-        if self.faults.len() < NAMED_MAX {
-            self.faults.push((line, why));
-        }
-    }
 }
 
 impl Store {
@@ -72,8 +59,8 @@ impl Store {
             Ok(found) => found,
             Err(fault) => return Ok(Err(fault)),
         };
-        if found.fault_count > 0 {
-            return Ok(Err(GiftFault::Lines(found.faults, found.fault_count)));
+        if found.faults.count > 0 {
+            return Ok(Err(GiftFault::Lines(found.faults.named, found.faults.count)));
         }
         let (Ok(free), Ok(charge)) = (i64::try_from(found.free), i64::try_from(found.charge)) else {
             return Ok(Err(GiftFault::TooMuch));
@@ -130,14 +117,14 @@ impl Store {
             let mut foreseen = self.foresee_credits(app_id, &mut forecast, &good).await?.into_iter();
             for line in piece {
                 match &line.credit {
-                    Err(why) => found.refuse(number(&line), why.clone()),
+                    Err(why) => found.faults.add((number(&line), why.clone())),
                     Ok(credit) => match foreseen.next() {
                         Some(ForeseenCredit::Credited) => {
                             found.free += i128::from(credit.free);
                             found.charge += i128::from(credit.charge);
                         }
                         Some(ForeseenCredit::Replayed) => found.replayed += 1,
-                        Some(ForeseenCredit::Refused(why)) => found.refuse(number(&line), why.text),
+                        Some(ForeseenCredit::Refused(why)) => found.faults.add((number(&line), why.text)),
                         None => {
                             return Err(StoreError::Internal("a credit without a forecast".to_owned()).into());
                         }
@@ -146,7 +133,7 @@ impl Store {
                 // Lines at fault count too: the list may not be longer.
                 match line.credit {
                     Ok(credit) => found.credits.push(credit),
-                    Err(_) if found.credits.len() + found.fault_count > GIFT_LINES_MAX => {
+                    Err(_) if found.credits.len() + found.faults.count > GIFT_LINES_MAX => {
                         return Ok(Ok(found));
                     }
                     Err(_) => {}

@@ -6,11 +6,11 @@ use domain::operator::{Operator, OperatorKind};
 use serde_json::{Map, json};
 use sqlx::PgConnection;
 
-use super::lines_after;
+use super::{GiftLine, lines_after};
 use crate::engine::Engine;
 use crate::error::{OperationError, Result, StoreError};
 use crate::store::Store;
-use crate::wallet::credits::{CREDITS_AT_ONCE, CreditsSource, write_credits};
+use crate::wallet::credits::{CREDITS_AT_ONCE, CreditResult, CreditsSource, make_credits};
 
 impl Store {
     /// Credits the next lines of a gift that was started, of the oldest one. `false` when there is none, or when other servers
@@ -41,7 +41,7 @@ async fn credit_piece(connection: &mut PgConnection, engine: Engine) -> Result<b
     let of = (gift.app_id.as_str(), gift.gift.as_str());
     let lines = lines_after(&mut *connection, of, gift.done_through, CREDITS_AT_ONCE).await?;
     let damaged = |_| StoreError::damaged("gift_lines");
-    let credit = |line: &super::GiftLine| -> Result<Credit> {
+    let credit = |line: &GiftLine| -> Result<Credit> {
         Ok(Credit {
             open_id: OpenId::parse(&line.open_id).map_err(damaged)?,
             free: line.free,
@@ -52,36 +52,14 @@ async fn credit_piece(connection: &mut PgConnection, engine: Engine) -> Result<b
         })
     };
     let credits = lines.iter().map(credit).collect::<Result<Vec<_>>>()?;
-    let (mut others, mut outcomes) = (Vec::new(), Vec::new());
-    if !credits.is_empty() {
-        let app_id = AppId::parse(&gift.app_id).map_err(damaged)?;
-        let operator = Operator::new(OperatorKind::Console, &gift.started_by).map_err(damaged)?;
-        let mut facts = Map::from_iter([("gift".to_owned(), json!(gift.gift))]);
-        facts.extend(gift.asked_by.map(|asked_by| ("asked_by".to_owned(), json!(asked_by))));
-        let source = CreditsSource { subject: gift.gift.clone(), facts, note: gift.reason.clone() };
-        let of = (&app_id, gift.app_no);
-        let results = write_credits(connection, engine, &operator, of, &source, &credits).await?;
-        for (line, result) in lines.iter().zip(&results) {
-            let status = CreditStatus::of(result);
-            if status != CreditStatus::Credited {
-                others.push(line.line);
-                outcomes.push(status.as_str().to_owned());
-            }
-        }
-    }
-    if !others.is_empty() {
-        sqlx::query!(
-            "UPDATE gift_lines l SET outcome = k.outcome FROM unnest($3::int[], $4::text[]) AS k (line, outcome)
-             WHERE l.app_id = $1 AND l.gift = $2 AND l.line = k.line",
-            gift.app_id,
-            gift.gift,
-            &others,
-            &outcomes
-        )
-        .execute(&mut *connection)
-        .await
-        .map_err(StoreError::from)?;
-    }
+    let app_id = AppId::parse(&gift.app_id).map_err(damaged)?;
+    let made = if credits.is_empty() {
+        None
+    } else {
+        let made = make_credits(connection, engine, (&app_id, gift.app_no), &credits).await?;
+        mark_others(connection, of, &lines, &made.results).await?;
+        Some(made)
+    };
     let through = lines.last().map_or(gift.done_through, |line| line.line);
     sqlx::query!(
         "UPDATE gifts SET done_through = $3, ended_at = CASE WHEN $4 THEN clock_timestamp() END
@@ -94,5 +72,41 @@ async fn credit_piece(connection: &mut PgConnection, engine: Engine) -> Result<b
     .execute(&mut *connection)
     .await
     .map_err(StoreError::from)?;
+    // Last, because nothing is locked after the head of the log.
+    if let Some(made) = made {
+        let operator = Operator::new(OperatorKind::Console, &gift.started_by).map_err(damaged)?;
+        let mut facts = Map::from_iter([("gift".to_owned(), json!(gift.gift))]);
+        facts.extend(gift.asked_by.map(|asked_by| ("asked_by".to_owned(), json!(asked_by))));
+        let source = CreditsSource { subject: gift.gift, facts, note: gift.reason };
+        made.log(connection, &operator, &app_id, &source).await?;
+    }
     Ok(true)
+}
+
+/// Marks the lines that were not credited with what became of them.
+async fn mark_others(
+    connection: &mut PgConnection,
+    (app_id, gift): (&str, &str),
+    lines: &[GiftLine],
+    results: &[CreditResult],
+) -> Result<()> {
+    let outcomes = lines.iter().zip(results).map(|(line, result)| (line.line, CreditStatus::of(result)));
+    let (others, outcomes): (Vec<_>, Vec<_>) = outcomes
+        .filter(|(_, status)| *status != CreditStatus::Credited)
+        .map(|(line, status)| (line, status.as_str().to_owned()))
+        .unzip();
+    if others.is_empty() {
+        return Ok(());
+    }
+    sqlx::query!(
+        "UPDATE gift_lines l SET outcome = k.outcome FROM unnest($3::int[], $4::text[]) AS k (line, outcome)
+         WHERE l.app_id = $1 AND l.gift = $2 AND l.line = k.line",
+        app_id,
+        gift,
+        &others,
+        &outcomes
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
 }
