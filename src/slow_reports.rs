@@ -1,5 +1,5 @@
-//! Reports that read the whole ledger of an app, for pages: a page waits a moment for its report, and loads itself again
-//! while it is made (contract 8.6.59).
+//! Reports that read the whole ledger of an app, for pages. A page waits a moment for its report, and loads itself
+//! again while it is made (contract 8.6.59).
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,9 +1,8 @@
 //! `cargo bench --bench audit`: how long `minitill audit` takes, and how much memory, on a ledger
 //! of ten million entries and on what came after a checkpoint of it.
 //!
-//! It starts a durable PostgreSQL of its own (`stage`), fills it with rows that are what the
-//! program itself would have written, in the order in which a busy service writes them (`fill`),
-//! and runs the program (`runs`).
+//! It starts a durable PostgreSQL of its own (`stage`), fills it with rows (`fill`), and runs the program (`runs`). The
+//! rows are what the program itself would have written, in the order in which a busy service writes them.
 
 #![expect(
     clippy::print_stdout,

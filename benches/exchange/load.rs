@@ -221,9 +221,9 @@ async fn paced(connections: Vec<Connection>, round: &Rc<Round>, interval: Durati
     elapsed
 }
 
-/// Says when each request is due. The schedule is in whole milliseconds, so that the generator
-/// wakes up a thousand times a second and not for each request; in a thread of its own, because
-/// the runtime's timers are up to a millisecond late.
+/// Says when each request is due. The schedule is in whole milliseconds, so that the generator wakes up a thousand
+/// times a second and not for each request. It has a thread of its own, because the runtime's timers are up to a
+/// millisecond late.
 fn pace(count: u32, started: Instant, interval: Duration, due: &mpsc::UnboundedSender<Instant>) {
     let mut number = 0;
     let mut scheduled = started;

@@ -1,11 +1,10 @@
 //! `cargo bench --bench exchange`: how many exchanges a second one Minitill carries, how long each
 //! takes, and how that compares with PostgreSQL alone on the same machine in the same minutes.
 //!
-//! It starts a durable PostgreSQL of its own (`stage`), fills it with wallets (`seed`), runs
-//! `minitill serve` beside it (`servers`), and measures every row in turn, round after round
-//! (`rounds`): pgbench for what PostgreSQL does by itself (`reference`), the program without a
-//! database for what all the rest of it can carry (`ceiling`), and signed exchanges over HTTP
-//! (`requests`, `load`). At the end the money must add up (`books`).
+//! It starts a durable PostgreSQL of its own (`stage`), fills it with wallets (`seed`), and runs `minitill serve`
+//! beside it (`servers`). Then it measures every row in turn, round after round (`rounds`). pgbench shows what
+//! PostgreSQL does by itself (`reference`). The program without a database shows what all the rest of it can carry
+//! (`ceiling`). Signed exchanges come over HTTP (`requests`, `load`). At the end the money must add up (`books`).
 
 #![expect(
     clippy::print_stdout,

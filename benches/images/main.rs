@@ -1,11 +1,11 @@
-//! `cargo bench --bench images`: how many pictures a second one Minitill takes in, how long each
-//! takes and how much memory, beside what PostgreSQL needs to insert the same bytes and what it
-//! costs to judge the picture alone.
+//! `cargo bench --bench images`: how many pictures a second one Minitill takes in, how long each takes and how much
+//! memory. Beside it stands what PostgreSQL needs to insert the same bytes, and what it costs to judge the picture
+//! alone.
 //!
-//! It starts a durable PostgreSQL of its own (`stage`) and `minitill serve` beside it (`servers`),
-//! and measures every row in turn, round after round (`rounds`): uploads over HTTP (`load`) of
-//! pictures that are all different (`picture`), pgbench, and the judgement by itself. At the end
-//! every acknowledged picture must be there, and of each row one is fetched and compared.
+//! It starts a durable PostgreSQL of its own (`stage`) and `minitill serve` beside it (`servers`), and measures every
+//! row in turn, round after round (`rounds`). The rows are uploads over HTTP (`load`) of pictures that are all
+//! different (`picture`), pgbench, and the judgement by itself. At the end every acknowledged picture must be there,
+//! and of each row one is fetched and compared.
 
 #![expect(
     clippy::print_stdout,

@@ -1,6 +1,6 @@
-//! The string to sign and its signature: it holds each signed field that is not empty, once, in the
-//! order of the names, and nothing else; where no value holds `&` or `=` it reads back as the fields;
-//! the order in which they came does not matter; and the signature of one string fits no other.
+//! The string to sign and its signature. It holds each signed field that is not empty, once, in the order of the names,
+//! and nothing else. Where no value holds `&` or `=` it reads back as the fields. The order in which they came does not
+//! matter. The signature of one string fits no other.
 
 #![no_main]
 

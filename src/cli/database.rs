@@ -1,5 +1,5 @@
-//! Opens the store for a command or for the server (contract 9.1 to 9.4): first the database of the settings or the
-//! private PostgreSQL, then the schema, then the master key, and for the server the picture stores.
+//! Opens the store for a command or for the server (contract 9.1 to 9.4). First comes the database of the settings or
+//! the private PostgreSQL, then the schema, then the master key. For the server the picture stores come last.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

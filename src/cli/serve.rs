@@ -169,7 +169,7 @@ async fn next_reset(resets: &mut Option<mpsc::Receiver<Reset>>) -> Option<Reset>
 }
 
 /// A thread of its own for the operator's listener. Thousands of operators' requests that become ready at once do not
-/// stand before payments in the queues of the other threads, and where cores are few, payments get more of them.
+/// stand before payments in the queues of the other threads. Where cores are few, payments get more of them.
 fn operators_runtime() -> io::Result<Runtime> {
     let mut threads = Builder::new_multi_thread();
     threads.worker_threads(1).thread_name("operators").enable_all().on_thread_start(|| {

@@ -100,9 +100,9 @@ pub fn announced_bytes(body: &Body) -> Option<usize> {
     body.size_hint().exact().map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
-/// The data of a body as it comes, for as long as the sender keeps up the pace at which `expected`
-/// bytes arrive within `time`: what takes up memory for long must bring something for it. Ends with
-/// [`TooSlow`], and in any case after `time`.
+/// The data of a body as it comes, for as long as the sender keeps up the pace at which `expected` bytes arrive within
+/// `time`. What takes up memory for long must bring something for it. Ends with [`TooSlow`], and in any case after
+/// `time`.
 pub fn paced(body: Body, expected: usize, time: Duration) -> impl Stream<Item = Result<Bytes, BoxedError>> {
     let grace = PACE_GRACE.min(time);
     let start = Instant::now();

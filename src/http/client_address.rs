@@ -22,9 +22,9 @@ impl ClientAddress {
     }
 }
 
-/// The right-most address that is not a trusted proxy's: each proxy appends the one it was called
-/// from, so whatever stands further left was written by somebody who is not trusted. `peer` itself
-/// when it is no trusted proxy. At an entry that is no address the one before it counts.
+/// The right-most address that is not a trusted proxy's. Each proxy appends the one it was called from, so whatever
+/// stands further left was written by somebody who is not trusted. `peer` itself when it is no trusted proxy. At an
+/// entry that is no address the one before it counts.
 pub(crate) fn client_address(peer: SocketAddr, headers: &HeaderMap, trusted_proxies: &[IpNet]) -> IpAddr {
     let is_trusted = |address: &IpAddr| trusted_proxies.iter().any(|network| network.contains(address));
     let mut client = peer.ip().to_canonical();

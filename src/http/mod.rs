@@ -1,5 +1,6 @@
-//! HTTP of both listeners: reading bodies, who sent a request, its id, answers in JSON, the refusal of a request and
-//! its texts, rate limits, places of operators, and the log of refusals. Requests to other servers share `outgoing`.
+//! HTTP of both listeners: bodies, who sent a request, its id, and answers in JSON. The refusal of a request and its
+//! texts, rate limits, places of operators, and the log of refusals are here too. Requests to other servers share
+//! `outgoing`.
 
 pub mod body;
 pub(crate) mod client_address;

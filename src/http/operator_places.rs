@@ -1,8 +1,8 @@
 //! Places of the operator's listener: how many requests of API keys and console users use the database at once.
 //!
 //! A place stands for a database session of that listener. One key or user holds at most half of them, so one that asks
-//! for much leaves the others room (operators' contract 9.5.6). A search that no index bounds needs a turn besides: it takes
-//! a core of the database for as long as it runs, and payments need one too.
+//! for much leaves the others room (operators' contract 9.5.6). A search that no index bounds needs a turn besides. It
+//! takes a core of the database for as long as it runs, and payments need one too.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -36,8 +36,8 @@ impl PictureWork {
     /// At most `decodes_max` pictures are decoded at once. Nobody waits longer than `patience` for a turn.
     #[must_use]
     pub fn new(store: Store, decodes_max: u32, patience: Duration) -> Self {
-        // As many for one app: it waits for its own places before it takes its turn among all, so
-        // each other app has at most this many before it.
+        // As many for one app. It waits for its own places before it takes its turn among all, so each other app has at
+        // most this many before it.
         Self { store, turns: Arc::new(Bulkhead::new(decodes_max, decodes_max)), patience }
     }
 

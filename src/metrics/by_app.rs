@@ -1,7 +1,7 @@
-//! Requests by app. Strangers cannot make a series, and the number of series is bounded: an app has its own
-//! label if it is one of the first [`APPS_MAX`] that were named here, and keeps it until the process ends. All
-//! others share the label `other`. So no counter ever goes backwards. The server names the busiest apps of the
-//! last day when it starts, and then each app at its first request.
+//! Requests by app. Strangers cannot make a series, and the number of series is bounded. An app has its own label if it
+//! is one of the first [`APPS_MAX`] that were named here. It keeps the label until the process ends. All others share
+//! the label `other`. So no counter ever goes backwards. The server names the busiest apps of the last day when it
+//! starts, and then each app at its first request.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};

@@ -234,9 +234,9 @@ impl Delivery {
         Ok(())
     }
 
-    /// Reads how the receiver is now. Call it after events were read and before they are sent: then nothing is sent that
-    /// happened after a pause, and a secret that was retired before an event does not sign it. `false` when nothing more
-    /// may be sent.
+    /// Reads how the receiver is now. Call it after events were read and before they are sent. Then nothing is sent
+    /// that happened after a pause, and a secret that was retired before an event does not sign it. `false` when
+    /// nothing more may be sent.
     async fn may_send(&mut self) -> store::Result<bool> {
         let (app_id, id) = (&self.recipient.receiver.app_id, &self.recipient.receiver.id);
         let receiver = self.shared.store.leased_receiver(&self.lease, app_id, id).await?;

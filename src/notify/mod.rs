@@ -1,9 +1,9 @@
 //! Notifications (contract 12): events are sent to the receivers of their apps.
 //!
-//! Every instance gives numbers to events of the outbox and looks for receivers that have something to be sent. It takes
-//! the lease of such a receiver and sends to it in a task of its own (`delivery.rs`) until nothing is left: what is in
-//! its queue (`queue.rs`), as fast as its pace allows (`pace.rs`). What became of tries is kept in a journal until it is
-//! written (`journal.rs`).
+//! Every instance gives numbers to events of the outbox and looks for receivers that have something to be sent. It
+//! takes the lease of such a receiver and sends to it in a task of its own (`delivery.rs`) until nothing is left. It
+//! sends what is in its queue (`queue.rs`), as fast as its pace allows (`pace.rs`). What became of tries is kept in a
+//! journal until it is written (`journal.rs`).
 
 mod delivery;
 mod journal;
@@ -108,8 +108,9 @@ pub async fn run(
     while deliveries.join_next().await.is_some() {}
 }
 
-/// Gives numbers to events, tells their head, leases receivers, and tells how many wait for their places. Each time the lease is another one: so a task of this
-/// server that has lost its lease notices it, even if this server has the new one.
+/// Gives numbers to events, tells their head, leases receivers, and tells how many wait for their places. Each time the
+/// lease is another one. So a task of this server that has lost its lease notices it, even if this server has the new
+/// one.
 async fn turn(
     shared: &SendingContext,
     head: &watch::Sender<i64>,

@@ -1,8 +1,8 @@
 //! OpenAPI 3.1 documents, rendered from what a face says of its routes, and the viewer that shows them.
 //!
-//! This module knows no route. Each row of a route table carries the function that describes it: an
-//! [`Operation`] of fields and answers, whose schemas come from the types that are read and answered.
-//! Tests send every example to a server and compare the answers.
+//! This module knows no route. Each row of a route table carries the function that describes it: an [`Operation`] of
+//! fields and answers. Its schemas come from the types that are read and answered. Tests send every example to a server
+//! and compare the answers.
 
 mod document;
 mod examples;

@@ -1,7 +1,7 @@
-//! The operator listener: whether the server lives and can serve (contract 9.7). It also serves
-//! one picture of our own, so that the demonstration can upload by URL without a network, and the
-//! descriptions of both APIs, as documents and as pages. Its console is where operators look things up
-//! and change them; its admin API is where their programs do.
+//! The operator listener: whether the server lives and can serve (contract 9.7). It also serves the descriptions of
+//! both APIs, as documents and as pages. One picture of our own is there so that the demonstration can upload by URL
+//! without a network. Its console is where operators look things up and change them; its admin API is where their
+//! programs do.
 
 pub mod admin;
 mod authorization;

@@ -1,5 +1,5 @@
-//! The books of others as a person or a program sends them to be compared (contract 13.5.8): a file of CSV, which is
-//! kept on the disk for as long as it is compared.
+//! The books of others as a person or a program sends them to be compared (contract 13.5.8). They are a file of CSV,
+//! which is kept on the disk for as long as it is compared.
 
 use std::fs::{self, File};
 use std::io::{self, Seek as _};

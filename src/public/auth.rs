@@ -1,6 +1,5 @@
-//! Authentication of the public endpoints (contract 2.6, 3.2, 4.1, 6.3 and 11.5): it looks up the app and its
-//! token, and turns each failed check into its refusal. The proofs themselves are types of
-//! [`domain::caller`].
+//! Authentication of the public endpoints (contract 2.6, 3.2, 4.1, 6.3 and 11.5). It looks up the app and its token,
+//! and turns each failed check into its refusal. The proofs themselves are types of [`domain::caller`].
 
 use std::sync::Arc;
 

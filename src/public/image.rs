@@ -290,8 +290,8 @@ struct Pieces {
     bytes_of: BytesOf,
     position: u64,
     end: u64,
-    /// Of a whole picture the last piece is sent only if all of them are the right bytes: then a
-    /// caller has the picture, or knows that it has not.
+    /// Of a whole picture the last piece is sent only if all of them are the right bytes. So a caller has the picture,
+    /// or knows that it has not.
     check: Option<BlobCheck>,
     /// The right to have one piece in memory.
     one: Arc<Semaphore>,

@@ -145,9 +145,9 @@ async fn ask(till: &TestTill, app: &TestApp, reference: &str) {
     till.store.ask_for_change(&operator(), &app.id, &open_id, credit.into()).await.unwrap();
 }
 
-/// The lines are: 1 and 2 the app and its package, 3 the viewer, 4 and 5 alice, 6 and 7 a user who is gone, 8 to 10 the keys,
-/// 11 and 12 the app again, 13 and 14 the receiver, 15 to 17 the requests, 18 to 23 the players, of whom o1 is
-/// frozen and o2 was, 24 the payment provider.
+/// The lines are: 1 and 2 are the app and its package, 3 the viewer, 4 and 5 alice, and 6 and 7 a user who is gone. 8
+/// to 10 are the keys, 11 and 12 the app again, 13 and 14 the receiver, and 15 to 17 the requests. 18 to 23 are the
+/// players, of whom o1 is frozen and o2 was, and 24 is the payment provider.
 async fn stage() -> (TestTill, TestApp, ReceiverId) {
     let till = TestTill::start().await;
     let app = till.app("a1").await;

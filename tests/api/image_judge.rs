@@ -288,9 +288,9 @@ fn assert_unjudged(answer: &Answer, setting: &str, case: &str) {
     }
 }
 
-/// Rule: with a judge that does not answer, 32 uploads of an app hold neither a permit to decode nor
-/// a session of the database, and no more of the judge than the app's share: other apps upload, and
-/// exchanges are carried out, meanwhile.
+/// Rule: with a judge that does not answer, 32 uploads of an app hold neither a permit to decode nor a session of the
+/// database. They hold no more of the judge than the app's share. Other apps upload, and exchanges are carried out,
+/// meanwhile.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_judge_holds_up_its_own_app_alone() {
     let judge = Judge::asked_about(|question| {

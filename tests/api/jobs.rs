@@ -6,7 +6,7 @@ use domain::code::Code;
 use domain::ids::{AppId, BizNo, OpenId};
 use domain::ledger::ReferenceKind;
 use minitill::jobs::Jobs;
-use store::{Asked, RefusedChange};
+use store::{RefusedChange, RefusedContent};
 use tokio::sync::watch;
 
 use crate::support::{Request, TestTill, until};
@@ -57,7 +57,7 @@ async fn the_last_counts_are_written_at_the_stop() {
         kind: ReferenceKind::Exchange,
         code: Code::InsufficientBalance,
         request_id: "r".to_owned(),
-        asked: Asked::default(),
+        asked: RefusedContent::default(),
     });
     jobs.stop(&till.till).await;
     assert_eq!(till.number("SELECT count(*) FROM exchange_refusals").await, 1);

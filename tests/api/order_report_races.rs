@@ -2,7 +2,7 @@
 //! answers are those of reports that came one after another, and what is written is whole.
 //!
 //! Where the moment matters, the test holds a lock in the database until the writers of two servers have read what is
-//! there and wait to write; so both decide on the same, soon outdated, state.
+//! there and wait to write. So both decide on the same, soon outdated, state.
 
 use std::time::Duration;
 

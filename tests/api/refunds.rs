@@ -42,8 +42,8 @@ async fn events(till: &TestTill, admin: &Caller<'_>, of: &str) -> Vec<Value> {
     events["items"].as_array().unwrap().iter().map(|event| event["data"].clone()).collect()
 }
 
-/// Rules 19.5.1 to 19.5.4: parts of a payment owe the floor of their share, in all what the whole owes; each is replayed for
-/// ever, all together never exceed the payment, and the order tells what became of it.
+/// Rules 19.5.1 to 19.5.4: parts of a payment owe the floor of their share, in all what the whole owes. Each is
+/// replayed for ever, all together never exceed the payment, and the order tells what became of it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refund_takes_back_its_share_once() {
     let till = TestTill::start().await;
@@ -240,8 +240,8 @@ async fn the_payment_of_an_order_finds_debt_and_refunds() {
     till.assert_audit_clean().await;
 }
 
-/// Rules 19.5.8 and 19.5.9: a refund that comes before its payment waits for it, and is carried out in the transaction of the
-/// credit; one that does not fit is refused, and an event tells of it.
+/// Rules 19.5.8 and 19.5.9: a refund that comes before its payment waits for it, and is carried out in the transaction
+/// of the credit. One that does not fit is refused, and an event tells of it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refund_before_its_payment_waits_for_it() {
     let till = TestTill::start().await;

@@ -10,7 +10,7 @@ use domain::ledger::ReferenceKind;
 use domain::operation::app::AppCommand;
 use domain::per_second::PerSecond;
 use serde_json::{Value, json};
-use store::{Asked, RefusedChange};
+use store::{RefusedChange, RefusedContent};
 
 use crate::admin::{Caller, assert_answer, assert_problem};
 use crate::game::Game;
@@ -338,7 +338,7 @@ fn refused(app: &str, number: usize) -> RefusedChange {
         kind: ReferenceKind::Exchange,
         code: Code::InsufficientBalance,
         request_id: "r".to_owned(),
-        asked: Asked::default(),
+        asked: RefusedContent::default(),
     }
 }
 

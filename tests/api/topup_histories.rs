@@ -200,8 +200,9 @@ impl History<'_> {
     }
 }
 
-/// Rules 10.4.5, 17.2, 19.3, 19.5 and 19.6: whatever comes in whatever order, purses, debt, answers and the consumption of each
-/// top-up are what a model says that moves one coin at a time; and the unused coins of all players sum to those.
+/// Rules 10.4.5, 17.2, 19.3, 19.5 and 19.6: whatever comes in whatever order, a model that moves one coin at a time
+/// says the same. That holds for purses, debt, answers and the consumption of each top-up. The unused coins of all
+/// players sum to those.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_history_agrees_with_its_coins() {
     let till = TestTill::start().await;

@@ -123,8 +123,8 @@ async fn what_payments_have_brought_is_summed_by_group_and_ties_to_the_statement
     assert_problem(&wrong, 422, "invalid-field", "wrong: group");
 }
 
-/// Rules 19.8.4 to 19.8.7: what is unused comes from the newest lots, in the money that it has cost; refunds and settlements
-/// take from the lots that they are of; and all of it is the sum of the charged purses, now and at a moment.
+/// Rules 19.8.4 to 19.8.7: what is unused comes from the newest lots, in the money that it has cost. Refunds and
+/// settlements take from the lots that they are of. All of it is the sum of the charged purses, now and at a moment.
 #[tokio::test(flavor = "multi_thread")]
 async fn unused_coins_are_those_of_the_newest_lots_and_sum_to_the_purses() {
     let (till, app, program) = till().await;

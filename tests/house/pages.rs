@@ -40,6 +40,23 @@ fn every_relative_link_leads_to_a_file_and_a_heading() {
     assert!(broken.is_empty(), "links that lead nowhere:\n{}", broken.join("\n"));
 }
 
+/// Numbers of decisions that were never given to one.
+const UNUSED_DECISIONS: [u32; 5] = [43, 53, 54, 67, 68];
+
+#[test]
+fn the_list_of_decisions_has_every_page_in_the_order_of_numbers() {
+    let page = read("docs/decisions/README.md");
+    let number = |text: &str| text.get(..4)?.parse::<u32>().ok();
+    let listed: Vec<u32> = page.lines().filter_map(|line| number(line.strip_prefix("| [")?)).collect();
+    let folder = repository().join("docs/decisions").read_dir().unwrap();
+    let mut kept: Vec<u32> =
+        folder.filter_map(|entry| number(&entry.unwrap().file_name().to_string_lossy())).collect();
+    kept.sort_unstable();
+    assert_eq!(listed, kept, "docs/decisions/README.md lists other pages, or in another order");
+    let unused = (1..=*kept.last().unwrap()).filter(|number| !kept.contains(number));
+    assert_eq!(unused.collect::<Vec<u32>>(), UNUSED_DECISIONS, "a decision is marked as replaced, and stays");
+}
+
 /// Contract 14: the pages that are in both languages have the same headings, and lead to each other.
 #[test]
 fn a_page_in_two_languages_has_every_heading_in_both() {

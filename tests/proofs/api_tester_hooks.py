@@ -13,7 +13,7 @@ import schemathesis
 
 APPS = json.loads(os.environ["TILL_APPS"])
 CASES = os.environ["TILL_CASES"]
-SIGNED = "open_id app_id zone_id os ts user_ip amount pay_priority biz_no product_name product_info product_desc extension"
+SIGNED = json.loads(os.environ["TILL_SIGNED"])
 
 
 def text(value):
@@ -21,7 +21,7 @@ def text(value):
 
 
 def sign(fields, key):
-    present = {name: text(fields[name]) for name in SIGNED.split() if fields.get(name) not in (None, "")}
+    present = {name: text(fields[name]) for name in SIGNED if fields.get(name) not in (None, "")}
     string = "&".join(f"{name}={value}" for name, value in sorted(present.items()))
     return hmac.new(key.encode(), string.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
 

@@ -1,11 +1,11 @@
 //! No wrong clock makes an idempotency key deduct twice.
 //!
-//! Contract 3.3.3, 3.3.4 and 3.3.9: a number belongs to its app for ever and deducts at
-//! most once, ever; for 48 hours its repeat is answered with the original data, then it is refused as expired.
+//! Contract 3.3.3, 3.3.4 and 3.3.9: a number belongs to its app for ever and deducts at most once, ever. For 48 hours
+//! its repeat is answered with the original data, then it is refused as expired.
 //!
 //! Three servers share one database: one has the right time, one is an hour ahead, one an hour behind. Numbers that
-//! each of them has deducted are made as old as needed (the database's clock decides, so the rows are moved back) and
-//! repeated at all three, many at a time, with old, present and ancient `ts`, the same and other content.
+//! each of them has deducted are made as old as needed: the database's clock decides, so the rows are moved back. They
+//! are repeated at all three, many at a time, with old, present and ancient `ts`, the same and other content.
 //!
 //! Seen to fail when records never grew old (48 h 01 was replayed), and when `ts` was judged before the number.
 

@@ -3,19 +3,20 @@
 //! Contract 2.8: tokens, signatures, keys, `user_ip` and bodies appear in no log, trace,
 //! metric or error; 2.1: no text tells a secret.
 //!
-//! Texts that exist nowhere else are planted in every credential and personal field, right and wrong ones: tokens,
-//! secrets, keys, signatures, the player's address, free texts, the master key, the database's password, what opens
-//! the console and the admin API (`operators_side.rs`). Then the
-//! program is driven through every endpoint and every command, succeeding and failing in all the ways that can be
-//! arranged, with the most talkative log there is, as text and as JSON, on a database with a URL and on its own. All
-//! that comes out (standard output and error, every answer of both listeners, PostgreSQL's log, every file in the data
-//! folder but the tables) is searched for each of them: as it stands, percent-encoded, in base64, and, where it is
-//! hexadecimal, as bytes and as a list of numbers. An answer may repeat what its own request sent, but no credential;
-//! commands that are there to show a secret once (`app create`, `rotate-...`, `token issue`) are not searched for it.
+//! Texts that exist nowhere else are planted in every credential and personal field, right and wrong ones. They are
+//! tokens, secrets, keys, signatures, the player's address, free texts, the master key and the database's password.
+//! What opens the console and the admin API is among them (`operators_side.rs`). Then the program is driven through
+//! every endpoint and every command, succeeding and failing in all the ways that can be arranged. It has the most
+//! talkative log there is, as text and as JSON, on a database with a URL and on its own. All that comes out is searched
+//! for each of them: standard output and error, every answer of both listeners, PostgreSQL's log, and every file in the
+//! data folder but the tables. It is searched for as it stands, percent-encoded, and in base64. What is hexadecimal is
+//! searched for as bytes and as a list of numbers, too. An answer may repeat what its own request sent, but no
+//! credential; commands that are there to show a secret once (`app create`, `rotate-...`, `token issue`) are not
+//! searched for it.
 //!
-//! Seen to fail when the log line of a request held its URI, when a refusal's text was logged, and, before these were
-//! mended, when a settings file had a slip in the line of a secret, and when the way to the console's sign-in repeated
-//! a token that stood in the address.
+//! Seen to fail when the log line of a request held its URI, and when a refusal's text was logged. Before they were
+//! mended, two faults made it fail too. A settings file had a slip in the line of a secret, and the way to the
+//! console's sign-in repeated a token of the address.
 
 mod operators_side;
 
@@ -289,7 +290,7 @@ async fn exchanges(talker: &Talker, app: &TestApp, planted: &mut Vec<Planted>, o
             .with("ts", now())
             .with("user_ip", USER_IP)
             .with("product_desc", FREE_TEXT)
-            .with("extension", FREE_TEXT)
+            .with_texts(FREE_TEXT)
     };
     for (name, game) in [
         ("an exchange", good()),

@@ -13,9 +13,9 @@
 //!
 //! The floods come from a thread that yields to the server: an attacker has a machine of their own.
 //!
-//! No payment may fail. Beside the wrong signatures, and beside the searches with held polls, their 99th percentile may be
-//! three times that of the quiet part of the same run, or below 20 ms: times that short are the machine's noise. On a
-//! machine that others keep busy that is not judged, and said. `readyz` stays 200.
+//! No payment may fail. Beside the wrong signatures, and beside the searches with held polls, their 99th percentile may
+//! be three times that of the quiet part of the same run. Below 20 ms it may be anything: times that short are the
+//! machine's noise. On a machine that others keep busy that is not judged, and said. `readyz` stays 200.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

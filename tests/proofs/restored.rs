@@ -3,10 +3,11 @@
 //! Contract 3.3.5 and 9.4.6.
 //!
 //! PostgreSQL's own `pg_dump` and `pg_restore` carry everything over. First at rest: every row of every table and the
-//! schema are the same; a new server on the restored database replays old numbers byte for byte, knows the old tokens
-//! and keys, adds no event for an identical report, serves the same pictures, makes new exchanges, and refuses another
-//! master key. The same into the private PostgreSQL of a server that runs, as README.md says, which must go on with what
-//! was restored under it. Then under load: what was acknowledged before the dump began is in it, and its audit is clean.
+//! schema are the same. A new server on the restored database replays old numbers byte for byte, and knows the old
+//! tokens and keys. It adds no event for an identical report, serves the same pictures, makes new exchanges, and
+//! refuses another master key. The same into the private PostgreSQL of a server that runs, as README.md says, which
+//! must go on with what was restored under it. Then under load: what was acknowledged before the dump began is in it,
+//! and its audit is clean.
 //!
 //! Seen to fail when any master key was taken for the right one.
 

@@ -2,17 +2,17 @@
 //!
 //! Contract 2.7: a head has 10 s, a body 30 s, and a stalled peer is dropped.
 //!
-//! Half of them bring a byte of a head every second, half a byte of a body: of exchanges, and of reports with a token
-//! that is good, so that nothing but the time is against them. None ever stops by itself, not even when it was
-//! answered: a server that closes lets go of such a peer 10 s after its answer at the latest (2 s after its last byte).
-//! `http.body_timeout` is a setting: with 1 s all of them must be gone 15 s after the last one came; with the contract's
-//! 30 s (the full form tries that too) the bodies after 45. Gone means that the server has let go of its socket,
-//! counted in /proc.
+//! Half of them bring a byte of a head every second, half a byte of a body. The bodies are of exchanges, and of reports
+//! with a token that is good, so that nothing but the time is against them. None ever stops by itself, not even when it
+//! was answered: a server that closes lets go of such a peer 10 s after its answer at the latest (2 s after its last
+//! byte). `http.body_timeout` is a setting: with 1 s all of them must be gone 15 s after the last one came; with the
+//! contract's 30 s (the full form tries that too) the bodies after 45. Gone means that the server has let go of its
+//! socket, counted in /proc.
 //!
 //! Honest games send exchanges all the while. Their 99th percentile may at most double, against the same load before
-//! and after in the same server (while as many slow connections lead elsewhere: what they cost the proof itself is no
-//! fault of the server's), or stay below 20 ms: times that short are the machine's noise. On a machine that others
-//! keep busy that is not judged, and said.
+//! and after in the same server. As many slow connections lead elsewhere then: what they cost the proof itself is no
+//! fault of the server's. Below 20 ms it may be anything: times that short are the machine's noise. On a machine that
+//! others keep busy that is not judged, and said.
 //!
 //! Seen to fail when a head had ten times its time, and when a connection lingered for as long as its peer kept sending.
 

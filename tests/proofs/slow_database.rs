@@ -3,8 +3,8 @@
 //! The pool has four sessions, and there are 200 clients. Nobody waits past the deadline, health stays 200, a second
 //! later all is as before, and nothing was acknowledged without a row.
 //!
-//! Seen to fail before the look-up of app and token counted into the deadline (an answer took 6.8 s) and was shared by
-//! all who wait for it (4.1 s until an exchange was made after the slow spell).
+//! Seen to fail before the look-up of app and token counted into the deadline: an answer took 6.8 s. It failed before
+//! all who wait for it shared it, too: 4.1 s passed until an exchange was made after the slow spell.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

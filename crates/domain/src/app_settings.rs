@@ -1,5 +1,5 @@
-//! Settings of an app. Each setting is one row of a table in this file; the row is read
-//! by command line, admin API and console, and it is what they show.
+//! Settings of an app. Each setting is one row of a table in this file. Command line, admin API and console read the
+//! row, and it is what they show.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

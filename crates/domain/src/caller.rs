@@ -112,8 +112,8 @@ pub fn is_signed_by(app: &App, form: &WalletForm) -> bool {
         .is_some_and(|signature| app.live_pay_keys.iter().any(|key| signature.is_made_by(key)))
 }
 
-/// Does the work of [`Caller::verify`] for a request whose app or token was refused, so that an
-/// unknown app takes as long as a wrong key (contract 3.2.5).
+/// Does the work of [`Caller::verify`] for a request whose app or token was refused. So an unknown app takes as long as
+/// a wrong key (contract 3.2.5).
 pub fn verify_for_nobody(form: &WalletForm) {
     if let Some(signature) = FormSignature::of(form) {
         std::hint::black_box(signature.is_made_by(&NOBODYS_KEY));

@@ -299,8 +299,8 @@ impl Fields {
         self.optional(name, parse)?.ok_or_else(|| self.absent(name))
     }
 
-    /// Yes or no. In a form it is a box that was ticked: a box that was not ticked does not come, so
-    /// the field `shown` names the boxes that the page had.
+    /// Yes or no. In a form it is a box that was ticked. A box that was not ticked does not come, so the field `shown`
+    /// names the boxes that the page had.
     ///
     /// # Errors
     /// A value of a wrong type.

@@ -276,8 +276,8 @@ impl ImgId {
 pub struct PagePath(#[schemars(length(min = 1, max = PAGE_PATH_BYTES_MAX))] String);
 
 impl PagePath {
-    /// Reads the path part of an `order_path` or of an item in a list of pages, with or without the
-    /// leading slash; a query string or fragment after it is not part of the page.
+    /// Reads the path part of an `order_path` or of an item in a list of pages, with or without the leading slash. A
+    /// query string or fragment after it is not part of the page.
     ///
     /// # Errors
     /// An empty path, one with two leading slashes, or one of over 1,024 bytes, of over 4,096 with what

@@ -77,8 +77,8 @@ impl Operator {
         self.give_back_max
     }
 
-    /// The same operator, who moves at most this many coins in 24 hours without a second person (contract 8.6.40), and
-    /// makes no change of accounts that needs one (contract 8.6.44).
+    /// The same operator with a limit: at most this many coins in 24 hours without a second person (contract 8.6.40).
+    /// Changes of accounts that need a second person then wait for one (contract 8.6.44).
     #[must_use]
     pub fn alone_up_to(self, coins: i64) -> Self {
         Self { alone_max: Some(coins), ..self }

@@ -145,8 +145,8 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// The fault, if it can happen to its target, and has a delay exactly when it is late, and a code that answers to the
-    /// target can have exactly when it refuses.
+    /// The fault, if it can happen to its target. It must have a delay exactly when it is late. It must have a code
+    /// that answers to the target can have exactly when it refuses.
     ///
     /// # Errors
     /// The field at fault, and what is expected there.

@@ -57,8 +57,8 @@ pub fn has_quotes(value: &str) -> bool {
     value.starts_with(is_quote) || value.ends_with(is_quote)
 }
 
-/// A character without a shape of its own: what Unicode lets programs ignore (the property Default Ignorable Code Point), the marks of
-/// an interlinear note, and the empty pattern of Braille.
+/// A character without a shape of its own. It is what Unicode lets programs ignore (the property Default Ignorable Code
+/// Point), a mark of an interlinear note, or the empty pattern of Braille.
 pub(crate) const fn is_zero_width(character: char) -> bool {
     matches!(
         character,
@@ -101,8 +101,8 @@ pub fn without_unseen(value: &str) -> &str {
     value.trim_matches(|character: char| character.is_whitespace() || is_zero_width(character))
 }
 
-/// The fault of a number that must be written alike wherever it is written: with a blank at an end, or with a character that
-/// nobody sees, it would be another number. `None` for all else.
+/// The fault of a number that must be written alike wherever it is written. With a blank at an end, or with a character
+/// that nobody sees, it would be another number. `None` for all else.
 pub(crate) fn unseen(number: &str) -> Option<Expected> {
     if without_unseen(number) != number {
         Some(Expected::new("no blank or unseen character around it"))

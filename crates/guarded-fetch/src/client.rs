@@ -1,6 +1,5 @@
-//! Pooled HTTP/1.1 clients: one for services that the operator configured, without an address guard,
-//! because such a service may be inside the network and no stranger chooses its URL; and one for
-//! URLs that strangers choose, with the guard.
+//! Pooled HTTP/1.1 clients. The one for services that the operator configured has no address guard: such a service may
+//! be inside the network, and no stranger chooses its URL. The one for URLs that strangers choose has the guard.
 
 use std::error::Error;
 use std::fmt;

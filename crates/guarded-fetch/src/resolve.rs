@@ -11,9 +11,9 @@ use url::Host;
 use super::error::FetchError;
 use crate::bulkhead::HolderPermit;
 
-/// Look-ups under way at once. Each holds a thread of the runtime's blocking pool (512 by default)
-/// for as long as the system's resolver hangs, and the rest of the program needs that pool too. One
-/// holder cannot fill this: its own limit of the bulkhead is smaller.
+/// Look-ups under way at once. Each holds a thread of the runtime's blocking pool (512 by default) for as long as the
+/// system's resolver hangs. The rest of the program needs that pool too. One holder cannot fill this: its own limit of
+/// the bulkhead is smaller.
 const LOOKUPS_MAX: usize = 256;
 
 /// Resolves a name and a port to addresses. Tests replace it.

@@ -1,10 +1,9 @@
 //! HTTP/1.1 message framing: where one request ends and the next begins in the bytes of a
 //! connection.
 //!
-//! hyper parses the requests. This module follows it, because hyper does not report whether the
-//! bytes that it holds begin another request, and a drain must not close in the middle of one. It also
-//! finds heads that hyper takes and a proxy may read otherwise. When it is unsure, it assumes that a
-//! request has begun, and the connection ends.
+//! hyper parses the requests. This module follows it, because hyper does not report whether the bytes that it holds
+//! begin another request. A drain must not close in the middle of one. It also finds heads that hyper takes and a proxy
+//! may read otherwise. When it is unsure, it assumes that a request has begun, and the connection ends.
 
 /// Follows the bytes of one connection in the order in which hyper reads them.
 #[derive(Debug, Default)]

@@ -1,9 +1,9 @@
 //! An HTTP/1.1 server for axum routers: accept loop, TLS, time-outs, connection limit and drain.
 //!
-//! hyper parses requests and writes responses. This crate adds what stands around hyper: time-outs
-//! for each step of a connection (against slowloris and peers that do not read), limits of open
-//! connections, a lingering close, and a graceful drain. A drain answers exactly the requests whose
-//! first byte has arrived, and closes idle keep-alive connections at once.
+//! hyper parses requests and writes responses. This crate adds what stands around hyper. It has time-outs for each step
+//! of a connection, against slowloris and peers that do not read. It limits open connections, closes them lingeringly,
+//! and drains gracefully. A drain answers exactly the requests whose first byte has arrived, and closes idle keep-alive
+//! connections at once.
 //!
 //! | module | what it does |
 //! |---|---|

@@ -17,8 +17,8 @@ use webpki::EndEntityCert;
 /// How often the files are checked for a change.
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Why a certificate and its key cannot be used: a file cannot be read or is not in PEM form, the key
-/// does not belong to the certificate, or rustls does not support one of them. The text names the file.
+/// The reason why a certificate and its key cannot be used. A file cannot be read or is not in PEM form, the key does
+/// not belong to the certificate, or rustls does not support one of them. The text names the file.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct TlsError(String);

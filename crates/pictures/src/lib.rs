@@ -1,10 +1,9 @@
 //! Processing of uploaded images: validates PNG and JPEG files, strips their metadata (EXIF, XMP,
 //! IPTC, comments), and makes thumbnails and perceptual hashes. The memory is bounded for any input.
 //!
-//! [`process`] does it all in one pass over the pixel data: it checks every byte that a decoder
-//! needs, copies the picture without its metadata, and makes a small picture of it. The picture in
-//! full size is never in memory. Of a [`Reduced`] picture, [`thumbnail`] makes a file, and
-//! [`PerceptualHash`] finds near copies.
+//! [`process`] does it all in one pass over the pixel data. It checks every byte that a decoder needs, copies the
+//! picture without its metadata, and makes a small picture of it. The picture in full size is never in memory. Of a
+//! [`Reduced`] picture, [`thumbnail`] makes a file, and [`PerceptualHash`] finds near copies.
 //!
 //! All functions are pure. They need up to a second of processor time, so call them on a thread that
 //! may block. README.md has an example, the limits and figures.

@@ -141,8 +141,8 @@ fn weighted(values: impl Iterator<Item = f64>, weights: &[Frequencies]) -> Frequ
     sums
 }
 
-/// For each square of a row of the grid the height of each wave there, so that the squares of the
-/// frequencies add up to those of the grid.
+/// The height of each wave at each square of a row of the grid. So the squares of the frequencies add up to those of
+/// the grid.
 static COSINES: LazyLock<Vec<Frequencies>> = LazyLock::new(|| {
     let grid = f64::from(GRID);
     let height = |square: u32, frequency: u32| {

@@ -11,10 +11,9 @@ use crate::{jpeg, png};
 /// A picture is accepted if every byte that a decoder needs is there and makes sense. README.md has
 /// the rules.
 ///
-/// The stripped copy loses everything that is not needed to show it. That is EXIF with its location
-/// and thumbnail, XMP, IPTC, comments, text and time stamps. It is also the further pictures of a
-/// camera's file, the frames of an animation, unknown segments and chunks, damaged optional chunks,
-/// and the bytes after the end.
+/// The stripped copy loses everything that is not needed to show it. That is EXIF with its location and thumbnail, XMP,
+/// IPTC, comments, text and time stamps. It is also the further pictures of a camera's file, and the frames of an
+/// animation. Unknown segments and chunks, damaged optional chunks, and the bytes after the end go too.
 ///
 /// The compressed data stays byte for byte, so every program shows the same pixels as before.
 /// Information about colours stays too: an ICC profile (in a JPEG if it is complete), Adobe's

@@ -15,8 +15,8 @@
 //! | `lock`, `owner` | the lock that decides which program owns the cluster, and a text about it |
 //! | `postgres.log` | PostgreSQL's own log |
 //!
-//! One program at a time owns the cluster and runs its PostgreSQL: a server as long as it runs, a
-//! command for its own short time if no server runs. [`PrivateCluster::open`] works in these steps:
+//! One program at a time owns the cluster and runs its PostgreSQL. It is a server as long as it runs, or a command for
+//! its own short time if no server runs. [`PrivateCluster::open`] works in these steps:
 //!
 //! | module | what it does |
 //! |---|---|

@@ -27,8 +27,9 @@ pub(crate) async fn require_within(
     if moved(connection, operator).await? > max { Err(refusal(max).into()) } else { Ok(()) }
 }
 
-/// How many coins a person has moved in the last 24 hours without a second one: a user of the console together with all API
-/// keys that the user made. A key of the command line is somebody of its own, and so is one with a limit of its own.
+/// How many coins a person has moved in the last 24 hours without a second one. A person is a user of the console
+/// together with all API keys that the user made. A key of the command line is somebody of its own, and so is one with
+/// a limit of its own.
 async fn moved(executor: impl PgExecutor<'_>, operator: &Operator) -> Result<i64> {
     if operator.kind() == OperatorKind::CommandLine {
         return Ok(0);

@@ -35,9 +35,9 @@ impl Store {
         self.app_cache.apps.get_or(app_id, self.clock.monotonic(), self.look_up_within(), look_up).await
     }
 
-    /// Tries the live pay keys of the newest other apps on a signature that nothing else explains, at
-    /// most 200: a game server may have signed with the key of another app. It takes a session of strangers, because
-    /// payments must not wait for it, and its keys are tried apart from the threads that answer them.
+    /// Tries the live pay keys of the newest other apps on a signature that nothing else explains, at most 200. A game
+    /// server may have signed with the key of another app. It takes a session of strangers, because payments must not
+    /// wait for it, and its keys are tried apart from the threads that answer them.
     pub async fn try_keys_of_others(&self, mut finding: SignatureFinding) -> Result<SignatureFinding> {
         if finding.verdict != SignatureVerdict::Differs(None) {
             return Ok(finding);

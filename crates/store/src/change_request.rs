@@ -1,6 +1,6 @@
-//! Changes that wait for a second person: large ones of wallets (contract 8.6.40), and those of users and API keys by which
-//! one admin could become two (contract 8.6.44). One admin of the console asks, and another one confirms or refuses. A
-//! confirmed change and the end of its request are one transaction.
+//! Changes that wait for a second person. They are large ones of wallets (contract 8.6.40), and those of users and API
+//! keys by which one admin could become two (contract 8.6.44). One admin of the console asks, and another one confirms
+//! or refuses. A confirmed change and the end of its request are one transaction.
 
 mod ask;
 mod end;

@@ -81,7 +81,7 @@ pub use books::{
 };
 pub use change_request::{ChangeRequest, RequestState, RequestedChange};
 pub use console_user::{CodeAttempt, ConsoleSession, ConsoleUser, NewSession, SessionUser, SignInAttempt};
-pub use counts::{Asked, RefusedChange};
+pub use counts::{RefusedChange, RefusedContent};
 pub use engine::Engine;
 pub use error::{OperationError, Refusable, Result, StoreError};
 pub use event::{Event, EventCursor, EventFilter, EventHead, EventKey, EventNews, EventPage};

@@ -1,5 +1,5 @@
-//! One throw-away PostgreSQL for a whole test run, without any set-up: whoever needs it first starts it, every test
-//! and every process of the run uses it, and a keeper ends it when the runner is gone, however that ended.
+//! One throw-away PostgreSQL for a whole test run, without any set-up. Whoever needs it first starts it, and every test
+//! and every process of the run uses it. A keeper ends it when the runner is gone, however that ended.
 //!
 //! Each test has a database of its own, copied in some milliseconds from one that was migrated once, and dropped when
 //! the test has ended.
@@ -88,8 +88,8 @@ pub async fn socket_dir() -> PathBuf {
     STARTED.get_or_init(start).await.clone()
 }
 
-/// Makes a database like the one that `migrate` fills; that is called for the first database of the run only, with the
-/// URL of an empty one, and must close its connections.
+/// Makes a database like the one that `migrate` fills. `migrate` is called for the first database of the run only, with
+/// the URL of an empty one, and must close its connections.
 pub async fn create(migrate: impl AsyncFnOnce(&str)) -> Database {
     static TEMPLATE_MADE: OnceCell<()> = OnceCell::const_new();
     static MADE: AtomicU32 = AtomicU32::new(0);

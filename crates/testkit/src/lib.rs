@@ -1,5 +1,5 @@
-//! Support code of tests, proofs and benchmarks: a server with its own database and clock for each
-//! test, the program as a process, an HTTP client that sends exact bytes, throw-away PostgreSQL.
+//! Support code of tests, proofs and benchmarks. It has a server with its own database and clock for each test, and the
+//! program as a process. It has an HTTP client that sends exact bytes, and throw-away PostgreSQL.
 
 #![expect(
     clippy::disallowed_methods,

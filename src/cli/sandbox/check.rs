@@ -1,5 +1,5 @@
-//! `minitill sandbox check` tries a game (contract 15.3): it credits players, lets the calls and notifications of the game
-//! fail, and looks at what the game bought and shipped.
+//! `minitill sandbox check` tries a game (contract 15.3). It credits players, lets the calls and notifications of the
+//! game fail, and looks at what the game bought and shipped.
 
 use std::collections::HashMap;
 use std::io::Write as _;

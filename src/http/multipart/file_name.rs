@@ -1,4 +1,4 @@
-//! File names as a person would say them: encoded-words of mails (RFC 2047) and values with a charset (RFC 8187) are
+//! File names as a person would say them. Encoded-words of mails (RFC 2047) and values with a charset (RFC 8187) are
 //! decoded, and folders and blanks around them go. Decoders of mails want blanks around each word, leave what they
 //! cannot decode as it is, and mend letters that two words share by breaking them. So the words are read here, and
 //! `encoding_rs` knows the charsets.

@@ -122,9 +122,9 @@ impl Call {
         }
     }
 
-    /// Refuses to read of an app in the field `app_id` that does not exist: its lists would be empty for ever. The look-up is
-    /// cached, so that a held poll costs no query of its own. What can be no id is left to the reader of the field, and a
-    /// failed look-up to the handler, which may need no secret of the app.
+    /// Refuses to read of an app in the field `app_id` that does not exist: its lists would be empty for ever. The
+    /// look-up is cached, so that a held poll costs no query of its own. What can be no id is left to the reader of the
+    /// field. A failed look-up is left to the handler, which may need no secret of the app.
     async fn demand_app(&self, state: &AppState) -> Result<(), Problem> {
         let named = self.fields.text("app_id").and_then(|app_id| AppId::parse(app_id).ok());
         let Some(app_id) = named else { return Ok(()) };

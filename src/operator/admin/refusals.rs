@@ -18,8 +18,9 @@ use crate::state::AppState;
 routes! { "Exchanges":
     /// List refusals
     ///
-    /// Properly signed exchanges, presents and cancels of an app, or of all, that were refused in the last 30 days, once for
-    /// each player, number and code, newest first by their last time. Amount, product and both purses are those of that time.
+    /// Properly signed exchanges, presents and cancels of an app, or of all, that were refused in the last 30 days.
+    /// There is one for each player, number and code, newest first by their last time. Amount, product and both purses
+    /// are those of that time.
     GET "/refusals", "listRefusals", Read(Read, OwnApps): list -> ListBody<RefusalRow> =>
         lists("A page of refusals.", &json!({
             "app_id": APP_ID, "open_id": OPEN_ID, "biz_no": BIZ_NO, "kind": "exchange", "code": 10_000_601,

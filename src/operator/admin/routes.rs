@@ -128,11 +128,11 @@ impl AdminRoute {
     }
 }
 
-/// Declares the routes of a subject, which is a group of the API's document. The comment of a row is what the
-/// document says of it: one line, and then the rules of the call. Then come how it takes effect, and in brackets what
-/// its caller's role must allow. A route without an app in its path is only for keys of all apps, unless `OwnApps`
-/// says that its handler leaves out what is of other apps ([`Call::apps`]). Then come the handler, where it is that of
-/// a command to an app with its action, the type of its answers, and what it answers, takes and refuses.
+/// Declares the routes of a subject, which is a group of the API's document. The comment of a row is what the document
+/// says of it: one line, and then the rules of the call. Then come how it takes effect, and in brackets what its
+/// caller's role must allow. A route without an app in its path is only for keys of all apps. `OwnApps` opens it to
+/// others: its handler leaves out what is of other apps ([`Call::apps`]). Then come the handler, where it is that of a
+/// command to an app with its action, the type of its answers, and what it answers, takes and refuses.
 macro_rules! routes {
     ($tag:literal: $($(#[doc = $words:literal])+ $method:ident $path:literal, $id:literal, $access:ident($need:ident $(, $reach:ident)?):
         $handler:ident $([$action:ident])? -> $answer:ty => $described:expr;)+) => {

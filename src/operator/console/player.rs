@@ -1,5 +1,5 @@
-//! Players: the search by `open_id`, the page of a player with both balances and all that is recorded about them in
-//! the order of time, and the ledger as a CSV file.
+//! Players: the search by `open_id`, the page of a player, and the ledger as a CSV file. The page has both balances and
+//! all that is recorded about the player in the order of time.
 
 use std::collections::HashMap;
 

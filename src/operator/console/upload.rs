@@ -1,5 +1,5 @@
-//! A form with a file, whose fields come first, so whoever may not send it is refused before the file is read; and one with a
-//! list, which is smaller.
+//! A form with a file, and one with a list, which is smaller. The fields come before the file, so whoever may not send
+//! it is refused before the file is read.
 
 use std::fs::File;
 use std::time::Duration;

@@ -27,7 +27,7 @@ use domain::wallet::{
 };
 use schemars::JsonSchema;
 use serde::Serialize;
-use store::{Asked, RefusedChange, Store, StoreError};
+use store::{RefusedChange, RefusedContent, Store, StoreError};
 use tokio::time::Instant;
 
 use super::auth::{self, CallRefused};
@@ -63,13 +63,19 @@ pub(super) async fn carry_out(
         Ok(signed) => signed,
         Err(CallRefused { refusal, signed }) => {
             if let Some((app_id, form)) = signed {
-                leave_trace(&state.store, (&app_id, &form), &refusal, None, &parts.extensions);
+                record_refusal(&state.store, (&app_id, &form), &refusal, None, &parts.extensions);
             }
             return Err(refusal);
         }
     };
     answer_signed(state, &signed, &reading, deadline).await.map_err(|RefusedCall { refusal, balances }| {
-        leave_trace(&state.store, (signed.app_id(), signed.value()), &refusal, balances, &parts.extensions);
+        record_refusal(
+            &state.store,
+            (signed.app_id(), signed.value()),
+            &refusal,
+            balances,
+            &parts.extensions,
+        );
         refusal
     })
 }
@@ -103,11 +109,11 @@ async fn answer_signed(
         | WalletCall::Query => None,
     };
     let request = signed.request(&Reading { offer, ..*reading }).map_err(refused_field)?;
-    let told = Told::of(request.value());
+    let context = RefusalContext::of(request.value());
     let sandbox = SandboxApp::of(request.app());
     match state.store.submit(request, deadline).await? {
         WalletOutcome::Done(receipt) => {
-            let sold = offer.map(|offer| (told.product_id, offer));
+            let sold = offer.map(|offer| (context.product_id, offer));
             Ok(receipt_answered(state, signed.app_id(), receipt, sold).await?)
         }
         WalletOutcome::Replayed(receipt) => {
@@ -128,14 +134,14 @@ async fn answer_signed(
             Ok(Box::pin(query::answered(state, signed.app_id(), *number, reading.now_millis)).await?)
         }
         WalletOutcome::Refused(why, balances) => {
-            Err(RefusedCall { refusal: told.refusal(why, reading.now_millis), balances })
+            Err(RefusedCall { refusal: context.refusal(why, reading.now_millis), balances })
         }
     }
 }
 
-/// Notes the refusal of a change whose signature is right (contract 13.1). A call that changes nothing leaves no trace, nor
-/// does one without a player and a number that can be ones.
-fn leave_trace(
+/// Records the refusal of a change whose signature is right (contract 13.1). It records none of a call that changes
+/// nothing, and none without a player and a number that can be ones.
+fn record_refusal(
     store: &Store,
     (app_id, form): (&AppId, &WalletForm),
     refusal: &Refusal,
@@ -147,7 +153,7 @@ fn leave_trace(
     let Some(Ok(biz_no)) = form.fields.text("biz_no").map(BizNo::parse) else { return };
     let request_id = extensions.get::<RequestId>().map(RequestId::as_text).unwrap_or_default();
     let (app_id, code) = (app_id.clone(), refusal.code);
-    let asked = Asked {
+    let asked = RefusedContent {
         amount: form.fields.text("amount").and_then(|text| Amount::parse(text).ok()),
         // A present or a cancel may bring one too. It buys nothing.
         product_name: (form.call == WalletCall::Exchange)
@@ -160,7 +166,7 @@ fn leave_trace(
 }
 
 /// What the refusals of a request tell of it.
-struct Told {
+struct RefusalContext {
     reference: String,
     target: Option<String>,
     amount: i64,
@@ -168,7 +174,7 @@ struct Told {
     ts: Option<Timestamp>,
 }
 
-impl Told {
+impl RefusalContext {
     fn of(request: &WalletRequest) -> Self {
         let amount = match &request.action {
             Action::Change(Change::Exchange(purchase)) => purchase.amount.get(),

@@ -229,8 +229,8 @@ impl Caller {
     }
 
     async fn send(&mut self, server: SocketAddr, request: &[u8]) -> io::Result<Reply> {
-        // What is left of an earlier try that was given up could be taken for this one's answer: it is taken out
-        // for as long as it is used, and comes back only after a whole answer.
+        // What is left of an earlier try that was given up could be taken for this one's answer. So it is taken out for
+        // as long as it is used, and comes back only after a whole answer.
         let mut stream = match self.connection.take() {
             Some((address, stream)) if address == server => stream,
             Some(_) | None => {

@@ -97,8 +97,8 @@ impl Fields {
         FieldError { field: name.to_owned(), problem }
     }
 
-    /// How a field that is absent came after all: under a name that is nearly right, or in the value of another field, such as an
-    /// object around it. Neither is a credential, because both are told.
+    /// How a field that is absent came after all. It came under a name that is nearly right, or in the value of another
+    /// field, such as an object around it. Neither is a credential, because both are told.
     fn mistaken_for(&self, name: &str) -> Option<(&str, FieldErrorKind)> {
         let renamed = self.renamed.iter().find(|renamed| renamed.name == name);
         let sent = renamed.map_or(name, |renamed| renamed.sent);

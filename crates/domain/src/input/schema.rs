@@ -44,8 +44,8 @@ pub(super) fn inline_schema<T: JsonSchema>() -> Value {
     schema
 }
 
-/// Puts a schema into the form that generators of clients read: an enum is a list of its values, whether or
-/// not its values have comments, and integers have a format of OpenAPI.
+/// Puts a schema into the form that generators of clients read. An enum is a list of its values, whether or not its
+/// values have comments. Integers have a format of OpenAPI.
 fn tidy(schema: &mut Value) {
     match schema {
         Value::Object(members) => {

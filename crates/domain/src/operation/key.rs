@@ -21,7 +21,8 @@ pub struct NewApiKey {
 
 impl NewApiKey {
     /// Whether two people make it, where one person alone has a limit (contract 8.6.44). A key of the role admin makes
-    /// users, one of the role payments makes charged coins, and one with a limit of its own has another limit than its maker.
+    /// users, and one of the role payments makes charged coins. One with a limit of its own has another limit than its
+    /// maker.
     #[must_use]
     pub const fn is_made_by_two_people(&self) -> bool {
         matches!(self.rights.role, Role::Admin | Role::Payments) || self.alone_max.is_some()

@@ -149,8 +149,8 @@ impl Mistake {
         names.iter().find(|name| **name == field).map(|name| Self::FieldUnsigned(name))
     }
 
-    /// The field that the call signs and whose name differs from this one in case, or in what is no letter or digit, and what
-    /// is said of it.
+    /// The field that the call signs under a nearly equal name, and what is said of it. The names differ in case, or in
+    /// what is no letter or digit.
     pub(super) fn renamed(call: WalletCall, other: &str) -> Option<(&'static str, Self)> {
         let letters = |name: &str| {
             name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "").to_ascii_lowercase()

@@ -274,8 +274,8 @@ fn readings(string: &str) -> BTreeSet<Vec<String>> {
     };
     let mut found = BTreeSet::new();
     for player in 3..last {
-        // Before the player stands nothing, or the extension.
-        if player > 3 && !named(3, "extension") {
+        // Before the player stands nothing, or a text of the developer.
+        if player > 3 && !DeveloperTexts::NAMES.into_iter().any(|name| name < "open_id" && named(3, name)) {
             continue;
         }
         let (Some(open_id), Some(os)) = (at(player, "open_id"), at(player + 1, "os")) else { continue };
@@ -328,7 +328,7 @@ fn a_text_that_names_another_player_is_ambiguous() {
 
 proptest! {
     /// Money fields cannot be moved from one to another under the same signature. The name of another text of the developer
-    /// must come between those of `product_desc` and `ts`.
+    /// must sort between those of `biz_no` and `open_id`, or of `product_desc` and `ts`.
     #[test]
     fn equal_canonical_strings_mean_equal_money_fields(
         texts in prop::collection::vec(prop::option::of(free_text()), DeveloperTexts::NAMES.len()),
@@ -365,10 +365,11 @@ proptest! {
             ("amount", "1"), ("app_id", "a"), ("biz_no", "b"), ("pay_biz_no", "p"), ("open_id", "o"), ("os", "s"),
             ("ts", "1700000000"), ("user_ip", "192.0.2.1"), ("zone_id", "z_r"), ("product_info", item.as_str()),
             ("product_name", texts[1].as_str()),
-            ("extension", if has_extension { texts[0].as_str() } else { "" }),
             ("product_desc", if has_description || sent == WalletCall::Exchange { texts[1].as_str() } else { "" }),
         ];
-        let signed = values.into_iter().filter(|(name, _)| sent.signs(name));
+        let text = if has_extension { texts[0].as_str() } else { "" };
+        let of_developer = DeveloperTexts::NAMES.map(|name| (name, text));
+        let signed = values.into_iter().chain(of_developer).filter(|(name, _)| sent.signs(name));
         let form = form_of(sent, signed);
         let string = string_to_sign(&form);
         let reading = Reading::new(PayPriority::ChargedFirst, 1_700_000_000_000);

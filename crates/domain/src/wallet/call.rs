@@ -1,5 +1,5 @@
-//! The calls that a game server signs (contract 3 and 10): the fields that each signs, and the string to sign of a form,
-//! which joins them in ASCII order of their names (contract 3.2).
+//! The calls that a game server signs (contract 3 and 10), and the fields that each signs. The string to sign of a form
+//! joins them in ASCII order of their names (contract 3.2).
 
 use std::sync::LazyLock;
 
@@ -15,6 +15,9 @@ use crate::ledger::ReferenceKind;
 
 /// Room for the string of a usual exchange; a longer one costs another allocation.
 const JOINED_BYTES_USUAL: usize = 512;
+
+/// The signed field that names the player. What is joined before it decides whether a string has one reading.
+const PLAYER: &str = "open_id";
 
 /// A call of the wallet. It signs its fields with the pay key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -184,12 +187,21 @@ pub fn string_to_sign(form: &WalletForm) -> String {
 
 /// Whether the [`string_to_sign`] of an exchange could have been made of other money fields.
 ///
-/// Nothing is escaped in it. Fields that decide money hold no `&` and `=`, so those before
-/// `extension` and after the other free texts are clear. But a free text can hold what looks like
-/// `open_id`, `os` and `pay_priority`. With an `extension` before them, nobody can decide which of
-/// the two is meant: one signature would fit two players.
+/// Nothing is escaped in it. Fields that decide money hold no `&` and `=`, so those before and after all free texts are
+/// clear. But a free text can hold what looks like `open_id`, `os` and `pay_priority`. With a text of the developer
+/// before them, nobody can decide which of the two is meant: one signature would fit two players.
 #[must_use]
 pub fn is_ambiguous(string: &str) -> bool {
+    reads_as_two_players(string, texts_before_player())
+}
+
+/// The names of the texts of the developer that are joined before the player.
+fn texts_before_player() -> impl Iterator<Item = &'static str> {
+    DeveloperTexts::NAMES.into_iter().filter(|name| *name < PLAYER)
+}
+
+/// Whether a string that may hold these texts before the player can be read as those of two players.
+fn reads_as_two_players<'a>(string: &str, mut texts_before: impl Iterator<Item = &'a str>) -> bool {
     let names_a_player = |(at, _): &(usize, &str)| {
         let mut pairs = string[at + 1..].split('&').skip(1);
         let is = |pair: Option<&str>, name: &str| {
@@ -200,7 +212,8 @@ pub fn is_ambiguous(string: &str) -> bool {
         let next = if is(next, "pay_priority") { pairs.next() } else { next };
         is(os, "os") && is(next, "product_desc")
     };
-    string.contains("&extension=") && string.match_indices("&open_id=").filter(names_a_player).count() > 1
+    texts_before.any(|name| string.contains(&format!("&{name}=")))
+        && string.match_indices("&open_id=").filter(names_a_player).count() > 1
 }
 
 pub(crate) fn join<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> String {
@@ -226,8 +239,10 @@ pub(super) fn check_texts(form: &WalletForm) -> Result<(), FieldError> {
         if texts.any(|(_, text)| text.contains("&open_id=")) && is_ambiguous(&string_to_sign(form)) {
             let expected =
                 "texts that cannot be taken for other signed fields (&open_id=, &os=, &product_desc=)";
-            let extension = form.fields.text("extension").unwrap_or_default();
-            return Err(FieldError::malformed("extension", expected, extension));
+            let sent = texts_before_player().map(|name| (name, form.fields.text(name).unwrap_or_default()));
+            // The first one that came.
+            let (name, text) = sent.min_by_key(|(_, text)| text.is_empty()).unwrap_or_default();
+            return Err(FieldError::malformed(name, expected, text));
         }
         return Ok(());
     }
@@ -252,6 +267,27 @@ pub(super) fn check_texts(form: &WalletForm) -> Result<(), FieldError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Elsewhere a text could hold what looks like a money field, and one signature would fit two requests.
+    #[test]
+    fn the_name_of_a_text_of_the_developer_stands_where_no_money_field_can_be_meant() {
+        for name in DeveloperTexts::NAMES {
+            let is_before_player = "biz_no" < name && name < PLAYER;
+            let is_after_money = "product_desc" < name && name < "ts";
+            assert!(
+                is_before_player || is_after_money,
+                "{name} must sort elsewhere: CONTRIBUTING.md says where"
+            );
+        }
+    }
+
+    #[test]
+    fn any_text_before_the_player_makes_a_second_player_ambiguous() {
+        let two = "biz_no=b&memo=m&open_id=poor&os=x&product_desc=d&open_id=rich&os=x&product_desc=d&ts=1";
+        assert!(reads_as_two_players(two, ["extension", "memo"].into_iter()));
+        assert!(!reads_as_two_players(two, ["extension"].into_iter()));
+        assert!(!reads_as_two_players(&two.replace("rich&os", "rich&so"), ["memo"].into_iter()));
+    }
 
     #[test]
     fn the_fields_tell_the_call() {

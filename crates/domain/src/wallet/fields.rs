@@ -78,7 +78,7 @@ impl WalletRequest {
 
 /// Contract 3.1.
 fn exchange(input: &mut Input<'_>, reading: &Reading) -> Read<WalletRequest> {
-    let sent = Sent::read(input, reading)?;
+    let common = CommonFields::read(input, reading)?;
     let amount = amount(input, "What is deducted.", 60)?;
     let pay_priority = pay_priority(input, reading)?;
     let biz_no = biz_no(input, || format!("Your order number, {}.", BizNo::EXPECTED))?;
@@ -93,37 +93,37 @@ fn exchange(input: &mut Input<'_>, reading: &Reading) -> Read<WalletRequest> {
     let texts = extension(input, words)?;
     let item_id = ItemId::of(product_name.as_str(), product_info.as_str(), product_desc.as_str());
     let purchase = Purchase { amount, pay_priority, product_name, product_info, product_desc, item_id };
-    Ok(sent.change(&biz_no, Change::Exchange(purchase), None, texts))
+    Ok(common.change(&biz_no, Change::Exchange(purchase), None, texts))
 }
 
 /// Contract 10.1 and 10.3.
 fn present(input: &mut Input<'_>, reading: &Reading) -> Read<WalletRequest> {
-    let sent = Sent::read(input, reading)?;
+    let common = CommonFields::read(input, reading)?;
     let amount = amount(input, "What is given.", 10)?;
     let words = "Your number of the present. Exchanges, presents and cancels share the numbers.";
     let biz_no = biz_no(input, || words.to_owned())?;
     let remark = remark(input)?;
     let texts = extension(input, "")?;
-    Ok(sent.change(&biz_no, Change::Present(amount), Some(remark), texts))
+    Ok(common.change(&biz_no, Change::Present(amount), Some(remark), texts))
 }
 
 /// Contract 10.1 and 10.4.
 fn cancel(input: &mut Input<'_>, reading: &Reading) -> Read<WalletRequest> {
-    let sent = Sent::read(input, reading)?;
+    let common = CommonFields::read(input, reading)?;
     let words = "Your number of the cancel. Exchanges, presents and cancels share the numbers.";
     let biz_no = biz_no(input, || words.to_owned())?;
     let of = input.field("pay_biz_no", "The number of the exchange.").required(PAY_BIZ_NO, BizNo::parse)?;
     let amount = amount(input, "What is given back.", 30)?;
     let remark = remark(input)?;
     let texts = extension(input, "")?;
-    Ok(sent.change(&biz_no, Change::Cancel { of, amount }, Some(remark), texts))
+    Ok(common.change(&biz_no, Change::Cancel { of, amount }, Some(remark), texts))
 }
 
 /// Contract 10.1 and 10.6.
 fn balance(input: &mut Input<'_>, reading: &Reading) -> Read<WalletRequest> {
-    let sent = Sent::read(input, reading)?;
+    let common = CommonFields::read(input, reading)?;
     let texts = extension(input, "")?;
-    Ok(sent.request(String::new(), Action::Balance, None, texts))
+    Ok(common.request(String::new(), Action::Balance, None, texts))
 }
 
 /// Contract 10.1 and 10.5. It names no zone, platform or address.
@@ -149,7 +149,7 @@ fn query(input: &mut Input<'_>, reading: &Reading) -> Read<WalletRequest> {
 
 /// Contract 19.2.
 fn topup(input: &mut Input<'_>, reading: &Reading) -> Read<WalletRequest> {
-    let sent = Sent::read(input, reading)?;
+    let common = CommonFields::read(input, reading)?;
     let words = "Your number of the order. It shares the numbers of exchanges, presents and cancels.";
     let biz_no = biz_no(input, || words.to_owned())?;
     let words = "The product, as the app's list of prices has it.";
@@ -158,7 +158,7 @@ fn topup(input: &mut Input<'_>, reading: &Reading) -> Read<WalletRequest> {
     let texts = extension(input, "")?;
     let order = TopupOrder::new(product_id, reading.offer);
     let remark = order.content(&remark);
-    Ok(sent.request(biz_no.to_string(), Action::Order(order), Some(remark), texts))
+    Ok(common.request(biz_no.to_string(), Action::Order(order), Some(remark), texts))
 }
 
 /// What a game says of itself and of its player.
@@ -236,7 +236,7 @@ pub const TS_AHEAD_MAX: Duration = Duration::from_mins(5);
 pub const TS_BEHIND_MAX: Duration = Duration::from_hours(48);
 
 /// What every call but the query begins with.
-struct Sent {
+struct CommonFields {
     open_id: OpenId,
     zone_id: ZoneId,
     os: Os,
@@ -245,7 +245,7 @@ struct Sent {
     user_ip: UserIp,
 }
 
-impl Sent {
+impl CommonFields {
     fn read(input: &mut Input<'_>, reading: &Reading) -> Read<Self> {
         let open_id = open_id(input)?;
         let zone_id = input.field_with("zone_id", || format!("Zone and role: {}.", ZoneId::EXPECTED));

@@ -86,8 +86,8 @@ fn every_colour_type_and_depth_needs_its_exact_amount_of_data() {
     }
 }
 
-/// The byte counts were added up by hand: for 8x8 the passes have 1, 1, 1, 2, 2, 4 and 4 rows of
-/// 1, 1, 2, 2, 4, 4 and 8 pixels; for 1x1 only the first has any.
+/// The byte counts were added up by hand. For 8x8 the passes have 1, 1, 1, 2, 2, 4 and 4 rows of 1, 1, 2, 2, 4, 4 and 8
+/// pixels. For 1x1 only the first has any.
 #[test]
 fn an_interlaced_picture_needs_the_rows_of_its_passes() {
     for (side, bytes) in [(8, 79), (1, 2)] {

@@ -1,5 +1,5 @@
-//! The file of an archive: a first line with the names of its columns, then a line for each row, as PostgreSQL's COPY
-//! writes text, compressed with gzip. The rows of a wallet are together, its ledger entries in their order.
+//! The file of an archive, compressed with gzip. The first line has the names of its columns. Then comes a line for
+//! each row, as PostgreSQL's COPY writes text. The rows of a wallet are together, its ledger entries in their order.
 
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions};

@@ -177,8 +177,8 @@ impl Store {
         .await?)
     }
 
-    /// Checks a file of an archive that is kept: its checksum, each hash of its entries, and that what stays in the
-    /// database is what the file has.
+    /// Checks a file of an archive that is kept: its checksum and each hash of its entries. What stays in the database
+    /// must be what the file has.
     ///
     /// # Errors
     /// It is no file of this database, or the database differs from it.

@@ -1,4 +1,4 @@
-//! Moves the rows of a file out of the ledger and back. Each batch of whole wallets is one transaction, so at every
+//! Moves the rows of a file out of the ledger and back. Each batch of whole wallets is one transaction. So at every
 //! moment a number is in one of both tables, and the ledger of each wallet goes on from its state.
 
 use std::path::PathBuf;

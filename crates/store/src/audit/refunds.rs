@@ -58,8 +58,8 @@ async fn add(connection: &mut PgConnection, told: &mut RecordSet) -> Result<(), 
     Ok(())
 }
 
-/// Each refund is of a payment, of its wallet, and owes its share, in the order of the entries; together they never exceed the
-/// payment, and none waits for what was credited.
+/// Each refund is of a payment, of its wallet, and owes its share, in the order of the entries. Together they never
+/// exceed the payment, and none waits for what was credited.
 async fn check_refunds(connection: &mut PgConnection, findings: &mut Findings) -> Result<(), AuditError> {
     let mut rows = sqlx::query!(
         r#"WITH refunds AS (

@@ -232,8 +232,8 @@ impl FileColumn for BookColumn {
         }
     }
 
-    // An integer is compared as a number, a time to the precision that it has there, an id without what stands around it,
-    // and a text with or without the apostrophe that keeps it from being a formula.
+    // An integer is compared as a number, a time to the precision that it has there, and an id without what stands around
+    // it. A text is compared with or without the apostrophe that keeps it from being a formula.
     fn is_same(self, here: &str, there: &str, zone: &TimeZone) -> bool {
         if here == there {
             return true;

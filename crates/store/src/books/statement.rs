@@ -1,5 +1,5 @@
-//! The statement of a period (contract 13.3): what was in all purses of an app, what came in and went out, what is there
-//! at the end, and whether the ledger says the same.
+//! The statement of a period (contract 13.3). It has what was in all purses of an app, what came in and went out, and
+//! what is there at the end. It says whether the ledger has the same.
 
 use std::fmt::Write as _;
 

@@ -122,7 +122,7 @@ pub struct TheirFile<B: ComparedBooks = ComparedBy> {
     reader: Reader<Bounded>,
     /// What is compared by.
     by: B,
-    /// Where its numbers stand.
+    /// The column of its numbers.
     number: usize,
     /// The other columns that are compared, each with its place.
     columns: ColumnPlaces<B::Column>,
@@ -178,8 +178,8 @@ impl<C: FileColumn> TheirLine<'_, C> {
 }
 
 impl<B: ComparedBooks> TheirFile<B> {
-    /// Opens a file. `map` has names of its columns, each with the column that it is; other columns have our names or are
-    /// ignored. With the headings of a bill's workbook in one of these languages, each column has its
+    /// Opens a file. `map` has names of its columns, each with the column that it is; other columns have our names or
+    /// are ignored. The headings may be those of a bill's workbook in one of these languages. Then each column has its
     /// name of the bill, and times are in the time zone of the heading.
     ///
     /// # Errors

@@ -26,8 +26,8 @@ impl Store {
     /// ended before. What the role of who asked may not give back is refused.
     ///
     /// # Errors
-    /// There is no such request, it is the operator's own, the two may be one person, who asked may no longer ask, the row is
-    /// not what the operator's log tells, the till refuses the change, or the database is away.
+    /// There is no such request, it is the operator's own, or the two may be one person. Who asked may no longer ask,
+    /// or the row is not what the operator's log tells. The till refuses the change, or the database is away.
     pub async fn confirm_change(
         &self,
         operator: &Operator,

@@ -8,9 +8,9 @@ use sqlx::PgConnection;
 use super::{ChangeRequest, RequestedChange};
 use crate::error::{OperationError, StoreError};
 
-/// Refuses a confirmation by who may be the same person as who asked: one has made or changed the account of the other in
-/// the last 30 days, or both accounts go back to one person, who was shown their passwords. What the command line does
-/// does not count: whoever can use it needs no console.
+/// Refuses a confirmation by who may be the same person as who asked. That is so if one has made or changed the account
+/// of the other in the last 30 days. It is so, too, if both accounts go back to one person, who was shown their
+/// passwords. What the command line does does not count: whoever can use it needs no console.
 pub(super) async fn require_two_people(
     connection: &mut PgConnection,
     asked_by: &str,

@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use domain::ids::AppId;
 
 pub(super) use key_uses::KeyUses;
-pub use refusals::{Asked, RefusedChange};
 pub(super) use refusals::{RefusalCount, RefusalName, Refusals};
+pub use refusals::{RefusedChange, RefusedContent};
 pub(super) use replays::Replays;
 
 /// What is counted. Two counts of the same name become one, in any order.

@@ -28,12 +28,12 @@ pub struct RefusedChange {
     /// Id of the request.
     pub request_id: String,
     /// What was asked for.
-    pub asked: Asked,
+    pub asked: RefusedContent,
 }
 
 /// What a refused change has asked for, and what the wallet held.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct RefusedContent {
     /// The amount, where one came that can be one.
     pub amount: Option<Amount>,
     /// The product of an exchange, where one came that can be one.
@@ -56,7 +56,7 @@ pub(crate) struct RefusalCount {
     /// Of the last.
     pub(crate) request_id: String,
     /// Of the last.
-    pub(crate) asked: Asked,
+    pub(crate) asked: RefusedContent,
 }
 
 impl Count for RefusalCount {
@@ -113,13 +113,16 @@ mod tests {
             count,
             kind: ReferenceKind::Exchange,
             request_id: request_id.to_owned(),
-            asked: Asked { amount: Amount::parse(&count.to_string()).ok(), ..Asked::default() },
+            asked: RefusedContent {
+                amount: Amount::parse(&count.to_string()).ok(),
+                ..RefusedContent::default()
+            },
         };
         let (early, late) = (at(1, 3, 2, "early"), at(5, 8, 4, "late"));
         for (one, other) in [(early.clone(), late.clone()), (late, early)] {
             let mut both = one;
             both.add(other);
-            let asked = Asked { amount: Amount::parse("4").ok(), ..Asked::default() };
+            let asked = RefusedContent { amount: Amount::parse("4").ok(), ..RefusedContent::default() };
             assert_eq!(both, RefusalCount { asked, ..at(1, 8, 6, "late") });
         }
     }

@@ -301,8 +301,9 @@ impl Store {
         })
     }
 
-    /// Events of an app after a number, of these types, with the number up to which all were looked at, and whether the app
-    /// has events of any type among them. The events may be fewer than there are: ask again after that number.
+    /// Events of an app after a number, of these types. With them come the number up to which all were looked at, and
+    /// whether the app has events of any type among them. The events may be fewer than there are: ask again after that
+    /// number.
     pub async fn events_after(
         &self,
         app_id: &AppId,

@@ -12,7 +12,7 @@ use domain::wallet::{Amount, Balances};
 use serde::Serialize;
 use time::OffsetDateTime;
 
-use crate::counts::{Asked, RefusalCount, RefusalName, RefusedChange, TakenCounts};
+use crate::counts::{RefusalCount, RefusalName, RefusedChange, RefusedContent, TakenCounts};
 use crate::error::Result;
 use crate::store::Store;
 
@@ -95,7 +95,7 @@ impl Store {
     pub async fn write_refusals(&self) -> Result<()> {
         let TakenCounts { counts, uncounted } = self.refusals.take();
         if uncounted > 0 {
-            tracing::warn!(uncounted, "more requests were refused in a second than leave a trace");
+            tracing::warn!(uncounted, "more requests were refused in a second than are recorded");
         }
         if counts.is_empty() {
             return Ok(());
@@ -111,8 +111,8 @@ impl Store {
         written
     }
 
-    /// The refusals of apps by code, the most frequent first. A trace counts with all its times where its last time lies in
-    /// the span (contract 13.1.9).
+    /// The refusals of apps by code, the most frequent first. A recorded refusal counts with all its times if its last
+    /// time lies in the span (contract 13.1.9).
     pub async fn refusals_by_code(
         &self,
         apps: &Apps,
@@ -293,7 +293,7 @@ impl RefusalColumns {
             rows.last_ago.push(now.saturating_sub(count.last).as_secs_f64());
             rows.counts.push(count.count);
             rows.request_ids.push(count.request_id.clone());
-            let Asked { amount, product_name, balances } = &count.asked;
+            let RefusedContent { amount, product_name, balances } = &count.asked;
             rows.amounts.push(amount.map(Amount::get));
             rows.product_names.push(product_name.as_ref().map(ToString::to_string));
             rows.free_balances.push(balances.map(Balances::free));

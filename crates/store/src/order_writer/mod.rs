@@ -1,11 +1,11 @@
 //! Reports of orders, as a writer carries them out (contract 4.4 and 4.5).
 //!
-//! A writer of its own ([`crate::writer`]) carries out all reports that wait in two statements. The first reads all rows
-//! that the reports depend on. Then the rules decide the reports in the order of their arrival ([`batch`]). The second
-//! statement writes orders, events and payments, all or nothing. It takes effect only if no order has changed
-//! (`event_count`) and no other order has claimed a payment number (the primary keys). Rows that a report names are never
-//! removed, but for images that no report has named; the first report of an image marks it, and the mark keeps it. So the
-//! decisions still hold. If the write takes no effect, the batch runs again with the orders locked.
+//! A writer of its own ([`crate::writer`]) carries out all reports that wait in two statements. The first reads all
+//! rows that the reports depend on. Then the rules decide the reports in the order of their arrival ([`batch`]). The
+//! second statement writes orders, events and payments, all or nothing. It takes effect only if no order has changed
+//! (`event_count`) and no other order has claimed a payment number (the primary keys). Rows that a report names are
+//! never removed, but for images that no report has named. The first report of an image marks it, and the mark keeps
+//! it. So the decisions still hold. If the write takes no effect, the batch runs again with the orders locked.
 
 mod batch;
 mod statements;

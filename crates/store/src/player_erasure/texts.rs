@@ -13,8 +13,8 @@ use sqlx::{AssertSqlSafe, PgConnection};
 use crate::error::{Result, StoreError};
 use crate::operator_log::ListedCredit;
 
-/// Keys in the operator's log that stay as they are: numbers, which the ledger has too, and what an operator set or the till
-/// reads from the log again, such as sums, moments and who asked for a change.
+/// Keys in the operator's log that stay as they are. They are numbers, which the ledger has too, what an operator set,
+/// and what the till reads from the log again. That is sums, moments and who asked for a change.
 const KEPT: [&str; 18] = [
     "ref",
     "biz_no",
@@ -114,9 +114,10 @@ impl Names<'_> {
     }
 }
 
-/// Replaces the player in the log: in lines about the player, which also lose their notes, as those about the player's
-/// payments do, in lists of players and credits, in states of players and requests, and in all notes about the app. What an operator has set, such as the URL of a receiver,
-/// stays as its row does. Returns the lines with the hashes of their new texts.
+/// Replaces the player in the log: in lines about the player, in lists of players and credits, and in states of players
+/// and requests. Lines about the player and about the player's payments lose their notes. In all other notes about the
+/// app the player is replaced. What an operator has set, such as the URL of a receiver, stays as its row does. Returns
+/// the lines with the hashes of their new texts.
 pub(super) async fn replace_in_log(
     connection: &mut PgConnection,
     app_no: i32,
@@ -266,8 +267,8 @@ macro_rules! replace_texts {
     };
 }
 
-/// Replaces the player in the reasons of requests about others, of which the log tells the same words, in notes of payments of
-/// others, in reasons of their refunds, and in those of gifts.
+/// Replaces the player in the reasons of requests about others, of which the log tells the same words. It is replaced,
+/// too, in notes of payments of others, in reasons of their refunds, and in those of gifts.
 pub(super) async fn replace_in_reasons(
     connection: &mut PgConnection,
     app_no: i32,

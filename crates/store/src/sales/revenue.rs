@@ -22,7 +22,7 @@ use crate::store::Store;
 
 /// The most rows of a report.
 pub const REVENUE_ROWS_MAX: usize = 100_000;
-/// The most exchanges of whole hours that a report reads one by one, for what the sums of hours do not have: players, and
+/// The most exchanges of whole hours that a report reads one by one. The sums of hours do not have players, nor
 /// platforms before the upgrade that brought them.
 pub const REPORT_ENTRIES_MAX: i64 = 200_000;
 

@@ -6,8 +6,8 @@ use time::OffsetDateTime;
 use super::revenue::{HOUR, RevenueGroup, Span, hour_before};
 use crate::error::{Result, StoreError};
 
-/// The lengths of time of a report. The database counts with their beginnings, so that it need not know the time zone: its
-/// data may be older than those of the statement and the bill.
+/// The lengths of time of a report. The database counts with their beginnings, so that it need not know the time zone.
+/// Its data may be older than those of the statement and the bill.
 #[derive(Debug, Default)]
 pub(super) struct TimeGroups {
     names: Vec<String>,

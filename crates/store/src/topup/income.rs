@@ -200,8 +200,8 @@ impl Store {
     /// The income of an app from payments (contract 19.8.1).
     ///
     /// # Errors
-    /// There is no such app, the span is empty, a sum needs more than 64 bits, or there are more than
-    /// 100,000 rows; `Overloaded` as a statement.
+    /// There is no such app, the span is empty, a sum needs more than 64 bits, or there are more than 100,000 rows.
+    /// `Overloaded` as a statement.
     pub async fn topup_income(
         &self,
         app_id: &AppId,

@@ -1,9 +1,9 @@
 //! Payments: each is credited once, or kept because it fits nothing (contract 19.3).
 //!
-//! A writer ([`crate::writer`]) carries out all payments that wait for one app in one transaction, or in two: first those that
-//! nothing stands in the way of ([`unhindered`]). The row of a payment, its ledger entry, the purses and the event are in one.
-//! The key of the row and the key of the entry are both the pair of the provider, so of two transactions about one payment
-//! one is repeated, and finds the row.
+//! A writer ([`crate::writer`]) carries out all payments that wait for one app in one transaction, or in two. First
+//! come those that nothing stands in the way of ([`unhindered`]). The row of a payment, its ledger entry, the purses
+//! and the event are in one. The key of the row and the key of the entry are both the pair of the provider. So of two
+//! transactions about one payment one is repeated, and finds the row.
 
 mod unhindered;
 mod work;
@@ -62,7 +62,7 @@ impl Store {
     }
 }
 
-/// Carries out payments of one app. `None` is the outcome of one that must be tried again: its wallet is held, another
+/// Carries out payments of one app. `None` is the outcome of one that must be tried again. Its wallet is held, another
 /// transaction has just credited it, or it is about what another payment of these is about.
 async fn write_payments(
     connection: &mut PgConnection,

@@ -324,7 +324,7 @@ fn read_prices(bytes: &[u8], wrong: &mut NamedFaults<Text>) -> Result<Vec<Price>
     Ok(prices)
 }
 
-/// Where each of [`PRICE_COLUMNS`] stands. The first that is not there is named.
+/// The place of each of [`PRICE_COLUMNS`] in the heading. The first that is not there is named.
 fn price_places(heading: &StringRecord) -> Result<[usize; 7], Text> {
     let names: Vec<&str> =
         heading.iter().map(|name| name.trim_start_matches(BYTE_ORDER_MARK).trim()).collect();

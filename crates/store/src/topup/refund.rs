@@ -132,9 +132,9 @@ impl Store {
     /// Refunds a payment, or a part of it, once for its key, for ever.
     ///
     /// # Errors
-    /// There is no such app, the key was told of with another amount, the refunds would exceed the payment, the coins are spent
-    /// and must not become debt, it needs a second person, or the database is away. After the last it may have been carried
-    /// out; a repeat is told what became of it.
+    /// There is no such app, the key was told of with another amount, or the refunds would exceed the payment. The
+    /// coins are spent and must not become debt, it needs a second person, or the database is away. After the last it
+    /// may have been carried out; a repeat is told what became of it.
     pub async fn refund_payment(
         &self,
         teller: &Operator,

@@ -53,8 +53,8 @@ impl Store {
     /// Settles an unmatched payment.
     ///
     /// # Errors
-    /// There is no such payment, it is not unmatched any more, what it shall pay does not exist, it needs a second person, or
-    /// the database is away.
+    /// There is no such payment, it is not unmatched any more, or what it shall pay does not exist. It needs a second
+    /// person, or the database is away.
     pub async fn settle_payment(
         &self,
         operator: &Operator,

@@ -32,7 +32,7 @@ pub struct CreditOfList {
 #[derive(Debug)]
 pub struct CreditList<'a, R> {
     reader: Reader<BufReader<R>>,
-    /// Where each of [`COLUMNS`] stands.
+    /// The place of each of [`COLUMNS`] in the heading.
     places: [Option<usize>; 4],
     width: usize,
     for_all: &'a CreditsForAll,

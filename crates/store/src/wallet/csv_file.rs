@@ -101,7 +101,8 @@ pub(crate) fn csv_fault(error: &csv::Error) -> Text {
     }
 }
 
-/// What a file is that begins so and is no CSV, in words that follow "it is". `None` for what may be CSV.
+/// The kind of a file that begins with these bytes and is no CSV, in words that follow "it is". `None` for what may be
+/// CSV.
 #[must_use]
 pub(crate) fn not_csv(begins: &[u8]) -> Option<Text> {
     let kinds: [(&[u8], &'static str); 5] = [

@@ -213,7 +213,7 @@ impl Decisions {
 impl Batch<'_> {
     /// Decides about each request. `at` is the database's time, as [`LedgerEntry::at`] counts it.
     pub(super) fn decide(&self, rows: &Rows, at: i64) -> Decisions {
-        let mut books = Books {
+        let mut state = BatchState {
             batch: self,
             wallets: rows.wallets.clone(),
             records: rows.records.iter().map(|record| record.as_ref().map(Record::borrowed)).collect(),
@@ -221,17 +221,17 @@ impl Batch<'_> {
             read: rows,
             at,
         };
-        let verdicts = (0..self.requests.len()).map(|position| books.decide(position)).collect();
+        let verdicts = (0..self.requests.len()).map(|position| state.decide(position)).collect();
         Decisions {
             verdicts,
-            wallets: updates(&rows.wallets, &books.wallets),
-            rows: books.new_rows.into_iter().flatten().collect(),
+            wallets: updates(&rows.wallets, &state.wallets),
+            rows: state.new_rows.into_iter().flatten().collect(),
         }
     }
 }
 
 /// Wallets and records as they are after the requests that are decided already.
-pub(super) struct Books<'b, 'a> {
+pub(super) struct BatchState<'b, 'a> {
     pub(super) batch: &'b Batch<'a>,
     pub(super) wallets: Vec<WalletState>,
     pub(super) records: Vec<Option<Record<'b>>>,
@@ -241,7 +241,7 @@ pub(super) struct Books<'b, 'a> {
     pub(super) at: i64,
 }
 
-impl<'b> Books<'b, '_> {
+impl<'b> BatchState<'b, '_> {
     fn decide(&mut self, position: usize) -> Decision {
         match &self.batch.requests[position].1.action {
             Action::Change(change) => self.change(position, change),

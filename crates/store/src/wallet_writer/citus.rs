@@ -1,118 +1,27 @@
-//! The writers of each node. On Citus they speak to the node that holds the app, and not to the coordinator.
+//! The node of an app on Citus, and whether this process reaches it.
 //!
 //! Every node can answer for every app, so a wrong choice of the node costs time alone. That happens while an app moves
 //! to another node.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use domain::ids::AppNo;
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{Connection as _, PgConnection, PgPool};
-use telemetry::metrics::ExchangeMetrics;
-use tokio::time::{Instant, timeout};
+use sqlx::{Connection as _, PgConnection};
+use tokio::time::timeout;
 
-use super::WalletWriters;
-use super::work::WalletWork;
-use crate::counts::Replays;
-use crate::engine::{Engine, node_of};
-use crate::error::Result;
-use crate::look_up_cache::LookUpCache;
-use crate::writer::{Opening, Writer, keep_writing};
+use crate::writer::Opening;
 
 /// How long the node of an app is cached.
-const NODE_CACHED_FOR: Duration = Duration::from_secs(5);
+pub(super) const NODE_CACHED_FOR: Duration = Duration::from_secs(5);
 
 /// Host and port of a node.
-type Address = (String, u16);
+pub(super) type Address = (String, u16);
 
-/// The writers of a process.
-#[derive(Debug, Clone)]
-pub(crate) struct NodeWriters {
-    opening: Opening,
-    count: usize,
-    metrics: ExchangeMetrics,
-    replays: Replays,
-    /// They speak to the address of the database.
-    first: WalletWriters,
-    of_nodes: Arc<Mutex<HashMap<Address, WalletWriters>>>,
-    /// The node of each app. `None` when this process does not reach it.
-    nodes: Arc<LookUpCache<AppNo, Option<Address>>>,
-}
-
-impl NodeWriters {
-    /// Starts the writers that speak to the address of the database.
-    pub(crate) fn start(
-        (count, queue_max): (usize, usize),
-        opening: &Opening,
-        metrics: &ExchangeMetrics,
-        replays: &Replays,
-    ) -> Result<Self> {
-        let first = WalletWriters::start(count, queue_max, |queue| {
-            keep_writing(Writer::new(queue, WalletWork::new(opening, metrics, replays)))
-        })?;
-        Ok(Self {
-            opening: opening.clone(),
-            count,
-            metrics: metrics.clone(),
-            replays: replays.clone(),
-            first,
-            of_nodes: Arc::default(),
-            nodes: Arc::new(LookUpCache::lasting(NODE_CACHED_FOR)),
-        })
-    }
-
-    /// The number of requests that the queue can still take.
-    pub(crate) fn free_places(&self) -> usize {
-        self.first.free_places()
-    }
-
-    /// For benchmarks: writers that answer at once.
-    pub(crate) fn replace(&mut self, writers: WalletWriters) {
-        self.first = writers;
-    }
-
-    /// The writers that speak to the node of an app, or through the coordinator when the node is not known.
-    pub(super) async fn of(
-        &self,
-        app_no: AppNo,
-        pool: &PgPool,
-        now: Duration,
-        deadline: Instant,
-    ) -> WalletWriters {
-        if self.opening.engine.get() == Engine::Postgres {
-            return self.first.clone();
-        }
-        let within = deadline.saturating_duration_since(Instant::now());
-        let (all, pool) = (self.clone(), pool.clone());
-        let found = self.nodes.get_or(&app_no, now, within, |_| async move { all.find(app_no, &pool).await });
-        // The look-up is in a box. So the future of an exchange stays small where there is one node.
-        let Ok(Some(Some(address))) = Box::pin(found).await else { return self.first.clone() };
-        let of_nodes = self.of_nodes.lock().unwrap_or_else(PoisonError::into_inner);
-        of_nodes.get(&address).unwrap_or(&self.first).clone()
-    }
-
-    /// Finds the node of an app, and starts writers for a node that has none and answers.
-    async fn find(&self, app_no: AppNo, pool: &PgPool) -> Result<Option<Option<Address>>> {
-        let Some(address) = node_of(&mut *pool.acquire().await?, app_no).await? else {
-            return Ok(Some(None));
-        };
-        let of_nodes = || self.of_nodes.lock().unwrap_or_else(PoisonError::into_inner);
-        if of_nodes().contains_key(&address) {
-            return Ok(Some(Some(address)));
-        }
-        let Some(hosts) = self.opening.hosts.at(&address.0, address.1) else { return Ok(Some(None)) };
-        if !answers(hosts.address(), self.opening.connect_timeout).await {
-            return Ok(Some(None));
-        }
-        let opening = Opening { hosts, ..self.opening.clone() };
-        let writers = self.first.beside(self.count, |queue| {
-            keep_writing(Writer::new(queue, WalletWork::new(&opening, &self.metrics, &self.replays)))
-        })?;
-        of_nodes().entry(address.clone()).or_insert(writers);
-        Ok(Some(Some(address)))
-    }
+/// How sessions with a node are opened. `None` for a node that this process does not reach.
+pub(super) async fn opening_of(opening: &Opening, node: &Address) -> Option<Opening> {
+    let hosts = opening.hosts.at(&node.0, node.1)?;
+    let is_reached = answers(hosts.address(), opening.connect_timeout).await;
+    is_reached.then(|| Opening { hosts, ..opening.clone() })
 }
 
 /// Whether a node takes a session.

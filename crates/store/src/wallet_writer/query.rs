@@ -1,5 +1,5 @@
-//! Calls that only ask, a balance and a query of a number (contract 10.5 and 10.6): their decisions, and the SQL of what a
-//! query shows of an exchange besides the exchange's record.
+//! Calls that only ask: a balance and a query of a number (contract 10.5 and 10.6). Here are their decisions, and the
+//! SQL of what a query shows of an exchange besides its record.
 
 use domain::ledger::{ReferenceKind, micros, unix_millis};
 use domain::wallet::{
@@ -8,7 +8,7 @@ use domain::wallet::{
 use time::OffsetDateTime;
 use tokio_postgres::Row;
 
-use super::batch::{Batch, Books, Decision, OpenWallet, WalletState, refused};
+use super::batch::{Batch, BatchState, Decision, OpenWallet, WalletState, refused};
 use super::rows::{ColumnReader as _, ReadRows, Record, damaged, fill, position};
 use crate::engine::Engine;
 use crate::writer::SessionFault;
@@ -26,7 +26,7 @@ pub(super) struct ExchangeDetail {
     pub(super) has_more_cancels: bool,
 }
 
-impl Books<'_, '_> {
+impl BatchState<'_, '_> {
     /// A balance: `ts`, the wallet.
     pub(super) fn balance(&self, position: usize) -> Decision {
         if !self.batch.requests[position].1.is_fresh {

@@ -288,7 +288,7 @@ ON CONFLICT DO NOTHING";
 /// PostgreSQL would first copy each array to a tuple store. That is a third of the statement's
 /// cost.
 ///
-/// Entries whose time is a minute old cause a division by zero, as a wallet that has changed does: then the batch reads
+/// Entries whose time is a minute old cause a division by zero, as a wallet that has changed does. Then the batch reads
 /// again, and has a new time. So a period gets no more entries soon after its end ([`crate::books`]).
 fn enter() -> String {
     let columns = [&texts(), ENTRIES].concat();

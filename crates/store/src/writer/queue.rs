@@ -1,4 +1,4 @@
-//! Places in the queue of exchanges. While other apps wait, one app has at most half of them.
+//! Places in the queue of requests. While other apps wait, one app has at most half of them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ struct TakenSlots {
     by_app: HashMap<AppId, usize>,
 }
 
-/// A place of one exchange, until it is dropped.
+/// A place of one request, until it is dropped.
 #[derive(Debug)]
 pub(super) struct QueueSlot {
     queue: QueueSlots,
@@ -29,12 +29,12 @@ pub(super) struct QueueSlot {
 }
 
 impl QueueSlots {
-    /// Nothing waits. At most `max` exchanges may.
+    /// Nothing waits. At most `max` requests may.
     pub(super) fn new(max: usize) -> Self {
         Self { max, taken: Arc::default() }
     }
 
-    /// Takes a place for an exchange of this app; `None` when there is none for it (contract 9.5.1).
+    /// Takes a place for a request of this app; `None` when there is none for it (contract 9.5.1).
     pub(super) fn take(&self, app_id: &AppId) -> Option<QueueSlot> {
         let mut taken = self.lock();
         let of_app = taken.by_app.get(app_id).copied().unwrap_or(0);

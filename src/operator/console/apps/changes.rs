@@ -1,8 +1,7 @@
 //! The forms of apps: each is a command, whose answer is the app's page or the secret that was created.
 //!
-//! A page with a new secret sends its form again when it is reloaded. The form of a rotation therefore
-//! carries the keys that its page showed, and does nothing once they have changed: a second rotation would
-//! retire a key that is in use.
+//! A page with a new secret sends its form again when it is reloaded. The form of a rotation therefore carries the keys
+//! that its page showed, and does nothing once they have changed. A second rotation would retire a key that is in use.
 
 use super::super::i18n::{Moment as _, said};
 use askama::Template;

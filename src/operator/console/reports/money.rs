@@ -1,5 +1,5 @@
-//! Money of an app: the income from payments in a day or a month, and the unused charged coins of a moment, each as a page
-//! and as files (contract 8.6.55 and 19.8).
+//! Money of an app: the income from payments in a day or a month, and the unused charged coins of a moment. Each is a
+//! page and files (contract 8.6.55 and 19.8).
 
 use std::collections::BTreeMap;
 

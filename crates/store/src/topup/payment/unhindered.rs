@@ -1,7 +1,7 @@
-//! Payments that nothing stands in the way of: each pays an order, and is the first for its pair and for the order; no debt of
-//! the player and no refund waits for it. They are credited as the writers of wallets do it: a statement reads without
-//! a lock, and those that write are sent without a wait. They fail when a wallet has changed since the read. All other payments
-//! are carried out under locks ([`super::write_payments`]).
+//! Payments that nothing stands in the way of. Each pays an order, and is the first for its pair and for the order. No
+//! debt of the player and no refund waits for it. They are credited as the writers of wallets do it: a statement reads
+//! without a lock, and those that write are sent without a wait. They fail when a wallet has changed since the read.
+//! All other payments are carried out under locks ([`super::write_payments`]).
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -35,9 +35,9 @@ WHERE credited.reference IS NULL";
 /// The number of an app.
 const APP_NO: &str = "SELECT app_no FROM apps WHERE app_id = $1";
 
-/// Fails when one of these wallets is in debt, or a refund waits for one of these payments, or for one with the provider
-/// of one and the id of another. It must be a later statement than the one that writes their rows: until then such a refund
-/// may still be written.
+/// Fails when one of these wallets is in debt, or a refund waits for one of these payments. A refund for the provider
+/// of one and the id of another makes it fail too. The check must be a later statement than the one that writes their
+/// rows: until then such a refund may still be written.
 const CHECK: &str = "\
 SELECT 1 / (NOT EXISTS (
         SELECT 1 FROM topup_refunds

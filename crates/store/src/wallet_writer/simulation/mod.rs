@@ -54,9 +54,9 @@ const STEPS: u64 = 3_000;
 /// Steps of the long form by default.
 const LONG_STEPS: u64 = 30_000_000;
 
-/// Seeds that once found an error: a refusal for an empty purse in a batch, while another
-/// transaction used its number for another wallet; and the same, while the same batch closed the number;
-/// a conflict for a wallet that another transaction made, with this number, after the lock and before the records.
+/// Seeds that once found an error. In a batch a refusal for an empty purse came while another transaction used its
+/// number for another wallet. The same came while the same batch closed the number. A conflict came for a wallet that
+/// another transaction made, with this number, after the lock and before the records.
 const REGRESSIONS: [u64; 3] = [114_439_403_602_699, 41_171_556_502_918, 108_658_378_207_617];
 
 /// Prints the seed of a run that panics.

@@ -1,5 +1,5 @@
-//! Changes of wallets by operators: credits, debits and cancels. The same pure decision and the same statements as those
-//! of the writers, in the transaction of the operator's log line.
+//! Changes of wallets in a transaction of the caller: credits, debits and cancels of operators, payments and refunds.
+//! They use the same pure decision and the same statements as the writers.
 
 #![expect(
     clippy::disallowed_methods,
