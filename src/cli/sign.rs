@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, ensure};
-use clap::Args;
+use clap::{ArgGroup, Args};
 use domain::fields::Fields;
 use domain::signature::{PayKey, SignedRequest};
 use domain::strays::around;
@@ -11,11 +11,12 @@ use domain::strays::around;
 use super::Context;
 
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("signed").args(["form", "fields"]).required(true))]
 pub(super) struct SignArguments {
     #[command(flatten)]
     key: KeyArgument,
     /// All fields as a form body, percent-encoded
-    #[arg(long, conflicts_with = "fields", required_unless_present = "fields")]
+    #[arg(long)]
     form: Option<String>,
     /// One field, not encoded; repeat it for each field
     #[arg(value_name = "FIELD=VALUE", value_parser = parse_field)]

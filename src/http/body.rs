@@ -111,7 +111,10 @@ pub fn paced(body: Body, expected: usize, time: Duration) -> impl Stream<Item = 
         let (part, whole) = (part.unwrap_or(u32::MAX), whole.unwrap_or(u32::MAX));
         let earned = time.saturating_sub(grace).mul_f64(f64::from(part.min(whole)) / f64::from(whole));
         match timeout_at(start + grace + earned, data.next()).await {
-            Err(_) => Err(TooSlow(time).into()),
+            Err(_) => {
+                Err(TooSlow { time, pace: (grace + earned < time).then(|| pace(expected, time - grace)) }
+                    .into())
+            }
             Ok(None) => Ok(None),
             Ok(Some(Err(error))) => Err(error.into()),
             Ok(Some(Ok(chunk))) => {
@@ -125,16 +128,45 @@ pub fn paced(body: Body, expected: usize, time: Duration) -> impl Stream<Item = 
 /// A fault of a body on its way.
 pub type BoxedError = Box<dyn Error + Send + Sync>;
 
+/// The bytes a second at which so many arrive within a time, rounded up.
+fn pace(expected: usize, time: Duration) -> u128 {
+    let millis = time.as_millis().max(1);
+    (expected as u128 * 1000).div_ceil(millis)
+}
+
 /// A body that does not come within this time, or not at the pace for it.
 #[derive(Debug, thiserror::Error)]
 #[error("the body comes too slowly")]
-pub struct TooSlow(pub Duration);
+pub struct TooSlow {
+    /// The time for all of it.
+    pub time: Duration,
+    /// The bytes a second that were expected after the first seconds. `None` where the time itself was over.
+    pub pace: Option<u128>,
+}
 
 /// 408 with the limit.
 #[must_use]
 pub fn too_slow(limit: Duration) -> Refusal {
     let seconds = limit.as_secs_f64();
     Refusal::transport(StatusCode::REQUEST_TIMEOUT, text!("body: expected within {seconds} s", seconds))
+}
+
+/// 408 of a body that was held to a pace, with the limit, and with the pace where the time was not over.
+#[must_use]
+pub fn too_slow_at_pace(fault: &TooSlow) -> Refusal {
+    let seconds = fault.time.as_secs_f64();
+    match fault.pace {
+        None => too_slow(fault.time),
+        Some(pace) => Refusal::transport(
+            StatusCode::REQUEST_TIMEOUT,
+            text!(
+                "body: expected within {seconds} s, and it comes too slowly for that: after the first {grace} s at least {pace} bytes a second are expected",
+                seconds,
+                grace = PACE_GRACE.as_secs(),
+                pace
+            ),
+        ),
+    }
 }
 
 /// 408 of a large body, which must bring 1 MiB within this limit.

@@ -4,6 +4,7 @@
 //! So both are read here.
 
 use axum::http::{HeaderMap, header};
+use domain::fields::shown;
 use domain::text;
 
 use self::file_name::{of_ext_value, said};
@@ -48,7 +49,13 @@ fn boundary_if_multipart(headers: &HeaderMap) -> Result<Option<String>, Refusal>
     }
     let parameters = parameters(content_type);
     let Some(found) = parameters.iter().find(|parameter| parameter.name == b"boundary") else {
-        return Err(no_boundary());
+        let came = shown(&String::from_utf8_lossy(content_type));
+        let refusal = no_boundary();
+        return Err(illegal(text!(
+            "{refusal}, got {came}; let the HTTP library write this header",
+            refusal = refusal.message,
+            came
+        )));
     };
     // A boundary may be anything that the sender wrote, so it is not repeated.
     if !found.is_closed {

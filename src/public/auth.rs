@@ -16,7 +16,9 @@ use domain::text::Text;
 use domain::wallet::{WalletCall, WalletForm};
 use store::secrets::token_hash;
 
-use super::called_app::{self, note_fault, note_fields, note_language, note_proven, note_sandbox};
+use super::called_app::{
+    self, note_fault, note_fields, note_language, note_named, note_proven, note_sandbox,
+};
 use super::fault;
 use crate::diagnosis::{FORM_BYTES_MAX, KeysTried, NoDiagnosis};
 use crate::http::rate_limit::Limited;
@@ -262,6 +264,8 @@ async fn signed_by(state: &AppState, form: &WalletForm, refusal: &Refusal) -> Op
         verify_for_nobody(form);
         return None;
     };
+    // Without a token the app was not looked up before.
+    note_named(&app, &form.fields);
     is_signed_by(&app, form).then(|| app.id.clone())
 }
 

@@ -48,20 +48,19 @@ refusals! { Refusal:
         not_done(OperationError::Refused(payment_differs(payment, field)));
 }
 
-/// Looks up the provider, checks the signature over the body, and carries out what the body tells.
+/// Looks up the provider, checks the headers, then the signature over the body, and carries out what the body tells.
 ///
 /// # Errors
-/// 404, 413, 401, 429, 422, 409; 503 when it may be carried out and must come again.
+/// 404, 401, 413, 429, 422, 409; 503 when it may be carried out and must come again.
 pub(super) async fn callback(State(state): State<AppState>, request: Request) -> Result<Response, Refusal> {
     let (parts, body) = request.into_parts();
     let mut segments = parts.uri.path().rsplit('/');
     let [provider, app_id] = [(); 2].map(|()| segments.next().unwrap_or_default());
     let (app_id, provider) = find(&state, app_id, provider).await?;
-    let body = read_body_of(&state.config.http, body, CALLBACK_BYTES_MAX).await?;
     let header = |name| parts.headers.get(name).and_then(|value| value.to_str().ok());
-    let now = state.clock.unix_millis() / 1000;
-    let signed = provider.verify(header, &body, now);
-    let signed = signed.map_err(unsigned)?;
+    let claimed = provider.claim(header, state.clock.unix_millis() / 1000).map_err(unsigned)?;
+    let body = read_body_of(&state.config.http, body, CALLBACK_BYTES_MAX).await?;
+    let signed = claimed.verify(&body).map_err(unsigned)?;
     let app = state.store.find_app(&app_id).await?;
     let app = app.ok_or_else(|| unknown_callback(&app_id, &provider.provider))?;
     note_called(&app);

@@ -92,6 +92,15 @@ pub(super) fn note_fields(fields: &Fields) {
     });
 }
 
+/// Notes the sandbox app that a call without a token has named, with what was read. One that is noted stays as it is.
+pub(super) fn note_named(app: &Arc<App>, fields: &Fields) {
+    let is_noted = KNOWN.try_with(|known| known.sandbox.get().is_some()).unwrap_or_default();
+    if !is_noted {
+        note_sandbox(app);
+        note_fields(fields);
+    }
+}
+
 /// Notes that a sandbox app was named.
 pub(super) fn note_sandbox(app: &Arc<App>) {
     if app.settings.sandbox {

@@ -11,6 +11,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
+use domain::fields::is_canonical_integer;
 use domain::ids::ImgId;
 use domain::text;
 use futures_util::{StreamExt as _, stream};
@@ -171,7 +172,8 @@ impl ImageRequest {
     /// What to send of `length` bytes. A header that makes no sense, or asks for several ranges, is
     /// as none.
     fn part(&self, length: u64) -> SentRange {
-        let range = self.range.as_ref().and_then(|range| range.to_str().ok());
+        let range = self.range.as_ref().and_then(|range| range.to_str().ok()).map(in_usual_form);
+        let range = range.as_deref();
         if range.is_some_and(is_of_no_bytes) {
             return SentRange { status: StatusCode::RANGE_NOT_SATISFIABLE, range: None, length };
         }
@@ -188,6 +190,22 @@ impl ImageRequest {
         };
         SentRange { status, range, length }
     }
+}
+
+/// A header as the parser reads it: with its unit in small letters, and with no position above 64 bits, because every picture
+/// ends before (RFC 9110, 14.1).
+fn in_usual_form(range: &str) -> String {
+    let Some((unit, positions)) =
+        range.split_once('=').filter(|(unit, _)| unit.eq_ignore_ascii_case("bytes"))
+    else {
+        return range.to_owned();
+    };
+    let clipped = |position: &str| {
+        let is_above = is_canonical_integer(position) && position.parse::<u64>().is_err();
+        if is_above { u64::MAX.to_string() } else { position.to_owned() }
+    };
+    let positions: Vec<_> = positions.split('-').map(clipped).collect();
+    format!("{}={}", unit.to_ascii_lowercase(), positions.join("-"))
 }
 
 /// Whether a header asks for the last 0 bytes, which the parser takes for a mistake.

@@ -19,9 +19,10 @@ use pictures::{self, Unacceptable};
 use telemetry::traces::{self, SpanKind};
 use tokio::time::{Instant, timeout};
 
+use super::called_app::note_fields;
 use super::extract::{fields_of_any_kind, header_credentials, query_with};
 use crate::http::body::{
-    BoxedError, PACE_BYTES, TooSlow, announced_bytes, paced, read_body, read_start, too_large, too_slow,
+    BoxedError, PACE_BYTES, announced_bytes, paced, read_body, read_start, too_large, too_slow_at_pace,
 };
 use crate::http::multipart::{self, PartHead};
 use crate::http::rate_limit::Limited;
@@ -88,7 +89,7 @@ pub async fn upload_with_url(State(state): State<AppState>, request: Request) ->
     // Credentials in the query are checked before the body is read.
     let mut caller = None;
     if CREDENTIALS.iter().all(|name| fields.text(name).is_some()) {
-        caller = Some(authenticate(&state, &fields, Limited::Uploads).await?);
+        caller = Some(authenticate_with_url(&state, &fields, trailing_url).await?);
     }
     if caller.is_none() || !url_in_query {
         let body = read_body(&state.config.http, body).await?;
@@ -96,10 +97,14 @@ pub async fn upload_with_url(State(state): State<AppState>, request: Request) ->
         fields.complete(&["app_id", "access_token", "url"], &body);
         let place = Misplacement { expected: "query or body", got: "header" };
         fields = fields.beside(&header_credentials(&parts.headers), place);
+        if caller.is_some() {
+            // The app was known before its body.
+            note_fields(&fields);
+        }
     }
     let caller = match caller {
         Some(caller) => caller,
-        None => authenticate(&state, &fields, Limited::Uploads).await?,
+        None => authenticate_with_url(&state, &fields, trailing_url).await?,
     };
     state.disk_space.admit(state.clock.monotonic()).await?;
     let url = match trailing_url {
@@ -117,6 +122,23 @@ pub async fn upload_with_url(State(state): State<AppState>, request: Request) ->
         Refusal { cause: Some(error.cause().to_owned()), data: advice, ..illegal_url() }
     })?;
     accept(state, caller, "url", fetched.bytes, fetched.permit).await
+}
+
+/// Checks the credentials. The URL that stands unencoded at the end of the query is no field, and is noted as one for the
+/// list of the last calls (contract 18.3.2).
+async fn authenticate_with_url(
+    state: &AppState,
+    fields: &Fields,
+    trailing_url: Option<&str>,
+) -> Result<Caller, Refusal> {
+    let caller = authenticate(state, fields, Limited::Uploads).await;
+    if let Some(url) = trailing_url {
+        let mut noted = Fields::default();
+        // What cannot be a field is not logged.
+        let _ = noted.add_text("url".to_owned(), url.to_owned());
+        note_fields(&noted);
+    }
+    caller
 }
 
 /// Adds the span of a fetch. It has the outcome and never the address.
@@ -342,9 +364,9 @@ fn with_kind(refusal: Refusal, kind: BodyKind) -> Refusal {
 /// may stand (RFC 2046, 5.1.1).
 fn unreadable(error: &multer::Error, kind: BodyKind, (start, delimiter): (&[u8], &[u8])) -> Refusal {
     if let multer::Error::StreamReadFailed(cause) = error
-        && let Some(TooSlow(limit)) = cause.downcast_ref()
+        && let Some(fault) = cause.downcast_ref()
     {
-        return too_slow(*limit);
+        return too_slow_at_pace(fault);
     }
     match error {
         multer::Error::StreamSizeExceeded { .. } => too_large(UPLOAD_BODY_BYTES_MAX),

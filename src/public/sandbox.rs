@@ -94,16 +94,23 @@ fn read_fault(body: &mut Input<'_>) -> Result<Fault, Refusal> {
         .field("times", "How often it happens: to the next ones. Without it, once.")
         .example(2)
         .integer(1, times_max)?;
-    let delay = body.field("delay_ms", "Delay in milliseconds. Only of `late`.").integer(0, delay_max)?;
+    // What is late has a delay; of another kind 0 is none.
+    let delay_min = i64::from(kind == FaultKind::Late);
+    let delay =
+        body.field("delay_ms", "Delay in milliseconds. Only of `late`.").integer(delay_min, delay_max)?;
     let code = body.field("code", "The code that is answered. Only of `refuse`.").integer(1, CODE_MAX)?;
     let times = i32::try_from(times.unwrap_or(1)).unwrap_or(i32::MAX);
     Fault::new(target, kind, times, delay, code).map_err(|(field, expected)| {
         let got = match field {
-            "fault" => kind.to_string(),
-            "code" => code.map(|code| code.to_string()).unwrap_or_default(),
-            _ => delay.unwrap_or_default().to_string(),
+            "fault" => Some(kind.to_string()),
+            "code" => code.map(|code| code.to_string()),
+            _ => delay.map(|delay| delay.to_string()),
         };
-        FieldError::malformed(field, expected.0, &got).into()
+        let error = match got {
+            Some(got) => FieldError::malformed(field, expected.0, &got),
+            None => body.absent(field),
+        };
+        error.into()
     })
 }
 

@@ -250,7 +250,12 @@ async fn what_is_not_signed_leaves_a_count_and_no_row() {
         (of(path, PAY, AT - 301), far(AT - 301)),
         (of(path, PAY, AT + 301), far(AT + 301)),
         (Request::post(path).body(body.clone()), "webhook-id is missing".to_owned()),
-        (of("/notify/a1/stripe", PAY, AT), "stripe-signature is missing".to_owned()),
+        (Request::post("/notify/a1/stripe").body(body.clone()), "stripe-signature is missing".to_owned()),
+        (
+            of("/notify/a1/stripe", PAY, AT),
+            "stripe-signature is missing; webhook-signature came: to take callbacks of Standard Webhooks, run: minitill topup provider --format standard"
+                .to_owned(),
+        ),
         (
             Request::post(path).header("Stripe-Signature", "t=1,v1=00").body(body.clone()),
             "webhook-id is missing; stripe-signature came: to take callbacks of Stripe, run: minitill topup provider --format stripe"
@@ -269,6 +274,36 @@ async fn what_is_not_signed_leaves_a_count_and_no_row() {
     assert!(metrics.lines().any(|line| line == counted), "{metrics}");
     for edge in [AT - 300, AT + 300] {
         assert_told(&till.send(of(path, PAY, edge)).await, 200, "paid");
+    }
+}
+
+/// Rule 19.4.9: what the headers tell is checked before the body comes. So no stranger makes the server hold bodies.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unsigned_callback_is_refused_before_its_body() {
+    let till = TestTill::start().await;
+    stage(&till).await;
+    let standard = |at: i64, sign: &str| {
+        format!("webhook-id: msg_1\r\nwebhook-timestamp: {at}\r\nwebhook-signature: {sign}\r\n")
+    };
+    let mac = "A".repeat(43) + "=";
+    for (provider, headers, named) in [
+        ("pay", String::new(), "webhook-id is missing"),
+        ("pay", standard(AT - 301, &format!("v1,{mac}")), "webhook-timestamp: expected"),
+        ("pay", standard(AT, &format!("v2,{mac}")), "webhook-signature: no secret"),
+        ("stripe", String::new(), "stripe-signature is missing"),
+        (
+            "stripe",
+            format!("stripe-signature: t={},v1={}\r\n", AT - 301, "0".repeat(64)),
+            "stripe-signature: expected",
+        ),
+    ] {
+        // Not a byte of the body comes, and the client waits.
+        let head = format!(
+            "POST /notify/a1/{provider} HTTP/1.1\r\nhost: till\r\nconnection: close\r\n{headers}content-length: 262000\r\n\r\n"
+        );
+        let answer = crate::support::raw(till.address, head.as_bytes()).await;
+        assert_eq!((answer.status, answer.code()), (401, 100_200_114), "{}", answer.body);
+        assert!(answer.message().starts_with(named), "{}", answer.body);
     }
 }
 

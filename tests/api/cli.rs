@@ -600,6 +600,12 @@ async fn wrong_usage_is_2_and_what_is_wrong_is_said() {
     let coins = program.run(&["wallet", "credit", "a1", "o1", "--charge", "1.0", "--ref", "r"]);
     let told = "error: invalid value '1.0' for '--charge <CHARGE>': expected an integer from 0 to 9223372036854775807";
     assert!(coins.stderr.starts_with(told.as_bytes()), "{}", String::from_utf8_lossy(&coins.stderr));
+    let nothing = program.run(&["sign", "--key", "k"]);
+    let told = String::from_utf8_lossy(&nothing.stderr);
+    let missing = told.lines().nth(1).unwrap_or_default();
+    assert!(missing.contains("--form <FORM>") && missing.contains("FIELD=VALUE"), "{told}");
+    let both = program.run(&["sign", "--key", "k", "--form", "a=1", "os=android"]);
+    assert_eq!(both.status.code(), Some(2), "{}", String::from_utf8_lossy(&both.stderr));
     let lifetime = program.run(&["token", "issue", "a1", "--ttl", "0s"]);
     let told = "error: invalid value '0s' for '--ttl <TTL>': expected a lifetime from 1s to 366d";
     assert!(lifetime.stderr.starts_with(told.as_bytes()), "{}", String::from_utf8_lossy(&lifetime.stderr));

@@ -203,6 +203,11 @@ async fn an_exchange_sent_as_json_is_told_that_a_form_is_expected() {
         let text = "body: expected a form (application/x-www-form-urlencoded), got JSON";
         till.send(request.body(body)).await.assert_refused(10_000_200, text);
     }
+    // Rule 2.10.3: what Java and Python print of a map is no JSON.
+    for body in ["{open_id=player-1, app_id=a1}", "{'app_id': 'a1'}"] {
+        let text = "body: expected a form (application/x-www-form-urlencoded), got plain text";
+        till.send(Request::post(PATH).body(body)).await.assert_refused(10_000_200, text);
+    }
     assert_untouched(&till).await;
 }
 

@@ -224,6 +224,10 @@ async fn one_range_of_a_picture_is_served_and_whatever_else_is_asked_gets_it_who
         ("bytes=-7", length - 7, length),
         ("bytes=9-99999999", 9, length),
         ("bytes=-99999999", 0, length),
+        // RFC 9110, 14.1: the unit in any case, and an end behind every file.
+        ("BYTES=5-9", 5, 10),
+        ("bytes=9-18446744073709551616", 9, length),
+        ("bytes=-18446744073709551616", 0, length),
     ] {
         for request in [get(range), get(range).header("if-range", &etag)] {
             let answer = till.send(request).await;
@@ -240,7 +244,9 @@ async fn one_range_of_a_picture_is_served_and_whatever_else_is_asked_gets_it_who
     assert_eq!((other.status, other.bytes.len()), (200, length));
     let head = till.send(Request::new("HEAD", &format!("/img/{id}")).header("range", "bytes=0-0")).await;
     assert_eq!((head.status, head.header("content-range")), (200, None));
-    for range in [format!("bytes={length}-"), format!("bytes={length}-{length}"), "bytes=-0".to_owned()] {
+    let far = "bytes=18446744073709551616-".to_owned();
+    for range in [format!("bytes={length}-"), format!("bytes={length}-{length}"), "bytes=-0".to_owned(), far]
+    {
         let beyond = till.send(get(&range)).await;
         assert_eq!((beyond.status, beyond.bytes.len()), (416, 0), "{range}");
         assert_eq!(beyond.header("content-range"), Some(format!("bytes */{length}").as_str()));

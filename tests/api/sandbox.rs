@@ -82,10 +82,7 @@ async fn a_wrong_fault_is_refused() {
             json!({"target": "wallet.credited", "fault": "lost"}),
             "fault: expected twice, late or never for wallet.credited, got \"lost\"",
         ),
-        (
-            json!({"target": "exchange", "fault": "late"}),
-            "delay_ms: expected an integer from 1 to 60000, got \"0\"",
-        ),
+        (json!({"target": "exchange", "fault": "late"}), "delay_ms is missing"),
         (
             json!({"target": "exchange", "fault": "lost", "delay_ms": 5}),
             "delay_ms: expected no delay, but for late, got \"5\"",
@@ -96,7 +93,7 @@ async fn a_wrong_fault_is_refused() {
         ),
         (
             json!({"target": "exchange", "fault": "late", "delay_ms": 60001}),
-            "delay_ms: expected an integer from 0 to 60000, got \"60001\"",
+            "delay_ms: expected an integer from 1 to 60000, got \"60001\"",
         ),
     ] {
         call(&till, &app, "faults", &body).await.assert_refused(10_000_200, message);
@@ -425,10 +422,7 @@ async fn a_call_is_refused_with_the_code_that_was_asked_for() {
             json!({"target": "login", "fault": "refuse", "code": 10_000_601}),
             "code: expected a code that login answers, such as 10000500, got \"10000601\"",
         ),
-        (
-            json!({"target": "exchange", "fault": "refuse"}),
-            "code: expected a code that exchange answers, such as 10000500, got \"\"",
-        ),
+        (json!({"target": "exchange", "fault": "refuse"}), "code is missing"),
         (
             json!({"target": "exchange", "fault": "lost", "code": 10_000_601}),
             "code: expected no code, but for refuse, got \"10000601\"",
@@ -515,6 +509,31 @@ async fn a_sandbox_app_sees_its_last_calls() {
     );
     let wrong = till.send(Request::get(&path(&app, "&code=2"))).await;
     wrong.assert_refused(10_000_200, "code: expected a code of a refusal, such as 10000601, got \"2\"");
+}
+
+/// Rules 18.3.2 and 18.3.4: a `url` is in the list wherever it came, and so is a call of the wallet without a token.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_list_of_calls_has_what_came_late_or_without_a_token() {
+    let till = TestTill::start().await;
+    let app = sandbox_app(&till).await;
+    let path =
+        format!("/openapi/mp/developer/file/img/uploadWithUrl?app_id={}&access_token={}", app.id, app.token);
+    let url = "ftp://pictures.example/1.png?a=1&b=2";
+    for request in [
+        Request::post(&format!("{path}&url={url}")),
+        Request::post(&path).body(json!({"url": url}).to_string()),
+        Request::post(&format!("{path}&url=ftp%3A%2F%2Fpictures.example%2F1.png%3Fa%3D1%26b%3D2")),
+    ] {
+        assert_eq!(till.send(request).await.code(), 10_000_419);
+    }
+    let refused = Game::new(&app, "o1", "b1", 60).without("access_token").send(&till).await;
+    let calls = logged(&till, &app, "").await;
+    assert_eq!(calls.as_array().unwrap().len(), 4, "{calls}");
+    assert_eq!((&calls[0]["answer"], &calls[0]["fields"]["biz_no"]), (&refused.json(), &json!("b1")));
+    for no in 1..4 {
+        assert_eq!(calls[no]["fields"]["url"], json!(url), "{no}");
+        assert_eq!(calls[no]["fields"]["access_token"], json!("***"), "{no}");
+    }
 }
 
 /// Rule 18.3.1: an answer that a fault took away is told as it would have come.

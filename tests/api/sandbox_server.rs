@@ -485,7 +485,7 @@ async fn the_clock_moves_forward_for_all_that_waits() {
     let moved = server.call("clock", &json!({"ahead": "49h"})).await.json();
     let shown = moved["now"].as_i64().unwrap();
     let expected = i64::try_from((now() + hours).as_millis()).unwrap();
-    assert_eq!(moved["ahead"], json!("2days 1h"));
+    assert_eq!(moved["ahead"], json!("49h"));
     assert!((0..60_000).contains(&(expected - shown)), "{shown} and {expected}");
     // The second try is due after 5 seconds, which have passed.
     receiver.until_received(2).await;
@@ -505,7 +505,7 @@ async fn the_clock_moves_forward_for_all_that_waits() {
     let login = format!("/game/minigame/jscode2session?app_id=g1&app_secret=the-secret&js_code={code}");
     assert_eq!(server.send(Request::get(&login)).await.code(), 100_200_103);
     for (ahead, message) in [
-        ("48h", "ahead: expected at least 2days 1h, because the clock never goes back, got \"2days\""),
+        ("48h", "ahead: expected at least 2days 1h, because the clock never goes back, got \"48h\""),
         ("soon", "ahead: expected a duration of at most 3660 days, such as 49h, got \"soon\""),
         ("3661d", "ahead: expected a duration of at most 3660 days, such as 49h, got \"3661d\""),
     ] {

@@ -106,6 +106,25 @@ impl BodyKind {
     }
 }
 
+/// Whether a text that begins with a brace or a bracket goes on as JSON does. What languages print of a map, as
+/// `{open_id=player-1}`, does not.
+#[must_use]
+pub fn begins_as_json(body: &[u8]) -> bool {
+    let mut rest = without_mark(body).trim_ascii();
+    loop {
+        rest = match rest {
+            [b'{', inner @ ..] => return matches!(inner.trim_ascii_start(), [] | [b'"' | b'}', ..]),
+            [b'[', inner @ ..] => inner.trim_ascii_start(),
+            // Cut behind its brackets.
+            [] => return true,
+            [first, ..] => {
+                let is_word = ["true", "false", "null"].iter().any(|word| rest.starts_with(word.as_bytes()));
+                return is_word || first.is_ascii_digit() || b"\"-]".contains(first);
+            }
+        }
+    }
+}
+
 /// Whether a text begins as parts do: a boundary, and the headers of a part behind it.
 fn has_parts(text: &[u8]) -> bool {
     let head = &text[..text.len().min(PART_HEAD_BYTES)];
@@ -154,6 +173,18 @@ mod tests {
             (b"app_id: sb1", BodyKind::PlainText),
         ] {
             assert_eq!(BodyKind::of(body), kind, "{}", String::from_utf8_lossy(body));
+        }
+    }
+
+    #[test]
+    fn what_languages_print_of_a_map_is_no_json() {
+        for json in ["{", "[", "[{", "{\"a\":1}", "{ }", "[]", " [ [ -1", "[null]", "[{\"a\":1,"] {
+            assert!(begins_as_json(json.as_bytes()), "{json}");
+        }
+        for printed in
+            ["{open_id=player-1, os=ios}", "{'open_id': 'player-1'}", "[{a=1}]", "[map[a:1]]", "{a:1}"]
+        {
+            assert!(!begins_as_json(printed.as_bytes()), "{printed}");
         }
     }
 

@@ -387,6 +387,17 @@ pub fn parse_integer(text: &str, min: i64, max: i64, expected: &'static str) -> 
     value.filter(|value| (min..=max).contains(value)).ok_or(Expected::new(expected))
 }
 
+/// What was expected of an integer, with the bound of 64 bits where only that is broken.
+#[must_use]
+pub fn with_bound(text: &str, Expected(expected): Expected) -> Expected {
+    let is_above = is_canonical_integer(text) && text.parse::<i64>().is_err();
+    Expected(if is_above {
+        text!("{expected} and at most {max}", expected, max = i64::MAX)
+    } else {
+        expected
+    })
+}
+
 /// A value as an error repeats it: quoted, escaped, cut, and without what looks like a credential.
 #[must_use]
 pub fn shown(value: &str) -> String {

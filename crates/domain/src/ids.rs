@@ -7,6 +7,7 @@ use sha2::{Digest as _, Sha256};
 use super::fields::Expected;
 use super::ledger;
 use super::strays::{unseen, without_unseen};
+use crate::text;
 
 /// Declares a text type whose only constructor is `parse`. If the full rule fits into a regular
 /// expression (of ECMA 262, as JSON Schema has them), the type has it as `PATTERN`. What stands in braces
@@ -292,7 +293,18 @@ impl PagePath {
         {
             Ok(Self(path.to_owned()))
         } else {
-            Err(Expected::new("an in-app path of 1 to 1024 bytes, and at most 4096 with its query"))
+            let expected =
+                Expected::new("an in-app path of 1 to 1024 bytes, and at most 4096 with its query");
+            // NUL comes in no request: it stands for a value that is no text.
+            let is_control = |character: char| character.is_control() && character != '\0';
+            Err(if path.starts_with('/') || text.contains(is_control) {
+                Expected(text!(
+                    "{expected}, without control characters and without // at its beginning",
+                    expected = expected.0
+                ))
+            } else {
+                expected
+            })
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::fields::{Expected, parse_integer};
+use super::fields::{Expected, parse_integer, with_bound};
 use super::ids::{ImgId, OpenId, OrderNo, PoiId, ProductCity, ProductId, WebUrl};
 use super::moment;
 use crate::text;
@@ -119,7 +119,7 @@ impl OrderCreateTime {
 /// # Errors
 /// Anything but a positive integer.
 pub fn parse_catalog_code(text: &str) -> Result<i64, Expected> {
-    parse_integer(text, 1, i64::MAX, "a positive integer")
+    parse_integer(text, 1, i64::MAX, "a positive integer").map_err(|fault| with_bound(text, fault))
 }
 
 /// One report. Each field is checked by itself.

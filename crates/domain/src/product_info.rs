@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::fields::{Expected, FieldError, Fields, Members, UnreadableFields, parse_integer};
+use super::fields::{Expected, FieldError, Fields, Members, UnreadableFields, parse_integer, with_bound};
 use crate::text;
 use crate::text::Text;
 
@@ -14,8 +14,8 @@ pub const BYTES_MAX: usize = 16 * 1024;
 pub const ITEMS_MAX: usize = 100;
 /// Items of the example.
 pub const EXAMPLE: &str = r#"[{"product_id":1001,"product_num":1,"product_type":0}]"#;
-/// The members of an item.
-const MEMBERS: [&str; 5] =
+/// The members of an item, in the order of contract 3.5.
+pub(crate) const MEMBERS: [&str; 5] =
     ["product_id", "product_num", "product_type", "product_start_time", "product_period"];
 /// `product_type` of a time-limited item, which must say when it is valid.
 const TIME_LIMITED: i64 = 1;
@@ -161,13 +161,18 @@ fn read_item(json: &str) -> Result<Item, Text> {
 }
 
 fn read_item_fields(item: &Fields) -> Result<Item, FieldError> {
-    let product_id =
-        item.required("product_id", |text| parse_integer(text, 0, i64::MAX, "an integer, 0 or more"))?;
-    let product_num =
-        item.required("product_num", |text| parse_integer(text, 1, i64::MAX, "an integer, 1 or more"))?;
+    let product_id = item.required("product_id", |text| {
+        parse_integer(text, 0, i64::MAX, "an integer, 0 or more").map_err(|fault| with_bound(text, fault))
+    })?;
+    let product_num = item.required("product_num", |text| {
+        parse_integer(text, 1, i64::MAX, "an integer, 1 or more").map_err(|fault| with_bound(text, fault))
+    })?;
     let product_type = item.required("product_type", |text| parse_integer(text, 0, 2, "0, 1 or 2"))?;
     let moment = |name: &str| {
-        let parse = |text: &str| parse_integer(text, 0, i64::MAX, "an integer of milliseconds");
+        let parse = |text: &str| {
+            let moment = parse_integer(text, 0, i64::MAX, "an integer of milliseconds");
+            moment.map_err(|fault| with_bound(text, fault))
+        };
         if product_type == TIME_LIMITED {
             item.required(name, parse).map(Some)
         } else {
@@ -243,6 +248,16 @@ mod tests {
                 .contains("product_id: expected an integer, 0 or more, got -1")
         );
         assert!(item(r#""product_id":1,"product_num":0,"product_type":0"#).contains("product_num: expected"));
+        for (above, told) in [
+            (r#""product_id":9223372036854775808"#, "product_id: expected an integer, 0 or more and at most"),
+            (
+                r#""product_id":1,"product_num":"9223372036854775808""#,
+                "product_num: expected an integer, 1 or more and at most",
+            ),
+        ] {
+            let told = format!("[0]: {told} 9223372036854775807, got \"9223372036854775808\"");
+            assert!(item(above).contains(&told), "{}", item(above));
+        }
         assert!(
             item(r#""product_id":1,"product_num":1.0,"product_type":0"#).contains("product_num: expected")
         );

@@ -16,8 +16,8 @@ use crate::fields::Expected;
 use crate::ids::{ItemId, made_of, text_type};
 
 pub use callback::{
-    CALLBACK_BYTES_MAX, CallbackEvent, CallbackFormat, CallbackProvider, CallbackSecret, SignedCallback,
-    TOLD_BY_PROVIDER, not_signed,
+    CALLBACK_BYTES_MAX, CallbackEvent, CallbackFormat, CallbackProvider, CallbackSecret, ClaimedCallback,
+    SignedCallback, TOLD_BY_PROVIDER, not_signed,
 };
 pub use coin_price::CoinPrice;
 pub use currency::Currency;

@@ -133,11 +133,17 @@ fn boundaries_are_read_as_people_write_them() {
         assert_eq!(of_content_type(content_type), Ok(Some(expected.to_owned())), "{content_type}");
     }
     for (content_type, fault) in [
-        ("multipart/form-data", "content type: expected multipart/form-data with a boundary"),
-        ("multipart/form-data; boundary", "content type: expected multipart/form-data with a boundary"),
+        (
+            "multipart/form-data",
+            "content type: expected multipart/form-data with a boundary, got \"multipart/form-data\"; let the HTTP library write this header",
+        ),
+        (
+            "multipart/form-data; boundary",
+            "content type: expected multipart/form-data with a boundary, got \"multipart/form-data; boundary\"; let the HTTP library write this header",
+        ),
         (
             "multipart/form-data; x=\"boundary=b\"",
-            "content type: expected multipart/form-data with a boundary",
+            "content type: expected multipart/form-data with a boundary, got \"multipart/form-data; x=\\\"boundary=b\\\"\"; let the HTTP library write this header",
         ),
         ("multipart/form-data; boundary=", "content type: the boundary is empty"),
         ("multipart/form-data; boundary=\"\"", "content type: the boundary is empty"),

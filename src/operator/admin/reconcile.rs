@@ -108,7 +108,7 @@ async fn post(state: &AppState, call: &Call) -> Result<Comparison, Problem> {
 
 fn broken(error: &BoxedError, time: Duration) -> Refusal {
     match error.downcast_ref() {
-        Some(TooSlow(_)) => too_slow_for_pace(time),
+        Some(TooSlow { .. }) => too_slow_for_pace(time),
         None => Refusal::new(Code::IllegalParameter, "body: expected a complete body"),
     }
 }

@@ -94,23 +94,23 @@ pub(in crate::public) async fn clock(
     request: Request,
 ) -> Result<Response, Refusal> {
     let (_, fields) = read(&state, request).await?;
-    let ahead = read_ahead(&mut Input::of(&fields))?;
+    let (ahead, text) = read_ahead(&mut Input::of(&fields))?;
     let till = state.clone();
-    let work = async move { move_clock(&till, ahead).await };
+    let work = async move { move_clock(&till, ahead, text).await };
     Ok(success(of(&state)?.alone(work).await??))
 }
 
-async fn move_clock(state: &AppState, ahead: Duration) -> Result<Moved, Refusal> {
+/// Moves the clock to `ahead`, which came as `text`.
+async fn move_clock(state: &AppState, ahead: Duration, text: String) -> Result<Moved, Refusal> {
     let sandbox = of(state)?;
     let now = sandbox.clock.ahead();
     if ahead < now {
-        let (now, got) = (shown(now), shown(ahead));
-        let expected = text!("at least {now}, because the clock never goes back", now);
-        return Err(FieldError::malformed("ahead", expected, &got).into());
+        let expected = text!("at least {now}, because the clock never goes back", now = shown(now));
+        return Err(FieldError::malformed("ahead", expected, &text).into());
     }
     state.store.move_clock(ahead).await?;
     sandbox.clock.set_ahead(ahead);
-    Ok(Moved { ahead: shown(ahead), now: state.clock.unix_millis() })
+    Ok(Moved { ahead: text, now: state.clock.unix_millis() })
 }
 
 /// Carries out a pretended payment, from its order to its event.
@@ -230,10 +230,12 @@ fn read_purchase(body: &mut Input<'_>) -> Result<(OpenId, PricedProductId), Fiel
     Ok((open_id, product_id.required(PRICED, PricedProductId::parse)?))
 }
 
-fn read_ahead(body: &mut Input<'_>) -> Result<Duration, FieldError> {
+/// How far the clock is ahead, and the text that says so.
+fn read_ahead(body: &mut Input<'_>) -> Result<(Duration, String), FieldError> {
     let meaning = "How far the clock is ahead of what it would be without this call, from the start of the server on: a \
         number with d, h, m, s or ms. It never gets less.";
-    body.field("ahead", meaning).required_as::<String, _>("49h", parse_ahead)
+    let parse = |text: &str| parse_ahead(text).map(|ahead| (ahead, text.to_owned()));
+    body.field("ahead", meaning).required_as::<String, _>("49h", parse)
 }
 
 fn parse_ahead(text: &str) -> Result<Duration, Expected> {
@@ -271,7 +273,7 @@ struct SetPurses {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "MovedClock")]
 struct Moved {
-    /// How far it is ahead of the machine's.
+    /// How far it is ahead of the machine's, as the request has it.
     ahead: String,
     /// Its time in milliseconds since the Unix epoch, as `ts` counts it.
     now: i64,
@@ -305,7 +307,7 @@ pub(in super::super) fn describe_wallets(_: &Config) -> Operation<Refusal> {
 pub(in super::super) fn describe_clock(_: &Config) -> Operation<Refusal> {
     let description = "Only on a sandbox server. Moves the clock of the server forward: the window of ts, the 48 hours of a \
         number, tokens, login codes and the tries of notifications follow.";
-    let moved = Moved { ahead: "2days 1h".to_owned(), now: 1_764_200_000_000 };
+    let moved = Moved { ahead: "49h".to_owned(), now: 1_764_200_000_000 };
     Operation::new("Move the clock", description)
         .with(Place::Query, credentials(true))
         .body(&["application/json"], Input::describe(read_ahead))

@@ -564,8 +564,14 @@ async fn a_path_is_compared_exactly_and_the_nearest_of_several_pages_is_named() 
         format!("order_path: expected a page of the latest published package, got \"{}\"...", &long[..64]);
     path(&long).await.assert_refused(10_001_007, &message);
     let expected = "an in-app path of 1 to 1024 bytes, and at most 4096 with its query";
-    for bad in ["/", "?", "#", "/?id=1", "pages/in\ndex"] {
+    for bad in ["/", "?", "#", "/?id=1"] {
         let message = format!("order_path: expected {expected}, got {bad:?}");
+        path(bad).await.assert_refused(10_001_007, &message);
+    }
+    for bad in ["pages/in\ndex", "pages/index\n", "//pages/index"] {
+        let message = format!(
+            "order_path: expected {expected}, without control characters and without // at its beginning, got {bad:?}"
+        );
         path(bad).await.assert_refused(10_001_007, &message);
     }
     let message = format!("order_path: expected {expected}, got \"{}\"...", &longest[..64]);

@@ -1,7 +1,7 @@
 //! Forms: fields as a query or the body of a form has them, decoded once (contract 2.5).
 
 use super::{FIELDS_MAX, Fields, Typing, UnreadableFields, check_name, shown_name};
-use crate::body::{BodyKind, without_mark};
+use crate::body::{BodyKind, begins_as_json, without_mark};
 use crate::text;
 
 impl Fields {
@@ -34,6 +34,7 @@ impl Fields {
             BodyKind::Form | BodyKind::Nothing => {
                 Self::from_urlencoded(without_line_end(without_mark(body).trim_ascii_start()))
             }
+            BodyKind::Json if !begins_as_json(body) => Err(no_form(BodyKind::PlainText)),
             got => Err(no_form(got)),
         }
     }

@@ -52,6 +52,12 @@ impl<'a> Input<'a> {
         &self.names
     }
 
+    /// Why a field has no value, where another one asks for it.
+    #[must_use]
+    pub fn absent(&self, name: &str) -> FieldError {
+        self.request.map_or_else(|| Fields::default().absent(name), |fields| fields.absent(name))
+    }
+
     /// The field of this name, and what it means. It is read by a method of [`FieldReader`].
     pub fn field(&mut self, name: &'static str, description: impl Into<Words>) -> FieldReader<'_, 'a> {
         FieldReader { input: self, name, description: description.into(), example: None, demands: Vec::new() }

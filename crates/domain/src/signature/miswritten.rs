@@ -98,23 +98,47 @@ fn around_sign(text: &str) -> Option<Mistake> {
 }
 
 /// Whether these digits are the bytes as a language prints an integer of any size: Java with a minus sign, C# with a zero
-/// in front of a positive one, or with its last byte first.
+/// in front of a positive one, or with its last byte first. In hexadecimal or decimal.
 fn is_big_integer(text: &str, bytes: &[u8]) -> bool {
     let number = |bytes: &[u8]| hex::encode(bytes).trim_start_matches('0').to_owned();
-    if let Some(digits) = text.strip_prefix('-') {
-        // The two's complement: from the last byte that is not zero, each one before it is inverted.
-        let last = bytes.iter().rposition(|byte| *byte != 0).unwrap_or(0);
-        let negated = bytes.iter().enumerate().map(|(at, byte)| match at.cmp(&last) {
-            Ordering::Less => !byte,
-            Ordering::Equal => byte.wrapping_neg(),
-            Ordering::Greater => 0,
-        });
-        return digits.trim_start_matches('0') == number(&negated.collect::<Vec<u8>>());
-    }
     let reversed: Vec<u8> = bytes.iter().rev().copied().collect();
+    if let Some(digits) = text.strip_prefix('-') {
+        return digits.trim_start_matches('0') == number(&negated(bytes))
+            || [bytes, &reversed[..]].iter().any(|bytes| digits == decimal(&negated(bytes)));
+    }
     let right = hex::encode(bytes);
     ["0", "00"].iter().any(|zeros| text.strip_prefix(*zeros) == Some(right.as_str()))
         || text.trim_start_matches('0') == number(&reversed)
+        || [bytes, &reversed[..]].iter().any(|bytes| text == decimal(bytes))
+}
+
+/// The two's complement: from the last byte that is not zero, each one before it is inverted.
+fn negated(bytes: &[u8]) -> Vec<u8> {
+    let last = bytes.iter().rposition(|byte| *byte != 0).unwrap_or(0);
+    let negated = bytes.iter().enumerate().map(|(at, byte)| match at.cmp(&last) {
+        Ordering::Less => !byte,
+        Ordering::Equal => byte.wrapping_neg(),
+        Ordering::Greater => 0,
+    });
+    negated.collect()
+}
+
+/// The number that these bytes are, the first of most weight, in decimal.
+fn decimal(bytes: &[u8]) -> String {
+    // The last digit comes first here.
+    let mut digits = vec![0_u32];
+    for byte in bytes {
+        let mut carry = u32::from(*byte);
+        for digit in &mut digits {
+            let value = *digit * 256 + carry;
+            (*digit, carry) = (value % 10, value / 10);
+        }
+        while carry > 0 {
+            digits.push(carry % 10);
+            carry /= 10;
+        }
+    }
+    digits.iter().rev().filter_map(|digit| char::from_digit(*digit, 10)).collect()
 }
 
 /// Whether a text is a list of these bytes in decimal, with their sign or without.
@@ -216,6 +240,11 @@ mod tests {
         let right = format!("80{}01", "00".repeat(30));
         assert_eq!(miswritten(&format!("-7f{}", "ff".repeat(31)), &right), Some(Mistake::BigInteger));
         assert_eq!(miswritten(&format!("-7f{}", "fe".repeat(31)), &right), None);
+        // Python: int(sign, 16). Java: new BigInteger(mac).toString().
+        let digits = "5789604461865809771178549250434395392663499233282028201972879200395656481996";
+        assert_eq!(miswritten(&format!("{digits}9"), &right), Some(Mistake::BigInteger));
+        assert_eq!(miswritten(&format!("-{digits}7"), &right), Some(Mistake::BigInteger));
+        assert_eq!(miswritten(&format!("{digits}8"), &right), None);
         // C#: its integers begin with the last byte.
         let reversed = format!("01{}80", "00".repeat(30));
         for printed in [&reversed, &reversed[1..]] {

@@ -6,6 +6,9 @@ use std::fmt::Write as _;
 
 use serde_json::value::RawValue;
 
+use crate::fields::Members;
+use crate::product_info::MEMBERS;
+
 /// Where a library puts blanks.
 #[derive(Clone, Copy)]
 enum JsonBlanks {
@@ -79,22 +82,33 @@ impl JsonStyle {
     ];
 }
 
+/// In how many styles the less usual orders of keys are written.
+const USUAL_STYLES: usize = 4;
+
 /// Every other text of this array of flat objects.
 pub(super) fn product_info_texts(text: &str) -> Vec<String> {
     let Ok(items) = serde_json::from_str::<Vec<BTreeMap<String, Box<RawValue>>>>(text) else {
         return Vec::new();
     };
     let sorted = serde_json::to_string(&items).unwrap_or_default();
+    let sent: Vec<Members<&RawValue>> = serde_json::from_str(text).unwrap_or_default();
+    let of_table = in_order(&sent, &MEMBERS);
     let mut texts = Vec::new();
-    for source in [text, &sorted] {
-        let written = JsonStyle::ALL.iter().filter_map(|style| written(source, style));
+    let mut add = |source: &str, styles: &[JsonStyle]| {
+        let written = styles.iter().filter_map(|style| written(source, style));
         for written in written.filter(|written| written != text) {
             if !texts.contains(&written) {
                 texts.push(written);
             }
         }
+    };
+    for source in [text, &sorted, &of_table] {
+        add(source, &JsonStyle::ALL);
     }
-    for source in [text, &sorted] {
+    for source in other_orders(&sent) {
+        add(&source, &JsonStyle::ALL[..USUAL_STYLES]);
+    }
+    for source in [text, &sorted, &of_table] {
         texts.extend(PRINTS.iter().filter_map(|print| printed(source, print)));
     }
     // What JavaScript and PHP print where a text belongs.
@@ -104,6 +118,28 @@ pub(super) fn product_info_texts(text: &str) -> Vec<String> {
     let unquoted = quoted.trim_matches('"').to_owned();
     texts.extend([quoted, unquoted]);
     texts
+}
+
+/// The items with these keys first in each, in this order, and its other keys behind them.
+fn in_order(items: &[Members<&RawValue>], keys: &[&str]) -> String {
+    let rank = |name: &str| keys.iter().position(|key| *key == name).unwrap_or(keys.len());
+    let item = |Members(members): &Members<&RawValue>| {
+        let mut members: Vec<_> = members.iter().collect();
+        members.sort_by_key(|(name, _)| rank(name));
+        let members: Vec<_> =
+            members.iter().map(|(name, value)| format!("{}:{value}", quoted(name))).collect();
+        format!("{{{}}}", members.join(","))
+    };
+    format!("[{}]", items.iter().map(item).collect::<Vec<_>>().join(","))
+}
+
+/// The items in every other order of three keys. More keys have too many orders.
+fn other_orders(items: &[Members<&RawValue>]) -> Vec<String> {
+    let names = items.first().map(|Members(members)| members.iter().map(|(name, _)| name.as_str()));
+    let names: Vec<&str> = names.into_iter().flatten().collect();
+    let [a, b, c] = names[..] else { return Vec::new() };
+    let orders = [[a, c, b], [b, a, c], [b, c, a], [c, a, b], [c, b, a]];
+    orders.iter().map(|keys| in_order(items, keys)).collect()
 }
 
 /// How a language prints a list of maps that is no JSON.
@@ -295,6 +331,17 @@ mod tests {
         }
         let spaced = product_info_texts("[ {\"product_id\" : 1}\n]");
         assert!(spaced.contains(&r#"[{"product_id":1}]"#.to_owned()), "{spaced:?}");
+        let sent = r#"[{"product_type":0,"product_id":1,"product_num":2},{"product_num":4,"product_type":0,"product_id":3}]"#;
+        for expected in [
+            // The order of contract 3.5, and another of the six.
+            r#"[{"product_id":1,"product_num":2,"product_type":0},{"product_id":3,"product_num":4,"product_type":0}]"#,
+            r#"[{"product_num": 2, "product_id": 1, "product_type": 0}, {"product_num": 4, "product_id": 3, "product_type": 0}]"#,
+        ] {
+            assert!(product_info_texts(sent).iter().any(|text| text == expected), "{expected}");
+        }
+        let of_month = r#"[{"product_period":6,"note":"x","product_start_time":5,"product_type":1,"product_num":1,"product_id":7}]"#;
+        let of_table = r#"[{"product_id":7,"product_num":1,"product_type":1,"product_start_time":5,"product_period":6,"note":"x"}]"#;
+        assert!(product_info_texts(of_month).iter().any(|text| text == of_table));
         assert!(product_info_texts("[1]").is_empty() && product_info_texts("").is_empty());
     }
 }

@@ -133,7 +133,15 @@ pub struct CallbackProvider {
     pub secrets: Vec<CallbackSecret>,
 }
 
-/// The body of a callback whose signature was right. Only [`CallbackProvider::verify`] makes one.
+/// The headers of a callback, whose form and time are right. Whether a secret has made the signature shows with the body.
+pub struct ClaimedCallback<'a> {
+    provider: &'a CallbackProvider,
+    claimed: Claimed<'a>,
+    /// When it came, in Unix seconds.
+    now: i64,
+}
+
+/// The body of a callback whose signature was right. Only [`ClaimedCallback::verify`] makes one.
 #[derive(Debug)]
 pub struct SignedCallback<'a> {
     provider: &'a CallbackProvider,
@@ -154,29 +162,43 @@ pub enum CallbackEvent {
 }
 
 impl CallbackProvider {
-    /// The callback, if one of the secrets has signed it at about `now` (Unix seconds). `header` finds a header by its name.
+    /// The callback that comes at about `now` (Unix seconds), as far as its headers tell. `header` finds one by its name. A
+    /// stranger without them is refused before the body is read, and makes the server hold nothing.
     ///
     /// # Errors
     /// What is missing or wrong, in words that say nothing of a secret.
-    pub fn verify<'a>(
+    pub fn claim<'a>(
         &'a self,
         header: impl Fn(&'static str) -> Option<&'a str>,
-        body: &'a [u8],
         now: i64,
-    ) -> Result<SignedCallback<'a>, Text> {
+    ) -> Result<ClaimedCallback<'a>, Text> {
         let claimed = Claimed::of(self.format, header)?;
         let expected = "a time within 5 minutes of the present, in Unix seconds";
         let at = parse_integer(claimed.at, 0, i64::MAX, expected);
         if at.map_or(true, |at| at.abs_diff(now) > SECONDS_OFF_MAX) {
             return Err(FieldError::malformed(claimed.at_header, expected, claimed.at).text());
         }
+        if claimed.macs.is_empty() {
+            return Err(not_signed(claimed.header));
+        }
+        Ok(ClaimedCallback { provider: self, claimed, now })
+    }
+}
+
+impl<'a> ClaimedCallback<'a> {
+    /// The callback with its body, if one of the secrets has signed it.
+    ///
+    /// # Errors
+    /// None has, in words that say nothing of a secret.
+    pub fn verify(self, body: &'a [u8]) -> Result<SignedCallback<'a>, Text> {
+        let Self { provider, claimed, now } = self;
         // All are compared, so that the time tells nothing of them.
         let signed = |secret: &CallbackSecret| {
-            let mac = secret.mac(self.format, &claimed.before, body);
+            let mac = secret.mac(provider.format, &claimed.before, body);
             claimed.macs.iter().fold(false, |found, given| found | bool::from(mac.ct_eq(given)))
         };
-        if self.secrets.iter().fold(false, |found, secret| found | signed(secret)) {
-            Ok(SignedCallback { provider: self, body, now })
+        if provider.secrets.iter().fold(false, |found, secret| found | signed(secret)) {
+            Ok(SignedCallback { provider, body, now })
         } else {
             Err(not_signed(claimed.header))
         }
@@ -192,8 +214,8 @@ pub fn not_signed(name: impl std::fmt::Display) -> Text {
     )
 }
 
-/// Why a callback without the header of this name is refused. Where Stripe has signed it, the provider was set with the
-/// other format.
+/// Why a callback without the header of this name is refused. Where a header of the other format came, the provider was set
+/// with the wrong one.
 fn missing_header<'a>(
     format: CallbackFormat,
     name: &'static str,
@@ -204,6 +226,11 @@ fn missing_header<'a>(
             "{name} is missing; {came} came: to take callbacks of Stripe, run: minitill topup provider --format stripe",
             name,
             came = STRIPE_SIGNATURE
+        ),
+        CallbackFormat::Stripe if header(WEBHOOK_SIGNATURE).is_some() => text!(
+            "{name} is missing; {came} came: to take callbacks of Standard Webhooks, run: minitill topup provider --format standard",
+            name,
+            came = WEBHOOK_SIGNATURE
         ),
         CallbackFormat::Standard | CallbackFormat::Stripe => text!("{name} is missing", name),
     }
