@@ -109,7 +109,7 @@ async fn write_csv(
         if heading.is_some() {
             require_app_of(store, &page.items, Some(app_id)).await?;
         }
-        let lines = csv_lines(heading.take(), &page.items)?;
+        let lines = csv_lines(heading.take().as_ref(), &page.items)?;
         if let Err(error) = out.write_all(&lines) {
             failed(error)?;
             return Ok(written);
@@ -128,7 +128,7 @@ async fn write_csv(
 }
 
 /// Payments as lines of the file, behind its heading where that is wanted.
-fn csv_lines(heading: Option<[&str; 17]>, payments: &[TopupRow]) -> Result<Vec<u8>> {
+fn csv_lines(heading: Option<&[&str; 17]>, payments: &[TopupRow]) -> Result<Vec<u8>> {
     let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
     if let Some(heading) = heading {
         writer.write_record(heading)?;

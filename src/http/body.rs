@@ -112,8 +112,9 @@ pub fn paced(body: Body, expected: usize, time: Duration) -> impl Stream<Item = 
         let earned = time.saturating_sub(grace).mul_f64(f64::from(part.min(whole)) / f64::from(whole));
         match timeout_at(start + grace + earned, data.next()).await {
             Err(_) => {
-                Err(TooSlow { time, pace: (grace + earned < time).then(|| pace(expected, time - grace)) }
-                    .into())
+                let of_pace = grace + earned < time;
+                let pace = of_pace.then(|| pace(expected, time.saturating_sub(grace)));
+                Err(TooSlow { time, pace }.into())
             }
             Ok(None) => Ok(None),
             Ok(Some(Err(error))) => Err(error.into()),

@@ -104,15 +104,15 @@ async fn a_minute_may_be_told_again() {
     take_sample(&till.till).await;
     pass_a_minute(&till).await;
     let samples = till.till.metrics.last_hour();
-    let tell = |stopped| other.tell(&till.store, &samples, stopped);
+    let written = |stopped| other.tell(&till.store, &samples, stopped);
     till.execute("DELETE FROM health_minutes").await;
-    let (one, two) = tokio::join!(tell(false), tell(false));
+    let (one, two) = tokio::join!(written(false), written(false));
     one.and(two).unwrap();
     assert_eq!(minutes(&till).await.len(), 1);
     till.execute("ALTER TABLE health_minutes RENAME TO gone").await;
-    tell(false).await.unwrap_err();
+    written(false).await.unwrap_err();
     till.execute("ALTER TABLE gone RENAME TO health_minutes").await;
-    tell(true).await.unwrap();
+    written(true).await.unwrap();
     assert_eq!(minutes(&till).await.iter().map(|minute| minute.stopped).collect::<Vec<_>>(), [true]);
 }
 

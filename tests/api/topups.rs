@@ -719,9 +719,6 @@ async fn a_list_of_prices_replaces_the_one_before() {
     assert_eq!(program.json(&["price", "set", "a1", &file])["version"], 2);
     assert_eq!(program.json(&["price", "list", "a1"])["prices"][0]["amount"], 900);
     assert_eq!(till.store.prices(&app.id).await.unwrap().prices.len(), 1);
-    // A list that is printed can be set again: here it is the one that is there already.
-    std::fs::write(&file, program.run(&["price", "list", "a1"]).stdout).unwrap();
-    assert_eq!(program.json(&["price", "set", "a1", &file])["version"], 2);
     till.assert_audit_clean().await;
 }
 

@@ -18,6 +18,7 @@ mod archive;
 mod audit;
 mod books;
 mod change_request;
+mod closed_round;
 mod console_user;
 mod counts;
 mod digesting;

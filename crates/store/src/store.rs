@@ -16,7 +16,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use crate::app_cache::AppCache;
-use crate::books::ClosedRound;
+use crate::closed_round::ClosedRound;
 use crate::counts::{KeyUses, Refusals, Replays};
 use crate::engine::PresentEngine;
 use crate::error::{AsStoreError, Result, StoreError};

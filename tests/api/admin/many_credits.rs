@@ -170,7 +170,7 @@ async fn a_wrong_line_is_named_and_nothing_is_credited() {
     let twice = r#"{"credits": [{"open_id": "o1", "free": 1, "free": 2, "ref": "g1"}]}"#;
     let request = caller.request("POST", PATH).header("content-type", "application/json");
     let answer = request.body(twice.to_owned()).send(till.operator_address).await;
-    let problem = "expected once, given twice";
+    let problem = "expected each name once, got \"free\"";
     assert_eq!(answer.json()["errors"], json!([{"field": "credits[0].free", "detail": problem}]));
     let unknown = caller.send("POST", "/apps/a9/credits:batch", None, &json!({"credits": [good]})).await;
     assert_problem(&unknown, 404, "not-found", "there is no app a9");

@@ -70,8 +70,6 @@ pub enum FieldErrorKind {
     WithoutOthers(&'static str),
     /// Required, and empty.
     Empty,
-    /// Given twice in the object that it is a member of.
-    Twice,
     /// Required, and sent in another place of the request.
     Misplaced(Misplacement),
     /// Not a field of this request.
@@ -113,8 +111,7 @@ impl FieldError {
             | FieldErrorKind::Swallowed { .. }
             | FieldErrorKind::EscapedWhole
             | FieldErrorKind::Empty => text!("{field} {problem}", field, problem),
-            FieldErrorKind::Twice
-            | FieldErrorKind::Misplaced(_)
+            FieldErrorKind::Misplaced(_)
             | FieldErrorKind::Unknown { .. }
             | FieldErrorKind::WrongType { .. }
             | FieldErrorKind::Malformed { .. } => text!("{field}: {problem}", field, problem),
@@ -169,7 +166,6 @@ impl FieldErrorKind {
             }
             Self::EscapedWhole => text!("is missing; it came in a form that is escaped as a whole"),
             Self::Empty => text!("is empty"),
-            Self::Twice => text!("expected once, given twice"),
             Self::Misplaced(Misplacement { expected, got }) => {
                 let (expected, got) = (Text::new(expected), Text::new(got));
                 text!("expected in the {expected}, it came in the {got}", expected, got)

@@ -1,6 +1,6 @@
 //! Fields that are lists or objects: each of their values is read as a field is.
 
-use super::{Expected, FieldError, FieldErrorKind, FieldValue, Fields, LIST_ITEMS_MAX, Typing, shown_plain};
+use super::{Expected, FieldError, FieldErrorKind, FieldValue, Fields, LIST_ITEMS_MAX, Typing};
 use crate::text;
 
 impl Fields {
@@ -105,7 +105,7 @@ impl Fields {
         let of_object = |error: FieldError| FieldError { field: format!("{place}.{}", error.field), ..error };
         let mut fields = Self { typing: self.typing, ..Self::default() };
         for (name, value) in members {
-            let twice = || FieldError { field: shown_plain(name), problem: FieldErrorKind::Twice };
+            let twice = || FieldError::malformed(name, "each name once", name);
             fields.push(name.clone(), value.clone()).map_err(|_| of_object(twice()))?;
         }
         read(&fields).map_err(of_object)

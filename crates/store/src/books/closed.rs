@@ -1,9 +1,6 @@
 //! Closed periods (contract 13.3.9): who closed the books of a month, when, and what the statement was. A closed period
 //! whose statement would differ now is found by a job and by the audit.
 
-use std::mem::take;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use domain::audit::{Check, Findings};
 use domain::ids::AppId;
 use domain::operation::books::{closed_in_another_zone, does_not_tie, months_do_not_meet};
@@ -129,7 +126,7 @@ impl Store {
                 return Err(error);
             }
         };
-        if let Err(error) = self.compare(&taken).await {
+        if let Err(error) = self.compare_with(&taken).await {
             let TakenPeriod { app_id, month, before, .. } = taken;
             // It was not compared. Where this fails too, the period waits for an hour.
             let put_back = sqlx::query!(
@@ -164,7 +161,7 @@ impl Store {
         Ok(taken.fetch_optional(&self.pool).await?)
     }
 
-    async fn compare(&self, taken: &TakenPeriod) -> Result<()> {
+    async fn compare_with(&self, taken: &TakenPeriod) -> Result<()> {
         let (app_id, month, zone) = parsed(&taken.app_id, &taken.month, &taken.time_zone)?;
         let now = match self.period_statement(&app_id, month, &zone).await {
             Ok(statement) => statement.document,
@@ -192,37 +189,6 @@ struct TakenPeriod {
     statement: String,
     /// When it was compared before.
     before: OffsetDateTime,
-}
-
-/// The periods that failed since all others were compared. Without it the one that always fails would always be the next.
-#[derive(Debug, Default)]
-pub(crate) struct ClosedRound(Mutex<FailedPeriods>);
-
-#[derive(Debug, Default)]
-struct FailedPeriods {
-    names: Vec<(String, String)>,
-    /// Why the first has failed.
-    first: Option<StoreError>,
-}
-
-impl ClosedRound {
-    fn lock(&self) -> MutexGuard<'_, FailedPeriods> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn failed(&self, app_id: String, month: String, error: StoreError) {
-        let mut failed = self.lock();
-        failed.names.push((app_id, month));
-        failed.first.get_or_insert(error);
-    }
-
-    fn names(&self) -> (Vec<String>, Vec<String>) {
-        self.lock().names.iter().cloned().unzip()
-    }
-
-    fn end(&self) -> Option<StoreError> {
-        take(&mut *self.lock()).first
-    }
 }
 
 impl ClosedPeriod {

@@ -16,7 +16,7 @@ pub use bill::{
 };
 pub use book_column::{BookColumn, BookNumber, BookRows, ComparedBooks, ComparedBy, FileColumn};
 pub use closed::ClosedPeriod;
-pub(crate) use closed::{ClosedRound, compare_closed};
+pub(crate) use closed::compare_closed;
 pub use comparison::{Comparison, ComparisonQuery};
 pub use payment_books::{MissingPayment, PaymentBooks, PaymentColumn};
 pub use reconcile::{Difference, ReconcileError, Reconciled};

@@ -278,16 +278,16 @@ impl<B: ComparedBooks> TheirFile<B> {
             Ok(true) => {}
             Err(error) => return Err(refused(error.position().unwrap_or(&begins), csv_fault(&error))),
         }
-        if let Some((_, value)) = by.constant() {
-            record.push_field(value);
-        }
-        let at = record.position().unwrap_or(&begins);
+        let at = &record.position().unwrap_or(&begins).clone();
         if record.len() != *width {
             if is_remark(record.as_byte_record(), *width) && only_remarks_follow(reader, *width) {
                 return Ok(None);
             }
             let (expected, got) = (*width, record.len());
             return Err(refused(at, text!("expected {expected} columns, got {got}", expected, got)));
+        }
+        if let Some((_, value)) = by.constant() {
+            record.push_field(value);
         }
         if record.as_slice().contains('\0') {
             return Err(refused(at, "expected a text without zero bytes".into()));

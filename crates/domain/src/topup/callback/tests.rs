@@ -268,7 +268,7 @@ fn fields_are_read_as_those_of_the_public_api() {
         (r#""amount":6e2"#, format!("data.amount: {integer}, got 6e2")),
         (r#""amount":true"#, format!("data.amount: {integer}, got true")),
         (r#""amount":[600]"#, format!("data.amount: {integer}, got an array")),
-        (r#""amount":600,"amount":600"#, "data.amount: expected once, given twice".to_owned()),
+        (r#""amount":600,"amount":600"#, "data.amount: expected each name once, got \"amount\"".to_owned()),
     ] {
         assert_eq!(english(with(&format!("{order},{more}"))), refused, "{more}");
     }
