@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Error, Result, anyhow, bail, ensure};
+use anyhow::{Error, Result, anyhow, bail};
 use domain::picture_store::Outside;
 use private_postgres::{ClusterError, ClusterOptions, PrivateCluster, ProcessRole};
 use store::secrets::Keyring;
@@ -173,16 +173,22 @@ async fn connect(
     patience: Duration,
 ) -> Result<(Store, Vec<&'static str>)> {
     let give_up = tokio::time::Instant::now() + patience;
+    let mut told = None;
     loop {
         let error = match try_to_connect(context, address, settings, folder, schema).await {
             Ok(opened) => return Ok(opened),
             Err(error) => error,
         };
-        let is_away = matches!(error.downcast_ref(), Some(StoreError::Unavailable(_)));
-        if !is_away || tokio::time::Instant::now() >= give_up {
-            return Err(error);
+        let Some(away @ StoreError::Unavailable(cause)) = error.downcast_ref() else { return Err(error) };
+        let placed = StoreError::Unavailable(format!("{cause} ({})", address.places()));
+        if away.is_lasting() || tokio::time::Instant::now() >= give_up {
+            return Err(placed.into());
         }
-        tracing::info!(%error, "waiting for the database");
+        // It tries four times a second: a line of each would hide the first.
+        if told.as_ref() != Some(&placed) {
+            tracing::info!(error = %placed, "waiting for the database");
+            told = Some(placed);
+        }
         tokio::time::sleep(Duration::from_millis(250)).await;
     }
 }
@@ -211,11 +217,7 @@ async fn prepare(
 ) -> Result<Vec<&'static str>> {
     let distributed = match schema {
         SchemaSetup::IsThere => {
-            let is_complete = store.pending_migrations().await?.is_none();
-            ensure!(
-                is_complete,
-                "the database does not have the schema of this program; run `minitill migrate`"
-            );
+            store.ensure_migrated().await?;
             Vec::new()
         }
         SchemaSetup::Migrates(engine) => store.migrate(engine).await?,

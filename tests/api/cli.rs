@@ -631,6 +631,33 @@ async fn with_a_url_commands_say_that_migrations_are_due_and_migrate_applies_the
     assert_eq!(program.json(&["app", "list"]), json!({"apps": []}));
 }
 
+/// Contract 9.3.2: a role that may not migrate is told who can, and a start does not wait for that.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_that_may_not_create_tables_is_told_who_migrates() {
+    let owner = TestTill::start().await;
+    owner.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC").await;
+    let on = |url: &str| {
+        // A till of the developer may listen on the usual ports.
+        Program::on(url)
+            .with("MINITILL_PUBLIC__LISTEN", "127.0.0.1:0")
+            .with("MINITILL_OPS__LISTEN", "127.0.0.1:0")
+    };
+    let without_rights = on(&owner.url_of_role("").await);
+    let unread = "minitill: this role may not read the tables: run rights.sql as the role that owns them \
+                  (42501: permission denied for table _sqlx_migrations)\n";
+    for command in [&["app", "list"][..], &["migrate"], &["serve"]] {
+        assert_eq!(without_rights.complaint(command), unread, "{command:?}");
+    }
+    let server = on(&owner.url_of_role(&committed("deploy/rights.sql")).await);
+    assert_eq!(server.json(&["migrate"]), json!({"pending": 0, "distributed": []}));
+    owner.execute("DELETE FROM _sqlx_migrations WHERE version = 1").await;
+    let due = "minitill: a migration is due, and this role may not create tables: \
+               run `minitill migrate` as the role that owns the tables\n";
+    for command in [&["app", "list"][..], &["migrate"], &["serve"]] {
+        assert_eq!(server.complaint(command), due, "{command:?}");
+    }
+}
+
 /// Contract 9.3.4: instances can be upgraded one by one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_is_ahead_of_the_program_is_accepted_and_one_that_differs_is_refused() {

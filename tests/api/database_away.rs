@@ -20,7 +20,9 @@ use crate::admin::Caller;
 use crate::game::Game;
 use crate::support::cluster::USER;
 use crate::support::program::{Program, free_address};
-use crate::support::{PATIENCE, Request, TestTill, empty_database, fresh_database, operator, test_config};
+use crate::support::{
+    PATIENCE, Request, TestTill, committed, empty_database, fresh_database, operator, test_config, until,
+};
 use crate::topups;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -105,12 +107,54 @@ async fn a_database_that_takes_no_writes_is_left_for_one_that_does() {
         let answer = game.send(&till).await;
         assert_eq!((answer.status, answer.code()), (503, 10_000_500), "{}", answer.body);
     }
-    let ready = Request::get("/readyz").send(till.operator_address).await;
-    assert_eq!(ready.status, 503, "{}", ready.body);
+    let unready = r#"{"reason":"the database takes no writes","status":"not ready"}"#;
+    assert_eq!(ready(&till).await, (503, unready.to_owned()));
     let writable = format!("ALTER DATABASE {name} RESET default_transaction_read_only");
     sqlx::raw_sql(sqlx::AssertSqlSafe(writable)).execute(&admin).await.unwrap();
     assert_eq!(game.send_until_served(&till).await.code(), 1);
+    assert_eq!(ready(&till).await.0, 200);
     assert_eq!(patient.purses(&app, "o1").await, (0, 90, 2));
+    patient.assert_audit_clean().await;
+}
+
+/// Status and body of `readyz`.
+async fn ready(till: &TestTill) -> (u16, String) {
+    let answer = Request::get("/readyz").send(till.operator_address).await;
+    (answer.status, answer.body)
+}
+
+/// Rule 9.7.2: sessions that last do not hide that writers get no new one. Without any request the server is ready again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_whose_writers_get_no_session_is_not_ready_until_they_may() {
+    let patient = TestTill::start().await;
+    let app = patient.app("a1").await;
+    patient.player(&app, "o1", 0, 100).await;
+    // The limits of sessions do not hold for a superuser.
+    let url = patient.url_of_role(&committed("deploy/rights.sql")).await;
+    let role = url.split("//").nth(1).unwrap().split('@').next().unwrap().to_owned();
+    let till = TestTill::start_on(url, |_| {}).await;
+    assert_eq!(Game::new(&app, "o1", "b1", 10).send_until_served(&till).await.code(), 1);
+    assert_eq!(ready(&till).await.0, 200);
+    let writers_end = format!(
+        "ALTER ROLE {role} CONNECTION LIMIT 0; \
+         SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{role}' AND query LIKE '%entered AS (%'"
+    );
+    patient.execute(&writers_end).await;
+    let writers = format!(
+        "SELECT count(*) FROM pg_stat_activity WHERE usename = '{role}' AND query LIKE '%entered AS (%'"
+    );
+    until("the writer's session ends", async || patient.number(&writers).await == 0).await;
+    let game = Game::new(&app, "o1", "b2", 10);
+    assert_eq!(game.send(&till).await.status, 503);
+    let unready = format!(
+        r#"{{"reason":"the database gives no new session: 53300: too many connections for role \"{role}\"","status":"not ready"}}"#
+    );
+    assert_eq!(ready(&till).await, (503, unready.clone()));
+    assert_eq!(ready(&till).await, (503, unready), "it lasts");
+    patient.execute(&format!("ALTER ROLE {role} CONNECTION LIMIT -1")).await;
+    assert_eq!(ready(&till).await, (200, r#"{"status":"ready"}"#.to_owned()));
+    assert_eq!(game.send(&till).await.code(), 1);
+    assert_eq!(patient.purses(&app, "o1").await, (0, 80, 3));
     patient.assert_audit_clean().await;
 }
 
@@ -323,6 +367,42 @@ async fn a_start_waits_for_an_address_that_does_not_lead_to_the_primary_yet() {
         });
     }
     starts.join_all().await;
+}
+
+/// Rule 9.3.5: while a start waits, the log says once for what, and where that is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_that_waits_says_once_for_what_and_where() {
+    let folder = std::env::temp_dir().join(format!("minitill-waits-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let log = folder.join("log");
+    let program = Program::on("postgres://nobody:s3cret@127.0.0.1:1/none")
+        .with("MINITILL_PUBLIC__LISTEN", "127.0.0.1:0")
+        .with("MINITILL_OPS__LISTEN", "127.0.0.1:0");
+    let file = std::fs::File::create(&log).unwrap();
+    let mut waiting = program.command(&["serve"]).stderr(file).spawn().unwrap();
+    let written = || std::fs::read_to_string(&log).unwrap();
+    until("it waits", async || written().contains("waiting for the database")).await;
+    // It tries again four times in this time.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    waiting.kill().unwrap();
+    waiting.wait().unwrap();
+    let text = written();
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(text.matches("waiting for the database").count(), 1, "{text}");
+    assert!(text.contains("(127.0.0.1:1, database none)") && !text.contains("s3cret"), "{text}");
+}
+
+/// Rule 9.3.5: a start does not wait for a database that there is not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_does_not_wait_for_a_database_that_does_not_exist() {
+    let url = fresh_database().await.url;
+    let name = url.split(['/', '?']).nth(3).unwrap();
+    let program = Program::on(&url.replace(name, "nowhere"))
+        .with("MINITILL_PUBLIC__LISTEN", "127.0.0.1:0")
+        .with("MINITILL_OPS__LISTEN", "127.0.0.1:0");
+    let complaint = program.complaint(&["serve"]);
+    let start = "minitill: the database is not available: 3D000: database \"nowhere\" does not exist (";
+    assert!(complaint.starts_with(start) && complaint.ends_with(", database nowhere)\n"), "{complaint}");
 }
 
 /// Rule: a server that starts does not wait for a database that lets it in and then falls silent.

@@ -5,6 +5,9 @@ use domain::picture_store::Outside;
 
 use crate::objects::ObjectStoreError;
 
+/// How the driver says that the server has no TLS, where `sslmode` asks for it.
+const NO_TLS: &str = "server does not support TLS";
+
 /// A result of the store.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
@@ -55,6 +58,15 @@ impl StoreError {
         }
     }
 
+    /// Whether no wait helps: the database refuses the login or TLS, or there is no such database. Only a start asks; a
+    /// request is answered 503 all the same.
+    #[must_use]
+    pub fn is_lasting(&self) -> bool {
+        let Self::Unavailable(words) = self else { return false };
+        let code = words.split(':').next().unwrap_or_default();
+        matches!(code, "28000" | "28P01" | "3D000") || words.ends_with(NO_TLS)
+    }
+
     /// The error of a call to an object store.
     pub(super) fn of_object_store(store: Outside, error: &ObjectStoreError) -> Self {
         Self::PicturesUnavailable(format!("{}: {error}", store.as_str()))
@@ -65,7 +77,9 @@ impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
         match &error {
             sqlx::Error::Database(fault) => {
-                Self::from_code(fault.code().as_deref().unwrap_or_default(), error.to_string())
+                let code = fault.code().unwrap_or_default();
+                // Its own text ends with a line of the source of PostgreSQL.
+                Self::from_code(&code, format!("{code}: {}", fault.message()))
             }
             sqlx::Error::Io(_)
             | sqlx::Error::Tls(_)
@@ -129,4 +143,31 @@ fn is_unavailable(code: &str) -> bool {
         // no such database; no connections allowed to it; lock time-out; read-only after a
         // failover; idle in a transaction
         || matches!(code, "3D000" | "55000" | "55P03" | "25006" | "25P03")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rule 9.3.5: a start waits for a database that is away, and not for one that refuses it.
+    #[test]
+    fn a_refused_login_is_not_waited_for() {
+        let unavailable = |words: &str| StoreError::Unavailable(words.to_owned());
+        for words in [
+            "28P01: password authentication failed for user \"minitill\"",
+            "28000: role \"minitill\" does not exist",
+            "3D000: database \"minitill\" does not exist",
+            "error occurred while attempting to establish a TLS connection: server does not support TLS",
+        ] {
+            assert!(unavailable(words).is_lasting(), "{words}");
+        }
+        for words in [
+            "57P03: the database system is starting up",
+            "53300: sorry, too many clients already",
+            "55000: database \"minitill\" is not currently accepting connections",
+            "it takes no writes: is it a standby?",
+        ] {
+            assert!(!unavailable(words).is_lasting(), "{words}");
+        }
+    }
 }

@@ -72,6 +72,21 @@ impl DatabaseAddress {
         Self { hosts: vec![options], url_around: None }
     }
 
+    /// Where it is, for people: each host with its port, or the folder of its socket, and the name of the database. It has
+    /// no password.
+    #[must_use]
+    pub fn places(&self) -> String {
+        let place = |host: &PgConnectOptions| match host.get_socket() {
+            Some(folder) => folder.display().to_string(),
+            None => format!("{}:{}", host.get_host(), host.get_port()),
+        };
+        let places: Vec<String> = self.hosts.iter().map(place).collect();
+        let first = self.first();
+        // As PostgreSQL does without a name.
+        let name = first.get_database().unwrap_or_else(|| first.get_username());
+        format!("{}, database {name}", places.join(" or "))
+    }
+
     /// The first host: the only one of a private PostgreSQL.
     pub(crate) fn first(&self) -> &PgConnectOptions {
         &self.hosts[0]
@@ -214,7 +229,8 @@ async fn first_that_serves(
         match answer {
             Ok((place, true)) => return Ok(place),
             Ok((place, false)) => reading = reading.or(Some(place)),
-            Err(error) => fault = fault.or(Some(error)),
+            // One that may pass is worth a wait.
+            Err(error) => fault = fault.filter(|kept: &StoreError| !kept.is_lasting()).or(Some(error)),
         }
     }
     match reading {
@@ -238,6 +254,17 @@ fn server_name() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Rule 9.3.5: who waits is told for what, without the password.
+    #[test]
+    fn an_address_says_where_it_leads_and_no_password() {
+        for (url, expected) in [
+            ("postgres://u:p4ss@a,b:2/till", "a:5432 or b:2, database till"),
+            ("postgres://u:p4ss@localhost/till?host=/run/postgresql", "/run/postgresql, database till"),
+        ] {
+            assert_eq!(DatabaseAddress::from_url(url).unwrap().places(), expected, "{url}");
+        }
+    }
 
     /// `host:port` of each.
     fn hosts(url: &str) -> Result<Vec<String>, String> {

@@ -8,6 +8,10 @@ use crate::engine::{self, Engine};
 use crate::error::{Result, StoreError};
 use crate::store::Store;
 
+/// The error of a role that serves and does not own the tables.
+const OWNER_MUST_MIGRATE: &str = "a migration is due, and this role may not create tables: \
+                                  run `minitill migrate` as the role that owns the tables";
+
 /// The migrations, compiled in.
 fn migrator() -> Migrator {
     let mut migrator = sqlx::migrate!("../../migrations");
@@ -23,12 +27,17 @@ impl Store {
     /// the work, and the others wait for it. Returns the tables that were distributed.
     ///
     /// # Errors
-    /// An applied migration differs from the program's own; or the engine must be Citus and the database does not have
-    /// it.
+    /// An applied migration differs from the program's own; one is due, and the role may not create tables; or the engine
+    /// must be Citus and the database does not have it.
     pub async fn migrate(&self, engine: Option<Engine>) -> Result<Vec<&'static str>> {
-        if self.pending_migrations().await?.is_none() && !self.may_create_tables().await? {
-            // The server has a role of its own without this right. The owner has migrated.
-            return Ok(Vec::new());
+        let is_due = self.pending_migrations().await?.is_some();
+        if !self.may_create_tables().await? {
+            // The server has a role of its own without this right. The owner migrates.
+            return if is_due {
+                Err(StoreError::Internal(OWNER_MUST_MIGRATE.to_owned()))
+            } else {
+                Ok(Vec::new())
+            };
         }
         let options = self.pool.connect_options();
         let store = self.clone();
@@ -70,6 +79,22 @@ impl Store {
         Ok(distributed)
     }
 
+    /// Refuses where a migration is due, in words that say who can apply it.
+    ///
+    /// # Errors
+    /// One is due, or the database is away.
+    pub async fn ensure_migrated(&self) -> Result<()> {
+        if self.pending_migrations().await?.is_none() {
+            return Ok(());
+        }
+        let words = if self.may_create_tables().await? {
+            "the database does not have the schema of this program; run `minitill migrate`"
+        } else {
+            OWNER_MUST_MIGRATE
+        };
+        Err(StoreError::Internal(words.to_owned()))
+    }
+
     async fn may_create_tables(&self) -> Result<bool> {
         Ok(sqlx::query_scalar!(r#"SELECT has_schema_privilege(current_schema(), 'CREATE') AS "may!""#)
             .fetch_one(&self.pool)
@@ -102,10 +127,7 @@ pub(crate) async fn pending_migrations(connection: &mut PgConnection) -> Result<
         .fetch_one(&mut *connection)
         .await?;
     let applied = if table {
-        connection
-            .list_applied_migrations("_sqlx_migrations")
-            .await
-            .map_err(|error| StoreError::Unavailable(error.to_string()))?
+        connection.list_applied_migrations("_sqlx_migrations").await.map_err(unread)?
     } else {
         Vec::new()
     };
@@ -117,14 +139,29 @@ pub(crate) async fn pending_migrations(connection: &mut PgConnection) -> Result<
 
 /// The error of migrations that ended early.
 fn fault(error: MigrateError) -> StoreError {
-    let words = format!("migrations: {error}");
+    let (at, cause) = match error {
+        MigrateError::Execute(cause) => ("migrations".to_owned(), cause),
+        MigrateError::ExecuteMigration(cause, version) => (format!("migration {version}"), cause),
+        other => return StoreError::Internal(format!("migrations: {other}")),
+    };
+    match StoreError::from(cause) {
+        StoreError::Unavailable(words) => StoreError::Unavailable(format!("{at}: {words}")),
+        other => StoreError::Internal(format!("{at}: {other}")),
+    }
+}
+
+/// The error of a list of migrations that could not be read. Without its rights a role cannot serve, and no wait helps.
+fn unread(error: MigrateError) -> StoreError {
     let cause = match error {
-        MigrateError::Execute(cause) | MigrateError::ExecuteMigration(cause, _) => Some(cause.into()),
-        _ => None,
+        MigrateError::Execute(cause) => StoreError::from(cause),
+        other => return StoreError::Unavailable(other.to_string()),
     };
     match cause {
-        Some(StoreError::Unavailable(_)) => StoreError::Unavailable(words),
-        _ => StoreError::Internal(words),
+        StoreError::Internal(words) if words.starts_with("42501:") => StoreError::Internal(format!(
+            "this role may not read the tables: run rights.sql as the role that owns them ({words})"
+        )),
+        StoreError::Unavailable(_) => cause,
+        other => StoreError::Unavailable(other.to_string()),
     }
 }
 

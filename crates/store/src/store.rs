@@ -28,12 +28,12 @@ use crate::objects::{Objects, StoreMarks};
 use crate::order_writer::{self, Reports};
 use crate::payment_queue::PaymentQueue;
 use crate::permits::Permits;
-use crate::readiness_session::{Readiness, ReadinessSession};
+use crate::readiness_session::{Readiness, ReadinessSession, ReadinessTold};
 use crate::session::{is_between_transactions, prepare_session};
 use crate::settings::StoreSettings;
 use crate::transaction::{self, AttemptFuture};
 use crate::wallet_writer::NodeWriters;
-use crate::writer::{ANSWER_MARGIN, Opening};
+use crate::writer::{ANSWER_MARGIN, Opening, SessionRefusal};
 
 /// The operator's listener has this many sessions at least, so that half of them is more than one.
 const OPERATOR_CONNECTIONS_MIN: u32 = 4;
@@ -61,11 +61,14 @@ pub struct Store {
     pub(crate) readiness_session: ReadinessSession,
     /// Nothing is cached: those who ask at the same time share one question.
     pub(crate) readiness: Arc<LookUpCache<(), Readiness>>,
+    pub(crate) readiness_told: ReadinessTold,
     pub(crate) guest_pool: GuestPool,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Arc<StoreSettings>,
     pub(crate) app_cache: Arc<AppCache>,
     pub(crate) writers: NodeWriters,
+    /// How the writers open their sessions.
+    pub(crate) opening: Opening,
     pub(crate) engine: PresentEngine,
     pub(crate) hosts: Hosts,
     pub(crate) reports: Reports,
@@ -150,6 +153,7 @@ impl Store {
             engine: engine.clone(),
             connect_timeout: patience,
             statement_timeout,
+            refusal: SessionRefusal::default(),
         };
         let (exchange_metrics, replays) = (ExchangeMetrics::default(), Replays::default());
         let size = (settings.exchange_writers, settings.exchange_queue_max);
@@ -179,10 +183,12 @@ impl Store {
             runtime: Handle::current(),
             readiness_session: ReadinessSession::default(),
             readiness: Arc::new(LookUpCache::lasting(Duration::ZERO)),
+            readiness_told: ReadinessTold::default(),
             guest_pool,
             clock,
             app_cache: Arc::default(),
             writers,
+            opening,
             engine,
             hosts,
             reports,

@@ -75,3 +75,12 @@ fn a_filter_of_the_log_has_levels_alone_or_of_targets() {
     // A blank behind a comma is not of the target's name.
     assert!(log_targets("off, sqlx=warn").unwrap().would_enable("sqlx", &::tracing::Level::WARN));
 }
+
+/// Contract 9.7.8: the pool writes a line for each session that it is not given, many a second.
+#[test]
+fn the_default_filter_keeps_the_pool_of_sessions_out_of_the_log() {
+    let targets = log_targets(&load(&[]).unwrap().log.filter).unwrap();
+    assert!(!targets.would_enable("sqlx_core::pool::inner", &::tracing::Level::ERROR));
+    assert!(targets.would_enable("sqlx::query", &::tracing::Level::WARN));
+    assert!(targets.would_enable("minitill::cli::database", &::tracing::Level::INFO));
+}

@@ -28,7 +28,7 @@ use crate::error::{OperationError, Result};
 use crate::event::tell_of_unmatched;
 use crate::payment_queue::{PaymentOutcome, PaymentReport, ToldPayment};
 use crate::store::Store;
-use crate::writer::{Opening, Writer, keep_writing, run_in_thread};
+use crate::writer::{Writer, keep_writing, run_in_thread};
 
 /// How long a payment waits to be carried out.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -47,13 +47,7 @@ impl Store {
     ) -> Result<PaymentReport, OperationError> {
         let told = ToldPayment { teller: teller.clone(), app_id: app_id.clone(), payment };
         self.payments.start_once(|queue| {
-            let opening = Opening {
-                hosts: self.hosts.clone(),
-                engine: self.engine.clone(),
-                connect_timeout: self.settings.acquire_timeout,
-                statement_timeout: self.settings.statement_timeout,
-            };
-            run_in_thread(keep_writing(Writer::new(queue, PaymentWork::new(opening))))
+            run_in_thread(keep_writing(Writer::new(queue, PaymentWork::new(self.opening.clone()))))
         })?;
         let outcome = self.payments.submit(told, Instant::now() + PATIENCE).await?;
         let report = outcome?;

@@ -9,7 +9,7 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection as _, PgConnection};
 use tokio::time::timeout;
 
-use crate::writer::Opening;
+use crate::writer::{Opening, SessionRefusal};
 
 /// How long the node of an app is cached.
 pub(super) const NODE_CACHED_FOR: Duration = Duration::from_secs(5);
@@ -17,11 +17,12 @@ pub(super) const NODE_CACHED_FOR: Duration = Duration::from_secs(5);
 /// Host and port of a node.
 pub(super) type Address = (String, u16);
 
-/// How sessions with a node are opened. `None` for a node that this process does not reach.
+/// How sessions with a node are opened. `None` for a node that this process does not reach. Readiness asks the address of
+/// the database, so a node that is away concerns its own apps alone.
 pub(super) async fn opening_of(opening: &Opening, node: &Address) -> Option<Opening> {
     let hosts = opening.hosts.at(&node.0, node.1)?;
     let is_reached = answers(hosts.address(), opening.connect_timeout).await;
-    is_reached.then(|| Opening { hosts, ..opening.clone() })
+    is_reached.then(|| Opening { hosts, refusal: SessionRefusal::default(), ..opening.clone() })
 }
 
 /// Whether a node takes a session.

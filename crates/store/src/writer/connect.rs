@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use tokio_postgres::error::Severity;
 use tokio_postgres::{Client, Error, NoTls, Row};
 
+use super::refusal::SessionRefusal;
 use super::tls;
 use crate::engine::{Engine, PresentEngine};
 use crate::error::StoreError;
@@ -35,6 +36,8 @@ pub(crate) struct Opening {
     pub(crate) engine: PresentEngine,
     pub(crate) connect_timeout: Duration,
     pub(crate) statement_timeout: Duration,
+    /// Why the last session was not given.
+    pub(crate) refusal: SessionRefusal,
 }
 
 /// The reason why a batch failed.
@@ -67,6 +70,15 @@ impl SessionFault {
                 StoreError::Again => Self::Again,
                 other => Self::Other(other),
             },
+        }
+    }
+
+    /// What the database said.
+    fn words(&self) -> String {
+        match self {
+            Self::Lost(words) | Self::Other(StoreError::Unavailable(words)) => words.clone(),
+            Self::Other(error) => error.to_string(),
+            Self::Again | Self::Blocked => "it asks for another try".to_owned(),
         }
     }
 }
@@ -125,12 +137,13 @@ pub(crate) fn planning(engine: Engine, scope: &str) -> String {
     )
 }
 
-/// Connects within `connect_timeout`.
+/// Connects within `connect_timeout`. Keeps for readiness whether that succeeded.
 pub(crate) async fn connect(opening: &Opening) -> Result<(Client, Connection), SessionFault> {
     let connecting = tokio::time::timeout(opening.connect_timeout, connect_now(opening.hosts.address()));
-    connecting
-        .await
-        .map_err(|_| SessionFault::Other(StoreError::Unavailable("it does not answer".to_owned())))?
+    let too_slow = || SessionFault::Other(StoreError::Unavailable("it does not answer".to_owned()));
+    let connected = connecting.await.unwrap_or_else(|_| Err(too_slow()));
+    opening.refusal.keep(connected.as_ref().err().map(SessionFault::words));
+    connected
 }
 
 async fn connect_now(options: &PgConnectOptions) -> Result<(Client, Connection), SessionFault> {

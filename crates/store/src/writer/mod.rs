@@ -4,6 +4,7 @@
 
 mod connect;
 mod queue;
+mod refusal;
 mod tls;
 
 use std::hash::{DefaultHasher, Hash, Hasher as _};
@@ -28,6 +29,7 @@ pub(crate) use connect::{
     ANSWER_MARGIN, Connection, Opening, PlansMade, SessionFault, answered, connect, drive, drive_within,
     execute, fault, planning,
 };
+pub(crate) use refusal::SessionRefusal;
 
 /// The maximum number of new requests in one transaction. Those set aside come on top: they must not keep others waiting.
 const BATCH_MAX: usize = 512;
