@@ -8,6 +8,7 @@ mod picture_stores;
 pub mod private_files;
 mod sections;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Error, Result, anyhow, bail, ensure};
@@ -41,6 +42,9 @@ const SECRETS: [(&str, &str); 7] = [
     ("image_judge", "secret"),
     ("tracing", "otlp_headers"),
 ];
+
+/// Which file or variable each setting that is no default comes from, by `section.key`.
+type SettingOrigins = BTreeMap<String, String>;
 
 /// Path of the demonstration's picture on the operator's listener.
 pub const DEMO_PICTURE_PATH: &str = "/demo/cover.png";
@@ -83,30 +87,25 @@ impl Config {
     pub fn load(file: Option<&Path>, variables: impl Iterator<Item = (String, String)>) -> Result<Self> {
         let mut settings: toml::Table =
             toml::from_str(DEFAULTS).map_err(|error| anyhow!("the default settings: {error}"))?;
-        let mut secret_files = Vec::new();
+        let (mut secret_files, mut origins) = (Vec::new(), SettingOrigins::new());
         if let Some(path) = file {
-            let shown = path.display();
-            let text = std::fs::read_to_string(path)
-                .map_err(|error| anyhow!("cannot read the settings file {shown}: {error}"))?;
-            let own: toml::Table = toml::from_str(&text).map_err(|error| file_fault(path, &text, &error))?;
-            if SECRETS
-                .iter()
-                .any(|(section, key)| own.get(*section).is_some_and(|own| own.get(key).is_some()))
-            {
+            if apply_file(&mut settings, &mut origins, path)? {
                 secret_files.push(path.to_owned());
             }
-            for (section, values) in own {
-                merge_section(&mut settings, &section, values)
-                    .map_err(|problem| anyhow!("{shown}: {problem}"))?;
-            }
         }
+        let file_names_database = names_database(&settings);
         let mut variables: Vec<_> = variables.collect();
         // DATABASE_URL first, so that the setting's own variable wins over it.
         variables.sort_by_key(|(name, _)| name.starts_with(VARIABLE_PREFIX));
         for (name, value) in variables {
-            secret_files.extend(apply_variable(&mut settings, &name, value)?);
+            secret_files.extend(apply_variable(&mut settings, &mut origins, &name, value)?);
         }
-        let config: Self = settings.try_into().map_err(|error| setting_fault(&error))?;
+        // An empty private till would start in the place of the file's database.
+        if file_names_database && !names_database(&settings) {
+            let empty = origins.get("database.url").map_or("", String::as_str);
+            bail!("database.url ({empty}) is empty, but the settings file has a URL: remove one of them");
+        }
+        let config: Self = settings.try_into().map_err(|error| setting_fault(&error, &origins))?;
         let config = Self { secret_files, ..config };
         config.check()?;
         Ok(config)
@@ -163,6 +162,38 @@ impl Config {
     }
 }
 
+/// Applies the settings of a file, and returns whether one is a secret.
+fn apply_file(settings: &mut toml::Table, origins: &mut SettingOrigins, path: &Path) -> Result<bool> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| anyhow!("cannot read the settings file {shown}: {error}"))?;
+    let own: toml::Table = toml::from_str(&text).map_err(|error| file_fault(path, &text, &error))?;
+    let is_secret = |(section, key): &(&str, &str)| {
+        let value = own.get(*section).and_then(|own| own.get(key));
+        value.is_some_and(|value| (*section, *key) != ("database", "url") || has_password(value))
+    };
+    let has_secret = SECRETS.iter().any(is_secret);
+    for (section, values) in own {
+        for key in values.as_table().into_iter().flat_map(toml::Table::keys) {
+            origins.insert(format!("{section}.{key}"), format!("file {shown}"));
+        }
+        merge_section(settings, &section, values).map_err(|problem| anyhow!("{shown}: {problem}"))?;
+    }
+    Ok(has_secret)
+}
+
+/// Whether the URL of a database may have a password: after the user's name, or as a parameter.
+fn has_password(url: &toml::Value) -> bool {
+    let Some(url) = url.as_str() else { return true };
+    let user = url.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@')).map(|(user, _)| user);
+    user.is_some_and(|user| user.contains(':')) || url.contains("password")
+}
+
+fn names_database(settings: &toml::Table) -> bool {
+    let url = settings.get("database").and_then(|database| database.get("url"));
+    url.and_then(toml::Value::as_str).is_some_and(|url| !url.is_empty())
+}
+
 fn merge_section(settings: &mut toml::Table, section: &str, values: toml::Value) -> Result<()> {
     let known = settings.get_mut(section).and_then(toml::Value::as_table_mut);
     let known = known.with_context(|| format!("unknown section [{section}]"))?;
@@ -176,7 +207,12 @@ fn merge_section(settings: &mut toml::Table, section: &str, values: toml::Value)
 /// A variable takes the type of the default that it overrides. With `_FILE` behind the name of a text it names a
 /// file that holds the text; that is returned. Variables without two underscores are left alone: container
 /// platforms make some that begin with our name.
-fn apply_variable(settings: &mut toml::Table, name: &str, value: String) -> Result<Option<PathBuf>> {
+fn apply_variable(
+    settings: &mut toml::Table,
+    origins: &mut SettingOrigins,
+    name: &str,
+    value: String,
+) -> Result<Option<PathBuf>> {
     let path = match name {
         "DATABASE_URL" => Some("DATABASE__URL"),
         "DATABASE_URL_FILE" => Some("DATABASE__URL_FILE"),
@@ -196,6 +232,7 @@ fn apply_variable(settings: &mut toml::Table, name: &str, value: String) -> Resu
         })?;
         let held = held.trim_matches(['\r', '\n', '\u{feff}']).to_owned();
         settings[&section][text] = toml::Value::String(held);
+        origins.insert(format!("{section}.{text}"), format!("variable {name}"));
         return Ok(Some(file));
     }
     let known = known.and_then(|section| section.get_mut(&key));
@@ -215,6 +252,7 @@ fn apply_variable(settings: &mut toml::Table, name: &str, value: String) -> Resu
             toml::Value::String(value)
         }
     };
+    origins.insert(format!("{section}.{key}"), format!("variable {name}"));
     Ok(None)
 }
 
@@ -229,10 +267,16 @@ pub(crate) fn file_fault(path: &Path, text: &str, error: &toml::de::Error) -> Er
     anyhow!("{}, line {line}: {}", path.display(), error.message())
 }
 
-fn setting_fault(error: &toml::de::Error) -> Error {
+/// What does not fit, in which setting, and where this comes from.
+fn setting_fault(error: &toml::de::Error, origins: &SettingOrigins) -> Error {
     let text = error.to_string();
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    Error::msg(lines.collect::<Vec<_>>().join(" "))
+    let text = lines.collect::<Vec<_>>().join(" ");
+    let setting = text.rsplit_once("in `").and_then(|(_, setting)| setting.strip_suffix('`'));
+    match setting.and_then(|setting| origins.get(setting)) {
+        Some(origin) => anyhow!("{text} ({origin})"),
+        None => Error::msg(text),
+    }
 }
 
 #[cfg(test)]

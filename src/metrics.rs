@@ -12,10 +12,11 @@ mod read_off;
 mod samples;
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::http::StatusCode;
+use http_server::TlsIdentity;
 use pictures::Unacceptable;
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry,
@@ -59,6 +60,10 @@ const LAST_CLEAN_AUDIT: Named = (
 );
 const LAST_AUDIT_DIFFERENCES: Named =
     ("minitill_last_audit_differences", "What the last audit found, by what it read; 0 is clean.");
+const CERTIFICATE_EXPIRES: Named = (
+    "minitill_certificate_expires_timestamp_seconds",
+    "When the certificate of a listener expires, in Unix time.",
+);
 
 /// Statuses that have a series of their own; any other is "other".
 const STATUSES: [u16; 17] =
@@ -86,6 +91,9 @@ pub struct Metrics {
     jobs: JobMetrics,
     last_clean_audit: IntGaugeVec,
     last_audit_differences: IntGaugeVec,
+    certificate_expires: IntGaugeVec,
+    /// By the listener.
+    certificates: Mutex<Vec<(&'static str, TlsIdentity)>>,
     /// Of the last hour, oldest first.
     samples: Mutex<VecDeque<Sample>>,
 }
@@ -109,8 +117,9 @@ impl Metrics {
             codes.map(|code| requests.with_label_values(&[endpoint, &code])).collect()
         };
         let statuses = STATUSES.iter().map(ToString::to_string).chain(["other".to_owned()]);
-        let by_scope =
-            |(name, help): Named| register(&registry, IntGaugeVec::new(Opts::new(name, help), &["scope"]));
+        let gauges = |(name, help): Named, label: &str| {
+            register(&registry, IntGaugeVec::new(Opts::new(name, help), &[label]))
+        };
         Self {
             requests: endpoints().map(of_endpoint).collect(),
             durations: endpoints().map(|endpoint| durations.with_label_values(&[endpoint])).collect(),
@@ -123,8 +132,10 @@ impl Metrics {
             traces: TraceMetrics::new(&registry),
             notify: NotifyMetrics::new(&registry),
             jobs: JobMetrics::new(&registry),
-            last_clean_audit: by_scope(LAST_CLEAN_AUDIT),
-            last_audit_differences: by_scope(LAST_AUDIT_DIFFERENCES),
+            last_clean_audit: gauges(LAST_CLEAN_AUDIT, "scope"),
+            last_audit_differences: gauges(LAST_AUDIT_DIFFERENCES, "scope"),
+            certificate_expires: gauges(CERTIFICATE_EXPIRES, "listener"),
+            certificates: Mutex::default(),
             samples: Mutex::default(),
             started: Instant::now(),
             started_at_millis: now_millis,
@@ -202,6 +213,20 @@ impl Metrics {
         self.started.elapsed()
     }
 
+    /// From now on says when the certificate of this listener expires, if it has one.
+    pub fn show_certificate(&self, listener: &'static str, tls: Option<&TlsIdentity>) {
+        let mut certificates = self.certificates.lock().unwrap_or_else(PoisonError::into_inner);
+        certificates.extend(tls.map(|tls| (listener, tls.clone())));
+    }
+
+    fn read_certificates(&self) {
+        for (listener, tls) in &*self.certificates.lock().unwrap_or_else(PoisonError::into_inner) {
+            if let Some(validity) = tls.validity() {
+                self.certificate_expires.with_label_values(&[listener]).set(validity.not_after);
+            }
+        }
+    }
+
     /// Everything in Prometheus' text format, version 0.0.4. What tells of single apps comes only `with_apps`.
     ///
     /// # Errors
@@ -214,6 +239,7 @@ impl Metrics {
                 self.last_clean_audit.with_label_values(&scope).set(at.unix_timestamp());
             }
         }
+        self.read_certificates();
         let mut families = self.registry.gather();
         families.extend(self.exchanges.gather());
         families.extend(reading.gather(self.started_at_millis, self.uptime()));

@@ -1,16 +1,23 @@
 //! The sockets and certificates of the two listeners.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
-use http_server::TlsIdentity;
+use domain::clock::Clock;
+use http_server::{CertificateValidity, TlsIdentity};
 use tokio::net::TcpListener;
 
 use crate::config::Listener;
 
 /// Listens as the settings of this section say, and puts the port into them that was chosen for port 0. A
-/// task reloads a renewed certificate.
-pub(super) fn listen(section: &str, settings: &mut Listener) -> Result<(TcpListener, Option<TlsIdentity>)> {
+/// task reloads a renewed certificate. Listeners with the same files share `other`.
+pub(super) fn listen(
+    section: &str,
+    settings: &mut Listener,
+    other: Option<&TlsIdentity>,
+    clock: &Arc<dyn Clock>,
+) -> Result<(TcpListener, Option<TlsIdentity>)> {
     let listener = http_server::listen(settings.listen)
         .map_err(|error| anyhow!("{section}.listen: cannot listen on {}: {error}", settings.listen))?;
     settings.listen = listener.local_addr()?;
@@ -18,10 +25,25 @@ pub(super) fn listen(section: &str, settings: &mut Listener) -> Result<(TcpListe
         return Ok((listener, None));
     }
     let Listener { tls_certificate, tls_key, .. } = settings;
+    if let Some(other) = other.filter(|other| other.is_of(tls_certificate, tls_key)) {
+        return Ok((listener, Some(other.clone())));
+    }
     let tls = TlsIdentity::load(tls_certificate, tls_key)
         .map_err(|error| anyhow!("{section}.tls_certificate and {section}.tls_key: {error}"))?;
-    tokio::spawn(tls.clone().keep_fresh());
+    let (clock, file) = (Arc::clone(clock), tls_certificate.display().to_string());
+    let warn = move |tls: &TlsIdentity| warn_of_certificate(tls, &file, clock.unix_millis());
+    warn(&tls);
+    tokio::spawn(tls.clone().keep_fresh(warn));
     Ok((listener, Some(tls)))
+}
+
+/// Warns of a certificate that clients refuse, or will soon.
+fn warn_of_certificate(tls: &TlsIdentity, file: &str, now_millis: i64) {
+    let Some(validity) = tls.validity() else { return };
+    if let Some(problem) = validity.problem(now_millis.div_euclid(1000)) {
+        let CertificateValidity { not_before, not_after } = validity;
+        tracing::warn!(certificate = file, not_before, not_after, "{problem}");
+    }
 }
 
 /// Warns of an operator's listener that others can listen in on.

@@ -215,7 +215,7 @@ impl Context {
     /// The same on this database: at a sandbox server, commands reach the machine that it runs on.
     fn at(&self, opened: &database::Opened) -> Self {
         let mut context = self.clone();
-        if running::Addresses::left_in(&opened.folder).is_some_and(|left| left.sandbox) {
+        if running::Addresses::left_in(&opened.folder).iter().any(|left| left.sandbox) {
             sandbox::serve::reach_this_machine(&mut context.config);
         }
         context

@@ -1,6 +1,7 @@
 //! The addresses of a running server, and what it says of itself. The server leaves its addresses in
 //! its data folder, so that commands find it whatever its settings are.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,8 +17,10 @@ use tokio::time::timeout;
 
 use crate::config::Config;
 
-/// Name of the file in the data folder.
-const FILE: &str = "server.json";
+/// How names of the files in the data folder begin and end. The operator's address is between them, because several
+/// servers can have one data folder.
+const FILE_START: &str = "server";
+const FILE_END: &str = ".json";
 /// How long a server may take to accept a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(1);
 /// Time for the answer of the server.
@@ -43,47 +46,70 @@ impl Addresses {
         Self { public: config.public.base_url(), operator: config.ops.base_url(), sandbox: false }
     }
 
-    /// Those of the server that runs on this data folder; else those of the settings.
+    /// Those of a server that runs on this data folder; else those of the settings.
     pub(super) async fn find(folder: &Path, config: &Config) -> Self {
-        match Self::left_in(folder) {
-            // A server that was killed leaves its file behind.
-            Some(left) if left.is_answering().await => left,
-            Some(_) | None => Self::of(config),
+        let of_settings = Self::of(config);
+        let mut left = Self::left_in(folder);
+        // Where the settings name one of the servers, no other one is meant.
+        if left.iter().any(|left| left.operator == of_settings.operator) {
+            left.retain(|left| left.operator == of_settings.operator);
         }
+        for left in left {
+            // A server that was killed leaves its file behind.
+            if left.is_answering().await {
+                return left;
+            }
+        }
+        of_settings
     }
 
-    /// Those that a server has left in its data folder. It may have been killed.
-    pub(super) fn left_in(folder: &Path) -> Option<Self> {
-        let left = fs::read(folder.join(FILE)).ok()?;
-        serde_json::from_slice(&left).ok()
+    /// Those that servers have left in their data folder. They may have been killed.
+    pub(super) fn left_in(folder: &Path) -> Vec<Self> {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let is_ours = |path: &PathBuf| {
+            let name = path.file_name().and_then(OsStr::to_str);
+            name.is_some_and(|name| name.starts_with(FILE_START) && name.ends_with(FILE_END))
+        };
+        let mut paths: Vec<_> = entries.map(|entry| entry.path()).filter(is_ours).collect();
+        paths.sort();
+        let left = paths.iter().filter_map(|path| serde_json::from_slice(&fs::read(path).ok()?).ok());
+        left.collect()
+    }
+
+    fn authority(&self) -> &str {
+        self.operator.split("://").nth(1).unwrap_or_default()
     }
 
     async fn is_answering(&self) -> bool {
-        let authority = self.operator.split("://").nth(1).unwrap_or_default();
-        matches!(timeout(CONNECT_WITHIN, TcpStream::connect(authority)).await, Ok(Ok(_)))
+        matches!(timeout(CONNECT_WITHIN, TcpStream::connect(self.authority())).await, Ok(Ok(_)))
     }
 
     /// Leaves them in the data folder until the result is dropped. Without the file, commands use the
     /// settings.
     pub(super) fn leave_in(&self, folder: &Path) -> LeftAddresses {
-        let path = folder.join(FILE);
-        let written = serde_json::to_vec(self).map_err(std::io::Error::from).and_then(|json| {
-            fs::create_dir_all(folder)?;
-            fs::write(&path, json)
-        });
+        let address = self.authority().replace(['[', ']', ':'], "-");
+        let path = folder.join(format!("{FILE_START}-{address}{FILE_END}"));
+        let json = serde_json::to_vec(self).unwrap_or_default();
+        let written = fs::create_dir_all(folder).and_then(|()| fs::write(&path, &json));
         if let Err(error) = written {
             tracing::warn!(%error, path = %path.display(), "the addresses of the server could not be written");
         }
-        LeftAddresses(path)
+        LeftAddresses { path, json }
     }
 }
 
 /// The file of a running server.
-pub(super) struct LeftAddresses(PathBuf);
+pub(super) struct LeftAddresses {
+    path: PathBuf,
+    json: Vec<u8>,
+}
 
 impl Drop for LeftAddresses {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
+        // A server in another container may have the same address and other contents.
+        if fs::read(&self.path).is_ok_and(|left| left == self.json) {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -101,4 +127,30 @@ pub(super) async fn ask(url: &str) -> Result<Response<Value>, &'static str> {
         Some(Response::from_parts(head, serde_json::from_slice(&body).unwrap_or_default()))
     };
     timeout(ANSWER_TIMEOUT, Box::pin(asking)).await.map_err(|_| "no answer")?.ok_or("not running")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn addresses(port: u16) -> Addresses {
+        let url = format!("http://127.0.0.1:{port}");
+        Addresses { public: url.clone(), operator: url, sandbox: false }
+    }
+
+    /// Contract 8.4.3: a server that stops takes no other server's file.
+    #[test]
+    fn each_server_has_its_file_in_a_shared_folder() {
+        let folder = std::env::temp_dir().join(format!("minitill-left-{}", std::process::id()));
+        let (one, other) = (addresses(8081), addresses(8083));
+        let of_one = one.leave_in(&folder);
+        let of_other = other.leave_in(&folder);
+        assert_eq!(Addresses::left_in(&folder), [one.clone(), other.clone()]);
+        drop(of_other);
+        assert_eq!(Addresses::left_in(&folder), [one]);
+        fs::write(&of_one.path, serde_json::to_vec(&other).unwrap()).unwrap();
+        drop(of_one);
+        assert_eq!(Addresses::left_in(&folder), [other], "another server has written it anew");
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }

@@ -50,8 +50,8 @@ pub(super) async fn run(context: &Context, sandbox: Option<Sandbox>) -> Result<(
     }
     private_files::check(&config)?;
     // This comes before the database starts, so an address in use is reported at once.
-    let (public, public_tls) = listen("public", &mut config.public)?;
-    let (operator, operator_tls) = listen("ops", &mut config.ops)?;
+    let (public, public_tls) = listen("public", &mut config.public, None, &context.clock)?;
+    let (operator, operator_tls) = listen("ops", &mut config.ops, public_tls.as_ref(), &context.clock)?;
     let opened = tokio::select! {
         opened = open(context, sandbox.is_some()) => opened?,
         () = &mut stop => return Ok(()),
@@ -59,6 +59,8 @@ pub(super) async fn run(context: &Context, sandbox: Option<Sandbox>) -> Result<(
     // Its disk may be another than that of the settings.
     config.database.data_dir.clone_from(&opened.folder);
     let (state, mut resets) = state_of(context, config.clone(), &opened, sandbox).await?;
+    state.metrics.show_certificate("public", public_tls.as_ref());
+    state.metrics.show_certificate("ops", operator_tls.as_ref());
     state.prepare().await?;
     let (stop_public, public_stopped) = watch::channel(false);
     let (stop_operator, operator_stopped) = watch::channel(false);

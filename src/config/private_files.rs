@@ -1,5 +1,6 @@
 //! Files that hold secrets: who else may write and read them (contract 9.4.8).
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
@@ -17,7 +18,8 @@ const READ_BY_EVERYBODY: u32 = 0o004;
 /// # Errors
 /// As [`warning`].
 pub fn check(config: &Config) -> Result<()> {
-    let keys = [&config.public.tls_key, &config.ops.tls_key];
+    // Both listeners may have the same key.
+    let keys = BTreeSet::from([&config.public.tls_key, &config.ops.tls_key]);
     let keys = keys.into_iter().filter(|file| !file.as_os_str().is_empty());
     for file in keys.chain(&config.secret_files) {
         if let Some(warning) = warning(file)? {

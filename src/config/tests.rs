@@ -1,4 +1,5 @@
 mod checks;
+mod origins;
 mod pages;
 
 use std::time::Duration;

@@ -26,6 +26,19 @@ pub(crate) struct Unsuccessful<'a> {
     pub(crate) elapsed: Duration,
 }
 
+/// The methods of HTTP. What a stranger makes up in their place may be a secret.
+const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
+
+/// The method, if it is one of HTTP's own.
+pub(crate) fn known_method(method: &Method) -> Option<&'static str> {
+    METHODS.into_iter().find(|known| *known == method.as_str())
+}
+
+/// The method as the log shows it (contract 9.7.8).
+pub(crate) fn shown_method(method: &Method) -> &'static str {
+    known_method(method).unwrap_or("other")
+}
+
 /// What counts together: endpoint, status and code.
 type CountedRefusal = (&'static str, u16, Option<u32>);
 
@@ -43,15 +56,24 @@ impl RefusalLog {
     /// Writes the line of a request, or counts it where its kind has had its lines. Every fault is written.
     pub(crate) fn write(&self, request: &Unsuccessful<'_>) {
         let Unsuccessful { method, endpoint, path, status, code, cause, user, elapsed } = request;
+        let method = shown_method(method);
         let (status, elapsed_ms) = (status.as_u16(), u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX));
         if status == 503 {
             if self.is_written((endpoint, status, *code)) {
-                tracing::warn!(%method, endpoint, status, code, cause, elapsed_ms, "overloaded or not available");
+                tracing::warn!(
+                    method,
+                    endpoint,
+                    status,
+                    code,
+                    cause,
+                    elapsed_ms,
+                    "overloaded or not available"
+                );
             }
         } else if status >= 500 {
-            tracing::error!(%method, endpoint, status, code, cause, elapsed_ms, "failed");
+            tracing::error!(method, endpoint, status, code, cause, elapsed_ms, "failed");
         } else if self.is_written((endpoint, status, *code)) {
-            tracing::info!(%method, endpoint, path, status, code, user, cause, elapsed_ms, "refused");
+            tracing::info!(method, endpoint, path, status, code, user, cause, elapsed_ms, "refused");
         }
     }
 
@@ -93,5 +115,13 @@ mod tests {
         assert_eq!((written(one), written(one), written(other)), (20, 0, 20));
         log.end_interval();
         assert_eq!(written(one), 20);
+    }
+
+    /// Rule 9.7.8.
+    #[test]
+    fn a_method_that_a_stranger_made_up_is_not_shown() {
+        let shown = |name: &str| shown_method(&name.parse().unwrap());
+        assert_eq!((shown("POST"), shown("PATCH")), ("POST", "PATCH"));
+        assert_eq!((shown("a2644ee9"), shown("post"), shown("PROPFIND")), ("other", "other", "other"));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -580,6 +581,7 @@ async fn what_cannot_be_archived_or_restored_is_refused() {
         archive(&today),
         "minitill: only entries that are 72 hours old can be archived: order numbers are replayed for 48 hours\n"
     );
+    assert!(!folder.0.exists(), "a refusal leaves no folder");
     assert_eq!(
         program.complaint(&["archive", "--before", &day, "--app", "nobody"]),
         "minitill: there is no app nobody\n"
@@ -600,6 +602,8 @@ async fn what_cannot_be_archived_or_restored_is_refused() {
     );
     till.execute("UPDATE ledger_entries SET free_balance = free_balance - 1 WHERE reference = 'p1'").await;
     assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 0, "nothing is left behind");
+    let mode = fs::metadata(&folder.0).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700, "the files tell of players");
     assert_eq!(books(&till).await, before);
 
     let file =
@@ -633,7 +637,6 @@ fn archived(program: &Program, day: &str, folder: &Folder) -> (String, String) {
 /// The file has a line for each row with all its columns, and the texts for a reader.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_holds_every_column_and_only_its_owner_may_read_it() {
-    use std::os::unix::fs::PermissionsExt as _;
     let (till, _, program) = old_till().await;
     let folder = Folder::new("file");
     let day = day(&till).await;

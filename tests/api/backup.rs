@@ -147,8 +147,8 @@ async fn a_backup_under_load_is_restored_and_proved() {
     assert_eq!(fresh.request().send(server.address).await.code(), 1);
 }
 
-/// Rule: the wrong master key, none, a database that holds something, a damaged dump and a password in the URL are told in
-/// words; nothing that was there is touched.
+/// Rule: the wrong master key, none, a database that holds something, a damaged dump, a password in the URL and a
+/// number of backups that keeps none are told in words; nothing that was there is touched.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_wrong_with_a_restore_is_told_in_words() {
     let till = TestTill::start().await;
@@ -184,6 +184,17 @@ async fn what_is_wrong_with_a_restore_is_told_in_words() {
         "a restore that failed left nothing: {}",
         String::from_utf8_lossy(&output.stderr)
     );
+
+    let dumps = || std::fs::read_dir(&folder.0).unwrap().count();
+    let before = dumps();
+    for kept in ["0", "abc", "-1", "1.5", "07"] {
+        let output =
+            script("backup", &folder.0, &[("DATABASE_URL", &till.database_url), ("BACKUPS_KEPT", kept)]);
+        let told = String::from_utf8(output.stderr).unwrap();
+        let expected =
+            format!("backup: BACKUPS_KEPT is \"{kept}\"; expected an integer from 1 to 999999999\n");
+        assert_eq!((output.status.code(), told, dumps()), (Some(1), expected, before));
+    }
 
     let of_the_user = "postgres://minitill:hush@localhost/minitill";
     let of_a_parameter = "postgres://minitill@localhost/minitill?sslmode=disable&password=hush";

@@ -747,10 +747,15 @@ async fn the_commands_of_the_demonstration_succeed_as_printed() {
         let known = r#"{"result":1,"error_msg":"success","open_id":"sandbox-alice","session_key":""#;
         assert!(login.starts_with(known), "{login}");
     }
-    let left = std::fs::read(folder.join("server.json")).unwrap();
+    let of_server = folder.join(format!("server-127.0.0.1-{}.json", server.operator_address.port()));
+    let left = std::fs::read(&of_server).unwrap();
+    let second = program.serve(None).await;
     server.terminate();
-    assert!(!folder.join("server.json").exists());
-    std::fs::write(folder.join("server.json"), left).unwrap();
+    assert!(!of_server.exists());
+    let status = program.json(&["status"]);
+    assert_eq!(status["operator"], format!("http://{}", second.operator_address), "it still runs");
+    second.terminate();
+    std::fs::write(&of_server, left).unwrap();
     let elsewhere = program.with("MINITILL_PUBLIC__LISTEN", "127.0.0.1:4711").json(&["demo"]);
     assert!(elsewhere["commands"]["exchange"].as_str().unwrap().contains("http://127.0.0.1:4711/api/"));
     std::fs::remove_dir_all(folder).unwrap();
@@ -785,6 +790,7 @@ async fn the_log_holds_a_line_for_each_refusal_and_no_secret() {
         );
         assert_eq!(Request::get(&query).send(server.address).await.code(), 1);
         Request::get(&format!("/made-up-path/{token}?access_token={token}")).send(server.address).await;
+        assert_eq!(Request::new(&token, "/api/kpay/minigame/pay").send(server.address).await.status, 405);
         server.terminate();
         let text = std::fs::read_to_string(&log).unwrap();
         for secret in [
@@ -807,6 +813,8 @@ async fn the_log_holds_a_line_for_each_refusal_and_no_secret() {
         let unknown =
             lines.iter().find(|line| line["message"] == "refused" && line["status"] == 404).unwrap();
         assert_eq!(unknown["path"], format!("/made-up-path/{}...", &token[..4]), "contract 2.2.6");
+        let made_up = lines.iter().find(|line| line["status"] == 405).unwrap();
+        assert_eq!(made_up["method"], "other", "contract 9.7.8");
         let answered = lines.iter().any(|line| line["message"] == "answered");
         assert_eq!(answered, filter == "trace", "successes are logged at debug");
     }

@@ -23,7 +23,7 @@ fn folder(name: &str) -> PathBuf {
 }
 
 /// Writes a fresh certificate and its key, and gives the certificate.
-fn certify(folder: &std::path::Path) -> CertificateDer<'static> {
+pub(super) fn certify(folder: &std::path::Path) -> CertificateDer<'static> {
     let made = rcgen::generate_simple_self_signed(vec!["till.example".to_owned()]).unwrap();
     std::fs::write(folder.join("key.pem"), made.signing_key.serialize_pem()).unwrap();
     std::fs::write(folder.join("cert.pem"), made.cert.pem()).unwrap();

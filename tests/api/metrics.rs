@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use domain::endpoint::Endpoint;
 use domain::secret::Secret;
+use http_server::TlsIdentity;
 use minitill::http::refusal::Code;
 use minitill::jobs::Jobs;
 use store::AuditOptions;
 use tokio::sync::watch;
 
+use crate::front::certify;
 use crate::game::Game;
 use crate::support::{PICTURE, Request, TestApp, TestTill, committed};
 
@@ -322,6 +324,13 @@ async fn the_table_of_metrics_is_what_is_served() {
     // So do those of the admin API and of audits, with the first one.
     Request::get("/admin/v1/apps").send(till.operator_address).await;
     till.assert_audit_clean().await;
+    // That of a certificate is there with TLS.
+    let folder = std::env::temp_dir().join(format!("minitill-metrics-tls-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    certify(&folder);
+    let tls = TlsIdentity::load(&folder.join("cert.pem"), &folder.join("key.pem")).unwrap();
+    till.till.metrics.show_certificate("public", Some(&tls));
+    std::fs::remove_dir_all(&folder).unwrap();
     // Those of jobs are there as soon as a server starts its jobs.
     let (stop, stopped) = watch::channel(false);
     let jobs = Jobs::start(&till.till, stopped);

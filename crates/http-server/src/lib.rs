@@ -48,7 +48,7 @@ pub use connection_slots::{AddressCounts, counted_as};
 pub use limits::ServerLimits;
 pub use process::{hide_memory, raise_open_files_limit, runtime};
 pub use progress::Peer;
-pub use tls::{TlsError, TlsIdentity};
+pub use tls::{CertificateValidity, TlsError, TlsIdentity};
 
 use accept::AcceptLoop;
 use connection_slots::ConnectionSlots;

@@ -13,6 +13,8 @@ use rustls::version::{TLS12, TLS13};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_rustls::TlsAcceptor;
 use webpki::EndEntityCert;
+use x509_cert::Certificate;
+use x509_cert::der::Decode as _;
 
 /// How often the files are checked for a change.
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
@@ -22,6 +24,45 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct TlsError(String);
+
+/// The longest time before the end of a certificate in which it should have been renewed, in seconds.
+const RENEWED_BEFORE_END: i64 = 7 * 24 * 60 * 60;
+
+/// From when to when a certificate is valid, in Unix seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CertificateValidity {
+    /// The first second.
+    pub not_before: i64,
+    /// The last second.
+    pub not_after: i64,
+}
+
+impl CertificateValidity {
+    fn of(certificate: &CertificateDer<'_>) -> Option<Self> {
+        let validity = Certificate::from_der(certificate).ok()?.tbs_certificate.validity;
+        let seconds = |time: x509_cert::time::Time| {
+            i64::try_from(time.to_unix_duration().as_secs()).unwrap_or(i64::MAX)
+        };
+        Some(Self { not_before: seconds(validity.not_before), not_after: seconds(validity.not_after) })
+    }
+
+    /// What is wrong with it at this time, in words.
+    #[must_use]
+    pub fn problem(&self, now: i64) -> Option<&'static str> {
+        let Self { not_before, not_after } = *self;
+        // A certificate for few days is renewed later.
+        let soon = RENEWED_BEFORE_END.min(not_after.saturating_sub(not_before) / 3);
+        if now > not_after {
+            Some("the certificate has expired: clients refuse it")
+        } else if now < not_before {
+            Some("the certificate is not valid yet: clients refuse it")
+        } else if not_after.saturating_sub(now) < soon {
+            Some("the certificate expires soon, and was not renewed")
+        } else {
+            None
+        }
+    }
+}
 
 /// The certificate and the key of a listener, which can be read again. Clones share one state.
 #[derive(Debug, Clone)]
@@ -38,7 +79,15 @@ struct TlsFiles {
 #[derive(Debug)]
 struct LoadedIdentity {
     bytes: (Vec<u8>, Vec<u8>),
+    validity: Option<CertificateValidity>,
     config: Arc<ServerConfig>,
+}
+
+impl LoadedIdentity {
+    fn new(certificate: &Path, key: &Path, bytes: (Vec<u8>, Vec<u8>)) -> Result<Self, TlsError> {
+        let (config, validity) = config(certificate, key, &bytes)?;
+        Ok(Self { bytes, validity, config })
+    }
 }
 
 impl TlsIdentity {
@@ -51,8 +100,7 @@ impl TlsIdentity {
     /// A file cannot be read or has other contents; the key belongs to another certificate.
     pub fn load(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         let bytes = (read(certificate)?, read(key)?);
-        let config = config(certificate, key, &bytes)?;
-        let loaded = RwLock::new(LoadedIdentity { bytes, config });
+        let loaded = RwLock::new(LoadedIdentity::new(certificate, key, bytes)?);
         Ok(Self(Arc::new(TlsFiles { certificate: certificate.to_owned(), key: key.to_owned(), loaded })))
     }
 
@@ -67,15 +115,28 @@ impl TlsIdentity {
         if loaded.read().unwrap_or_else(PoisonError::into_inner).bytes == bytes {
             return Ok(false);
         }
-        let config = config(certificate, key, &bytes)?;
-        *loaded.write().unwrap_or_else(PoisonError::into_inner) = LoadedIdentity { bytes, config };
+        let renewed = LoadedIdentity::new(certificate, key, bytes)?;
+        *loaded.write().unwrap_or_else(PoisonError::into_inner) = renewed;
         Ok(true)
+    }
+
+    /// From when to when the certificate in use is valid. `None` if its form is not known.
+    #[must_use]
+    pub fn validity(&self) -> Option<CertificateValidity> {
+        self.0.loaded.read().unwrap_or_else(PoisonError::into_inner).validity
+    }
+
+    /// Whether it was read from these files.
+    #[must_use]
+    pub fn is_of(&self, certificate: &Path, key: &Path) -> bool {
+        self.0.certificate == certificate && self.0.key == key
     }
 
     /// Reads the files again at SIGHUP, and at most 10 s after a change. It never ends.
     ///
-    /// Files that cannot be used are logged once, and the former certificate stays in use.
-    pub async fn keep_fresh(self) {
+    /// Files that cannot be used are logged once, and the former certificate stays in use. `renewed` is called after each
+    /// renewal.
+    pub async fn keep_fresh(self, renewed: impl Fn(&Self) + Send) {
         let mut hangup = signal(SignalKind::hangup()).ok();
         let mut last_problem = String::new();
         loop {
@@ -87,7 +148,10 @@ impl TlsIdentity {
             let reloaded = tokio::task::spawn_blocking(move || identity.reload()).await;
             let file = self.0.certificate.display();
             match reloaded {
-                Ok(Ok(true)) => tracing::info!(certificate = %file, "a renewed certificate is in use"),
+                Ok(Ok(true)) => {
+                    tracing::info!(certificate = %file, "a renewed certificate is in use");
+                    renewed(&self);
+                }
                 Ok(Ok(false)) if by_signal => {
                     tracing::info!(certificate = %file, "the certificate is unchanged");
                 }
@@ -131,14 +195,24 @@ fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     fs::read(path).map_err(|error| TlsError(format!("{}: {error}", path.display())))
 }
 
-fn config(certificate: &Path, key: &Path, bytes: &(Vec<u8>, Vec<u8>)) -> Result<Arc<ServerConfig>, TlsError> {
+fn config(
+    certificate: &Path,
+    key: &Path,
+    bytes: &(Vec<u8>, Vec<u8>),
+) -> Result<(Arc<ServerConfig>, Option<CertificateValidity>), TlsError> {
     let (certificate, key) = (certificate.display(), key.display());
     let chain = CertificateDer::pem_slice_iter(&bytes.0)
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| TlsError(format!("{certificate}: {error}")))?;
-    if chain.is_empty() {
+    let Some(own) = chain.first() else {
         return Err(TlsError(format!("{certificate}: expected a certificate in PEM form")));
+    };
+    if matches!(EndEntityCert::try_from(own), Err(webpki::Error::UnsupportedCertVersion)) {
+        return Err(TlsError(format!(
+            "{certificate}: expected X.509 version 3, and the certificate has another"
+        )));
     }
+    let validity = CertificateValidity::of(own);
     let private = PrivateKeyDer::from_pem_slice(&bytes.1)
         .map_err(|error| TlsError(format!("{key}: expected a private key in PEM form: {error}")))?;
     let misfit = |error: rustls::Error| TlsError(format!("{certificate} with its key: {error}"));
@@ -149,5 +223,5 @@ fn config(certificate: &Path, key: &Path, bytes: &(Vec<u8>, Vec<u8>)) -> Result<
         .with_single_cert(chain, private)
         .map_err(misfit)?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Arc::new(config))
+    Ok((Arc::new(config), validity))
 }

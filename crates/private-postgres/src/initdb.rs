@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
@@ -16,6 +18,10 @@ use crate::{leftovers, shim};
 
 /// How the name of a side folder begins. The process id of its run follows.
 const SIDE: &str = "pgdata.new.";
+
+/// How long a folder may change while it is removed, and the pause between two tries.
+const REMOVE_WITHIN: Duration = Duration::from_secs(10);
+const REMOVE_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 /// The new cluster of an upgrade, in its side folder.
 pub(super) const UPGRADED: &str = "data";
@@ -118,7 +124,30 @@ pub(super) fn discard(folder: &Path, cluster: &Path) -> Result<(), ClusterError>
 
 fn remove_side_folders(folder: &Path) -> Result<(), ClusterError> {
     end_upgrades(folder)?;
-    side_folders(folder)?.iter().try_for_each(|side| fs::remove_dir_all(side).doing("remove", side))
+    side_folders(folder)?.iter().try_for_each(|side| {
+        patiently(|| match fs::remove_dir_all(side) {
+            Err(_) if !side.exists() => Ok(()),
+            outcome => outcome,
+        })
+        .doing("remove", side)
+    })
+}
+
+/// Tries again while another process changes what is to be removed. The `initdb` of a run that was killed cleans up in
+/// its folder at the same time.
+fn patiently(mut remove: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+    let began = Instant::now();
+    loop {
+        match remove() {
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::NotFound)
+                    && began.elapsed() < REMOVE_WITHIN =>
+            {
+                thread::sleep(REMOVE_AGAIN_AFTER);
+            }
+            outcome => return outcome,
+        }
+    }
 }
 
 /// Ends what an upgrade that was killed left running on its new cluster.
@@ -131,4 +160,23 @@ fn side_folders(folder: &Path) -> Result<Vec<PathBuf>, ClusterError> {
     let is_side =
         |path: &PathBuf| path.file_name().is_some_and(|name| name.as_bytes().starts_with(SIDE.as_bytes()));
     Ok(paths.filter(is_side).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The `initdb` of a run that was killed may still remove its own files.
+    #[test]
+    fn a_folder_that_changes_meanwhile_is_removed_by_another_try() {
+        let outcome_of = |kinds: &[io::ErrorKind]| {
+            let mut kinds = kinds.iter();
+            let outcome = patiently(|| kinds.next().map_or(Ok(()), |kind| Err((*kind).into())));
+            (outcome.is_ok(), kinds.len())
+        };
+        let busy = [io::ErrorKind::DirectoryNotEmpty, io::ErrorKind::NotFound];
+        assert_eq!(outcome_of(&busy), (true, 0));
+        let denied = [io::ErrorKind::PermissionDenied, io::ErrorKind::DirectoryNotEmpty];
+        assert_eq!(outcome_of(&denied), (false, 1), "what waiting does not mend is told at once");
+    }
 }

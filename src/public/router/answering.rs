@@ -26,7 +26,7 @@ use super::{LoggedRefusal, path, rendered};
 use crate::http::body::refuse_coding;
 use crate::http::client_address::client_address;
 use crate::http::refusal::{Code, Envelope, Refusal, panic_text};
-use crate::http::refusal_log::Unsuccessful;
+use crate::http::refusal_log::{Unsuccessful, known_method, shown_method};
 use crate::http::request_id::{REQUEST_ID, RequestId, request_id};
 use crate::http::request_log::{ANSWER_BYTES_MAX, LoggedRequest, masked_answer};
 use crate::public::called_app::{Called, SandboxCall};
@@ -187,11 +187,9 @@ impl Answering {
         }
         begun.span.in_scope(|| self.log(begun, &response, elapsed));
         if let (Some(tracer), Some(trace)) = (&state.tracer, &begun.trace) {
-            // Methods that strangers make up stay out of it.
-            let known = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"];
-            let known = known.into_iter().find(|known| *known == begun.method.as_str());
             let answered = Answered {
-                method: known.unwrap_or("_OTHER"),
+                // This name is that of OpenTelemetry.
+                method: known_method(&begun.method).unwrap_or("_OTHER"),
                 route: route.map(|route| route.path),
                 endpoint: route.map_or("unknown", |route| route.endpoint.as_str()),
                 status: response.status().as_u16(),
@@ -258,7 +256,8 @@ impl Answering {
         let endpoint = self.route.map_or("unknown", |route| route.path);
         let Some(LoggedRefusal { code, cause }) = response.extensions().get::<LoggedRefusal>() else {
             let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
-            tracing::debug!(%method, endpoint, status = status.as_u16(), elapsed_ms, "answered");
+            let method = shown_method(method);
+            tracing::debug!(method, endpoint, status = status.as_u16(), elapsed_ms, "answered");
             return;
         };
         let (code, cause) = (Some(code.number()), cause.as_deref().unwrap_or_default());

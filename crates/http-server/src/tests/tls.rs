@@ -13,7 +13,23 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::*;
-use crate::TlsIdentity;
+use crate::{CertificateValidity, TlsIdentity};
+
+/// Seconds.
+const DAY: i64 = 24 * 60 * 60;
+
+/// A certificate that `openssl x509 -req` makes without a file of extensions.
+const VERSION_1: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIBKTCB0QIUZEG7TXx1ye5pbd6ko/LbpWX+QDgwCgYIKoZIzj0EAwIwFzEVMBMG
+A1UEAwwMdGlsbC5leGFtcGxlMCAXDTI2MTEzMDE2MTQyNFoYDzIxMjYxMTA2MTYx
+NDI0WjAXMRUwEwYDVQQDDAx0aWxsLmV4YW1wbGUwWTATBgcqhkjOPQIBBggqhkjO
+PQMBBwNCAAQAUfoBlZYIybADpIG0mVKP7n2mqFQYuMLoZwnPegdb07/n5S2b4kAb
+tO53idZl09uicToIyUHy4vJKTTEx32HSMAoGCCqGSM49BAMCA0cAMEQCIC8ecWPP
+44uWssi0+nrnx2kXDip9N2Ntvz1VmzuNBcq/AiA6GbIHKqIB2NQuGjTCicXICNXf
+bQQPjQy+YA2hCOKQNA==
+-----END CERTIFICATE-----
+";
 
 /// A self-signed certificate and its key, in files of one test.
 struct PemFiles {
@@ -295,4 +311,30 @@ fn files_at_fault_are_named() {
     assert!(problem(&files.key, &files.key).contains("expected a certificate in PEM form"));
     assert!(problem(&files.certificate, &files.certificate).contains("expected a private key in PEM form"));
     assert!(TlsIdentity::load(&files.certificate, &files.key).is_ok());
+    fs::write(&files.certificate, VERSION_1).unwrap();
+    let old = problem(&files.certificate, &files.key);
+    assert!(old.ends_with("cert.pem: expected X.509 version 3, and the certificate has another"), "{old}");
+}
+
+#[test]
+fn a_certificate_says_when_it_is_valid() {
+    let files = PemFiles::new("validity");
+    let tls = TlsIdentity::load(&files.certificate, &files.key).unwrap();
+    assert!(tls.is_of(&files.certificate, &files.key) && !tls.is_of(&files.key, &files.certificate));
+    let validity = tls.validity().unwrap();
+    // These are the first seconds of 1975 and 4096.
+    assert_eq!(validity, CertificateValidity { not_before: 157_766_400, not_after: 67_090_118_400 });
+    let long = CertificateValidity { not_before: 0, not_after: 90 * DAY };
+    for (now, expected) in [
+        (-1, Some("the certificate is not valid yet: clients refuse it")),
+        (0, None),
+        (83 * DAY, None),
+        (83 * DAY + 1, Some("the certificate expires soon, and was not renewed")),
+        (90 * DAY, Some("the certificate expires soon, and was not renewed")),
+        (90 * DAY + 1, Some("the certificate has expired: clients refuse it")),
+    ] {
+        assert_eq!(long.problem(now), expected, "{now}");
+    }
+    let short = CertificateValidity { not_before: 0, not_after: 6 * DAY };
+    assert_eq!((short.problem(4 * DAY), short.problem(4 * DAY + 1).is_some()), (None, true));
 }

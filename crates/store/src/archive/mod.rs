@@ -133,7 +133,6 @@ impl Store {
         folder: &Path,
         progress: &ArchiveProgress,
     ) -> Result<Vec<Archive>, ArchiveError> {
-        let folder = written::folder(folder)?;
         let mut connection = self.connect_without_limits().await?;
         let app_no = self.number_of_app(app_id).await?;
         let mut archives = Vec::new();
@@ -151,6 +150,8 @@ impl Store {
         }
         // Before the snapshot of the file: so no other command has moved entries when the archive begins with this number.
         let archive_no = newest.map_or(1, |newest| newest.archive_no + 1);
+        // A refusal leaves no folder.
+        let folder = written::folder(folder)?;
         let draft = written::write(&mut connection, (app_id, app_no), before, &folder).await?;
         if let Some(draft) = draft {
             check::follows(&mut connection, app_id.as_str(), archive_no, &draft).await?;

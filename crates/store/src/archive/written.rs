@@ -1,7 +1,8 @@
 //! Writes the file of a new archive.
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use domain::ids::AppId;
@@ -60,11 +61,11 @@ impl Draft {
     }
 }
 
-/// Makes the folder of the archives, if it is not there.
+/// Makes the folder of the archives, if it is not there. Only its owner may enter it: the files tell of players.
 pub(super) fn folder(folder: &Path) -> Result<PathBuf, ArchiveError> {
     let make = || -> io::Result<PathBuf> {
         if !folder.exists() {
-            fs::create_dir_all(folder)?;
+            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
             sync_folder(folder)?;
         }
         folder.canonicalize()
