@@ -88,10 +88,10 @@ impl Config {
         let mut settings: toml::Table =
             toml::from_str(DEFAULTS).map_err(|error| anyhow!("the default settings: {error}"))?;
         let (mut secret_files, mut origins) = (Vec::new(), SettingOrigins::new());
-        if let Some(path) = file {
-            if apply_file(&mut settings, &mut origins, path)? {
-                secret_files.push(path.to_owned());
-            }
+        if let Some(path) = file
+            && apply_file(&mut settings, &mut origins, path)?
+        {
+            secret_files.push(path.to_owned());
         }
         let file_names_database = names_database(&settings);
         let mut variables: Vec<_> = variables.collect();
@@ -168,11 +168,9 @@ fn apply_file(settings: &mut toml::Table, origins: &mut SettingOrigins, path: &P
     let text = std::fs::read_to_string(path)
         .map_err(|error| anyhow!("cannot read the settings file {shown}: {error}"))?;
     let own: toml::Table = toml::from_str(&text).map_err(|error| file_fault(path, &text, &error))?;
-    let is_secret = |(section, key): &(&str, &str)| {
-        let value = own.get(*section).and_then(|own| own.get(key));
-        value.is_some_and(|value| (*section, *key) != ("database", "url") || has_password(value))
-    };
-    let has_secret = SECRETS.iter().any(is_secret);
+    let is_there =
+        |(section, key): &(&str, &str)| own.get(*section).is_some_and(|own| own.get(key).is_some());
+    let has_secret = SECRETS.iter().any(is_there);
     for (section, values) in own {
         for key in values.as_table().into_iter().flat_map(toml::Table::keys) {
             origins.insert(format!("{section}.{key}"), format!("file {shown}"));
@@ -180,13 +178,6 @@ fn apply_file(settings: &mut toml::Table, origins: &mut SettingOrigins, path: &P
         merge_section(settings, &section, values).map_err(|problem| anyhow!("{shown}: {problem}"))?;
     }
     Ok(has_secret)
-}
-
-/// Whether the URL of a database may have a password: after the user's name, or as a parameter.
-fn has_password(url: &toml::Value) -> bool {
-    let Some(url) = url.as_str() else { return true };
-    let user = url.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@')).map(|(user, _)| user);
-    user.is_some_and(|user| user.contains(':')) || url.contains("password")
 }
 
 fn names_database(settings: &toml::Table) -> bool {

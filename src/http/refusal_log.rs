@@ -34,7 +34,7 @@ pub(crate) fn known_method(method: &Method) -> Option<&'static str> {
     METHODS.into_iter().find(|known| *known == method.as_str())
 }
 
-/// The method as the log shows it (contract 9.7.8).
+/// The method as the log shows it (contract 9.7.9).
 pub(crate) fn shown_method(method: &Method) -> &'static str {
     known_method(method).unwrap_or("other")
 }
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(written(one), 20);
     }
 
-    /// Rule 9.7.8.
+    /// Rule 9.7.9.
     #[test]
     fn a_method_that_a_stranger_made_up_is_not_shown() {
         let shown = |name: &str| shown_method(&name.parse().unwrap());

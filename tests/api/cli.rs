@@ -814,7 +814,7 @@ async fn the_log_holds_a_line_for_each_refusal_and_no_secret() {
             lines.iter().find(|line| line["message"] == "refused" && line["status"] == 404).unwrap();
         assert_eq!(unknown["path"], format!("/made-up-path/{}...", &token[..4]), "contract 2.2.6");
         let made_up = lines.iter().find(|line| line["status"] == 405).unwrap();
-        assert_eq!(made_up["method"], "other", "contract 9.7.8");
+        assert_eq!(made_up["method"], "other", "contract 9.7.9");
         let answered = lines.iter().any(|line| line["message"] == "answered");
         assert_eq!(answered, filter == "trace", "successes are logged at debug");
     }

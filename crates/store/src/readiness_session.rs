@@ -38,9 +38,10 @@ impl ReadinessTold {
         if *told == reason {
             return false;
         }
-        match &reason {
-            Some(reason) => tracing::warn!(reason, "not ready"),
-            None => tracing::info!("ready again"),
+        if let Some(reason) = &reason {
+            tracing::warn!(reason, "not ready");
+        } else {
+            tracing::info!("ready again");
         }
         *told = reason;
         true

@@ -58,20 +58,3 @@ fn a_value_that_does_not_fit_is_told_with_where_it_stands() {
     let refused = settings.load(&[("MINITILL_HTTP__BODY_TIMEOUT", "def")]).unwrap_err();
     assert!(refused.ends_with(" in `http.body_timeout` (variable MINITILL_HTTP__BODY_TIMEOUT)"), "{refused}");
 }
-
-/// Contract 9.4.8.
-#[test]
-fn a_url_without_a_password_is_no_secret() {
-    for (url, has_secret) in [
-        ("postgres://till@localhost/till?host=/run/postgresql", false),
-        ("postgres://localhost:5432/till", false),
-        ("postgres://till:hush@localhost/till", true),
-        ("postgres://till:hu/sh@localhost/till", true),
-        ("postgres://till@localhost/till?sslmode=disable&password=hush", true),
-    ] {
-        let settings = OwnSettings::new("password", &format!("[database]\nurl = \"{url}\"\n"));
-        assert_eq!(!settings.load(&[]).unwrap().secret_files.is_empty(), has_secret, "{url}");
-    }
-    let other = OwnSettings::new("token", "[ops]\nmetrics_token = \"hush\"\n[database]\nurl = \"\"\n");
-    assert_eq!(other.load(&[]).unwrap().secret_files, [other.0.as_path()]);
-}
