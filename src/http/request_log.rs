@@ -233,7 +233,8 @@ mod tests {
     fn an_app_without_calls_takes_no_memory() {
         let log = RequestLog::default();
         log.add(&app(1), call(0, &"x".repeat(BYTES_OF_APP_MAX)));
-        assert_eq!((log.lock().apps.len(), log.lock().bytes), (0, 0));
+        let kept = log.lock();
+        assert_eq!((kept.apps.len(), kept.bytes), (0, 0));
     }
 
     #[test]
