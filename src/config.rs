@@ -27,10 +27,10 @@ pub use sections::{
 const DEFAULTS: &str = include_str!("../config/default.toml");
 /// The shortest key that the judge of pictures is asked with.
 const JUDGE_SECRET_BYTES_MIN: usize = 16;
-/// What a setting's environment variable begins with.
+/// The prefix of a setting's environment variable.
 const VARIABLE_PREFIX: &str = "MINITILL_";
 
-/// What the name of a variable ends with that names a file with the value.
+/// The suffix of a variable that names a file with the value.
 const FILE_SUFFIX: &str = "_file";
 /// The settings that are secrets.
 const SECRETS: [(&str, &str); 7] = [
@@ -43,7 +43,7 @@ const SECRETS: [(&str, &str); 7] = [
     ("tracing", "otlp_headers"),
 ];
 
-/// Which file or variable each setting that is no default comes from, by `section.key`.
+/// The file or variable of each setting that is no default, by `section.key`.
 type SettingOrigins = BTreeMap<String, String>;
 
 /// Path of the demonstration's picture on the operator's listener.
@@ -251,14 +251,14 @@ fn list_item(text: &str) -> toml::Value {
     text.parse().map_or_else(|_| toml::Value::String(text.to_owned()), toml::Value::Integer)
 }
 
-/// Where a file is at fault and why. Not the line itself, as the parser would show it: it may hold a secret.
+/// The place of a fault in a file, and its reason. Not the line itself, as the parser would show it: it may hold a secret.
 pub(crate) fn file_fault(path: &Path, text: &str, error: &toml::de::Error) -> Error {
     let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
     let line = before.matches('\n').count() + 1;
     anyhow!("{}, line {line}: {}", path.display(), error.message())
 }
 
-/// What does not fit, in which setting, and where this comes from.
+/// The fault, its setting, and the source of the setting.
 fn setting_fault(error: &toml::de::Error, origins: &SettingOrigins) -> Error {
     let text = error.to_string();
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());

@@ -62,7 +62,7 @@ impl Drop for DiagnosisTurn {
     }
 }
 
-/// Which keys a diagnosis tries.
+/// The keys that a diagnosis tries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeysTried {
     /// Those of the app.

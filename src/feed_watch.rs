@@ -28,7 +28,7 @@ pub struct FeedWatch {
     reads: Arc<Once>,
 }
 
-/// What was read last.
+/// The last state that was read.
 #[derive(Debug, Default)]
 struct Recent {
     /// One after the other, oldest first. The last ones end at `seen`.

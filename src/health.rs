@@ -25,12 +25,12 @@ const WRITTEN_AT_ONCE: usize = 500;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Samples after which a minute is told.
 const SAMPLES_OF_MINUTE: u64 = 6;
-/// What the strip of the console shows.
+/// The time that the strip of the console shows.
 pub const STRIP: Duration = Duration::from_hours(7 * 24);
 /// The length of one of its cells.
 pub const CELL: Duration = Duration::from_hours(1);
 
-/// What this instance saw and knows.
+/// The observations of this instance.
 #[derive(Debug)]
 pub struct Health {
     instance: String,
@@ -50,12 +50,12 @@ pub struct HealthHistory {
     pub minutes: Vec<HealthMinute>,
     /// The cells of the strip, oldest first.
     pub cells: Vec<HealthSpan>,
-    /// What all apps sold. `None` where nobody adds it up.
+    /// The sales of all apps. `None` where nobody adds it up.
     pub business: Option<Business>,
 }
 
-/// What all apps sold today until now. Its whole hours alone are compared with yesterday, because nobody adds up a part of
-/// an hour. A day is one of the console's time zone, and begins with the first whole hour in it.
+/// The sales of all apps today until now. Its whole hours alone are compared with yesterday, because nobody adds up a
+/// part of an hour. A day is one of the console's time zone, and begins with the first whole hour in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Business {
     /// When it was added up.
@@ -85,7 +85,7 @@ impl Health {
         }
     }
 
-    /// What is known now.
+    /// The present state.
     #[must_use]
     pub fn known(&self) -> HealthHistory {
         self.lock_known().clone()

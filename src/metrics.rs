@@ -171,19 +171,19 @@ impl Metrics {
         }
     }
 
-    /// What the exporter of traces counts.
+    /// The counters of the exporter of traces.
     #[must_use]
     pub fn traces(&self) -> &TraceMetrics {
         &self.traces
     }
 
-    /// What the sending of notifications counts.
+    /// The counters of the sending of notifications.
     #[must_use]
     pub fn notify(&self) -> &NotifyMetrics {
         &self.notify
     }
 
-    /// What the jobs of the server count.
+    /// The counters of the jobs of the server.
     #[must_use]
     pub fn jobs(&self) -> &JobMetrics {
         &self.jobs

@@ -61,7 +61,7 @@ impl Reset {
     }
 }
 
-/// What the handlers of a sandbox server have besides those of a normal one.
+/// The additional state of the handlers of a sandbox server.
 #[derive(Debug)]
 pub struct SandboxServer {
     /// The clock of its state.

@@ -64,7 +64,7 @@ pub(crate) const REDIRECTS_MAX: usize = 3;
 #[derive(Clone)]
 pub struct AppState(Arc<Face>);
 
-/// What a listener has of its own, beside what all share.
+/// The state of one listener, beside the state that all share.
 pub struct Face {
     /// The store, with the database sessions of the listener.
     pub store: Store,
@@ -123,13 +123,13 @@ pub struct Shared {
     pub request_log: RequestLog,
     /// Connections of the public listener.
     pub connections: OpenConnections,
-    /// What is counted and measured.
+    /// Counters and measurements.
     pub metrics: Metrics,
     /// Health over time, of this instance and all others.
     pub health: Health,
-    /// What a sandbox server has besides.
+    /// The additional state of a sandbox server.
     pub sandbox_server: Option<SandboxServer>,
-    /// Where traces of requests go, where the settings name a collector.
+    /// The collector of traces, where the settings name one.
     pub tracer: Option<Tracer>,
 }
 
@@ -285,7 +285,7 @@ impl Config {
         self.guarded(&self.fetch.ports, &self.fetch.allow_networks)
     }
 
-    /// What notifications may reach (contract 12.4.10).
+    /// The networks that notifications may reach (contract 12.4.10).
     #[must_use]
     pub fn notify_fetch_settings(&self) -> FetchSettings {
         self.guarded(&self.notify.ports, &self.notify.allow_networks)
@@ -323,7 +323,7 @@ impl Config {
         }
     }
 
-    /// What the store needs of the settings.
+    /// The settings that the store needs.
     ///
     /// # Panics
     /// Settings of pictures that [`Config::load`] would have refused.

@@ -1,5 +1,5 @@
 //! Rows as the program would have written them, with their hashes. There is a credit for each wallet, then an exchange
-//! for each, and so on, so that the entries of a wallet are far apart in the table.
+//! for each, and so on. So the entries of a wallet are far apart in the table.
 
 use std::fmt::Write as _;
 

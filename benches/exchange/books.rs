@@ -24,7 +24,7 @@ pub(crate) struct Books {
     wrong: BTreeMap<String, u64>,
 }
 
-/// What the end of the run found.
+/// The findings at the end of the run.
 #[derive(Debug)]
 pub(crate) struct Closing {
     start: i128,

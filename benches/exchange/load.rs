@@ -36,7 +36,7 @@ pub(crate) enum Drive {
     Paced { connections: usize, interval: Duration },
 }
 
-/// What came back.
+/// The answers of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
     /// Of every right answer.
@@ -84,7 +84,7 @@ async fn send(servers: &[SocketAddr], requests: Requests, drive: Drive) -> Falli
     Ok(Answers { elapsed, ..round.answers.take() })
 }
 
-/// What the connections of one measurement share.
+/// The shared state of the connections of one measurement.
 struct Round {
     requests: Requests,
     sent: Cell<usize>,

@@ -1,5 +1,5 @@
-//! `cargo bench --bench exchange`: how many exchanges a second one Minitill carries, how long each
-//! takes, and how that compares with PostgreSQL alone on the same machine in the same minutes.
+//! `cargo bench --bench exchange`: how many exchanges a second one Minitill carries, and how long
+//! each takes. It compares that with PostgreSQL alone on the same machine in the same minutes.
 //!
 //! It starts a durable PostgreSQL of its own (`stage`), fills it with wallets (`seed`), and runs `minitill serve`
 //! beside it (`servers`). Then it measures every row in turn, round after round (`rounds`). pgbench shows what

@@ -60,7 +60,7 @@ impl Receiver {
         *self.delays() = Some(Vec::new());
     }
 
-    /// What was measured.
+    /// The measurements.
     pub(crate) fn measured(&self) -> Vec<Duration> {
         self.delays().take().unwrap_or_default()
     }

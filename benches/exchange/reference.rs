@@ -12,8 +12,8 @@ use crate::stage::Stage;
 
 /// The tables that the scripts work on.
 pub(crate) const TABLES: &str = include_str!("reference/tables.sql");
-/// Order numbers of one run of pgbench: each client takes every hundredth, in step with the others,
-/// so that the numbers ascend as those of our load generator do.
+/// Order numbers of one run of pgbench. Each client takes every hundredth, in step with the others,
+/// so the numbers ascend as those of our load generator do.
 const ORDERS_PER_RUN: u64 = 100_000_000_000;
 
 /// What is written in SQL, and how.

@@ -24,7 +24,7 @@ const HEADING: [&str; 12] = [
     "\n\nload",
     "server\nMiB now\n/ peak",
 ];
-/// Where a figure would mean nothing.
+/// The cases in which a figure would mean nothing.
 const NONE: &str = "-";
 
 /// Machine, versions, settings and the command itself.

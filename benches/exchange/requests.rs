@@ -10,13 +10,13 @@ use domain::wallet::canonical_string;
 
 /// The app that all exchanges belong to.
 pub(crate) const APP_ID: &str = "benchmark";
-/// What each exchange deducts.
+/// The amount that each exchange deducts.
 pub(crate) const AMOUNT: u32 = 7;
-/// What each present adds.
+/// The amount that each present adds.
 pub(crate) const PRESENT_AMOUNT: u32 = 2;
-/// What each credit of an import adds.
+/// The amount that each credit of an import adds.
 pub(crate) const CREDIT_AMOUNT: u32 = 1;
-/// What each cancel gives back.
+/// The amount that each cancel gives back.
 pub(crate) const CANCEL_AMOUNT: u32 = 3;
 /// The product of top-ups, its price in minor units, and what a payment of it adds.
 pub(crate) const PRODUCT_ID: &str = "gems60";
@@ -54,7 +54,7 @@ const STATUSES: u8 = 6;
 /// A request is shorter than this.
 const REQUEST_BYTES: usize = 1024;
 
-/// Which wallets pay.
+/// The wallets that pay.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Spread {
     All,
@@ -90,7 +90,7 @@ pub(crate) enum Asked {
     ReportChanged,
 }
 
-/// Which calls a row sends.
+/// The calls that a row sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Calls {
     Only(Asked),

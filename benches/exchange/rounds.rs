@@ -1,5 +1,5 @@
-//! The run: every row once in each round, ours and the references in alternation, so that a machine
-//! that is slower for a while is slower for all.
+//! The run: every row once in each round, ours and the references in alternation. So a machine that
+//! is slower for a while is slower for all.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -39,9 +39,9 @@ const REFERENCE_CLIENTS: u32 = 16;
 const CREDITS: u32 = 200_000;
 /// Connections that a paced row may use.
 const PACED_CONNECTIONS: usize = 256;
-/// How long a server is warmed up, and with how many requests a second at most. What is measured
-/// is the long run: the first minute after a checkpoint, in which every page that is touched is
-/// logged in full once, is not.
+/// How long a server is warmed up, and with how many requests a second at most. The long run is
+/// measured, and the first minute after a checkpoint is not. In that minute every page that is
+/// touched is logged in full once.
 const WARM_UP: Duration = Duration::from_secs(5);
 const WARM_UP_FILLED: Duration = Duration::from_secs(20);
 const WARM_UP_RATE: u32 = 40_000;
@@ -144,8 +144,8 @@ impl<'a> Bench<'a> {
         Ok(bench)
     }
 
-    /// Makes as many files of the write-ahead log as the run will fill, and gives them back to be
-    /// used again, as they are after the first gigabytes of a server's life. Until then each new
+    /// Makes as many files of the write-ahead log as the run will fill, and gives them back for
+    /// reuse. That is their state after the first gigabytes of a server's life. Until then each new
     /// file is a pause of some 50 ms for everybody, which would be all that the tails show.
     fn age_log(&mut self) -> Fallible<()> {
         let rows = u32::try_from(Row::value_variants().len())?;

@@ -76,7 +76,7 @@ pub(crate) enum Told {
     CatchUp,
 }
 
-/// Which server a paced row asks.
+/// The server that a paced row asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     Server,
@@ -84,7 +84,7 @@ pub(crate) enum Target {
     Ceiling,
 }
 
-/// What a closed loop sends.
+/// The requests of a closed loop.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) in_flight: usize,

@@ -133,7 +133,7 @@ pub(crate) fn past(session: &mut Session, per_wallet: u32) -> Fallible<()> {
     perform(session, "filling the tables", &steps)
 }
 
-/// What a table's primary key is.
+/// The primary key of a table.
 fn primary_key(table: &str, what: &str) -> String {
     format!("SELECT {what} FROM pg_constraint WHERE conrelid = '{table}'::regclass AND contype = 'p'")
 }

@@ -21,14 +21,14 @@ const BEHIND: &str = "\r\n--picture--\r\n";
 /// A server that has not answered for so long never will.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Who uploads where, and the next number of a picture.
+/// The address and the path of uploads, and the next number of a picture.
 pub(crate) struct Uploader {
     address: SocketAddr,
     path: String,
     next: AtomicU32,
 }
 
-/// What came back.
+/// The answers of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
     /// Of every upload that was acknowledged.

@@ -48,7 +48,7 @@ impl Size {
 /// One picture, of which any number that differ can be made.
 pub(crate) struct Template {
     bytes: Vec<u8>,
-    /// Where the values that are changed begin.
+    /// The start of the values that are changed.
     changed_at: usize,
 }
 
@@ -68,8 +68,8 @@ impl Template {
         self.bytes.len()
     }
 
-    /// The bytes of one picture, in three pieces: what is before the values that make it another
-    /// than all others, these, and what is behind them.
+    /// The bytes of one picture, in three pieces. They are the bytes before the values that make it
+    /// another than all others, these values, and the bytes behind them.
     pub(crate) fn pieces(&self, number: u32) -> (&[u8], [u8; CHANGED], &[u8]) {
         // Each from 1 to 255: a table holds no 0.
         let digit = |place: u32| u8::try_from(number / 255_u32.pow(place) % 255 + 1).unwrap_or(1);

@@ -1,5 +1,5 @@
-//! The run: every row once in each round, ours and the references in alternation, so that a machine
-//! that is slower for a while is slower for all.
+//! The run: every row once in each round, ours and the references in alternation. So a machine that
+//! is slower for a while is slower for all.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -32,7 +32,7 @@ pub(crate) struct Row {
     pub(crate) in_flight: u32,
 }
 
-/// What one row gave.
+/// The result of one row.
 #[derive(Debug, Clone)]
 pub(crate) struct Measured {
     /// Bytes of one picture.
@@ -200,7 +200,7 @@ impl Measured {
     }
 }
 
-/// What the end of the run found.
+/// The findings at the end of the run.
 pub(crate) struct Closing {
     images: usize,
     acknowledged: usize,

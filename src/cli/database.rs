@@ -26,7 +26,7 @@ const FALLBACK_DIR: &str = "/var/lib/minitill";
 /// How long the store may take to close its connections.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
 
-/// What becomes of the schema when a store is opened.
+/// The treatment of the schema when a store is opened.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum SchemaSetup {
     /// A database with a URL must have it already.

@@ -45,7 +45,7 @@ async fn show(context: &Context, store: &Store, keyring: &Keyring) -> Result<()>
     }))
 }
 
-/// Where the keys come from: their file, or the setting.
+/// The source of the keys: their file, or the setting.
 pub(super) fn origin(keyring: &Keyring) -> String {
     keyring.file().map_or_else(|| "secrets.master_key".to_owned(), |file| file.display().to_string())
 }

@@ -48,7 +48,7 @@ pub(super) fn fail(is_json: bool, text: &str) {
 pub(super) struct Output {
     /// Whether the result is one JSON object.
     pub(super) is_json: bool,
-    /// What a terminal shows of tables.
+    /// The form of tables on a terminal.
     pub(super) style: TableStyle,
 }
 

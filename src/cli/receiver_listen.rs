@@ -26,7 +26,7 @@ use crate::notify::NotificationSender;
 
 /// How often it looks for new events.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// How often an event is sent that is not taken, and the pause between two tries.
+/// How often an event is sent that is not accepted, and the pause between two tries.
 const TRIES_MAX: u32 = 5;
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 

@@ -121,8 +121,8 @@ fn failed<C: FileColumn>(error: ReconcileError<C>) -> anyhow::Error {
     }
 }
 
-/// Prints what was found, one by one, so that many differences need little memory: what is only there where that is
-/// wanted, and in the sums how many were of other apps. Returns whether something differs.
+/// Prints what was found, one by one, so that many differences need little memory. Where the caller wants it,
+/// prints also what is only there, and in the sums how many were of other apps. Returns whether something differs.
 pub(super) async fn show<B: ComparedBooks>(
     printed: &mut Printed,
     found: &mut Reconciled<B>,
@@ -164,7 +164,7 @@ pub(super) async fn show<B: ComparedBooks>(
 pub(super) struct Printed {
     out: io::BufWriter<io::Stdout>,
     is_json: bool,
-    /// What stands before the next item or list.
+    /// The text before the next item or list.
     separator: &'static str,
 }
 

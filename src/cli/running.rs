@@ -28,7 +28,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 /// Bytes of that answer.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
-/// Where a server listens, as this machine reaches it.
+/// The address of a server, as this machine reaches it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Addresses {
     /// URL of the public listener.

@@ -32,10 +32,10 @@ const OPERATORS_NICE: i32 = 5;
 /// The time from the signal to the exit, with a margin below the ten seconds of contract 9.
 const EXIT_WITHIN: Duration = Duration::from_millis(9500);
 
-/// What a sandbox server has besides.
+/// The additional state of a sandbox server.
 pub(super) struct Sandbox {
     pub(super) server: SandboxServer,
-    /// Where resets are asked for.
+    /// The queue of requested resets.
     pub(super) resets: mpsc::Receiver<Reset>,
     /// Makes its seed.
     pub(super) plant: Box<dyn FnOnce(Store) -> BoxFuture<'static, Result<()>>>,

@@ -23,7 +23,7 @@ pub(super) struct SignArguments {
     fields: Vec<(String, String)>,
 }
 
-/// Where the pay key comes from.
+/// The source of the pay key.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct KeyArgument {

@@ -16,7 +16,7 @@ const TEXT_COLUMNS_MIN: usize = 16;
 /// Blanks between two columns.
 const GAP: usize = 2;
 
-/// What a terminal shows of a table.
+/// The form of a table on a terminal.
 #[derive(Debug, Clone)]
 pub(super) struct TableStyle {
     /// Columns of the terminal. `None` where standard output is none.

@@ -12,8 +12,8 @@ const WRITTEN_BY_EVERYBODY: u32 = 0o002;
 const WRITTEN_BY_GROUP: u32 = 0o020;
 const READ_BY_EVERYBODY: u32 = 0o004;
 
-/// Refuses files of secrets that everybody can write, and warns of those that others can read: private keys, and the
-/// files that the settings name for secrets.
+/// Refuses files of secrets that everybody can write, and warns of those that others can read. These are private
+/// keys, and the files that the settings name for secrets.
 ///
 /// # Errors
 /// As [`warning`].

@@ -292,7 +292,7 @@ impl Limits {
 }
 
 domain::word_enum! {
-    /// What happens to a picture while no verdict can be had.
+    /// The fate of a picture while no verdict can be had.
     pub enum WhenUnavailable {
         /// It is stored, and the log names it.
         Allow = "allow",

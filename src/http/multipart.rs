@@ -1,6 +1,6 @@
-//! The heads of a `multipart/form-data` body (RFC 7578): the boundary in the content type, and the name
-//! and file name in the head of a part. `multer` cuts a body into parts. Its reader of these parameters looks into
-//! quoted values (<https://github.com/rwf2/multer/issues/72>), and its reader of boundaries wants quotes around `=` and `/`.
+//! The heads of a `multipart/form-data` body (RFC 7578). They are the boundary in the content type, and the name and
+//! file name in the head of a part. `multer` cuts a body into parts. Its reader of these parameters looks into quoted
+//! values (<https://github.com/rwf2/multer/issues/72>), and its reader of boundaries wants quotes around `=` and `/`.
 //! So both are read here.
 
 use axum::http::{HeaderMap, header};
@@ -105,14 +105,14 @@ impl PartHead {
     }
 }
 
-/// What stands before each part of a body with this boundary.
+/// The delimiter before each part of a body with this boundary.
 #[must_use]
 pub fn delimiter(boundary: &str) -> Vec<u8> {
     format!("--{boundary}").into_bytes()
 }
 
-/// What is wrong with a body that begins with these bytes and has this delimiter. The names of its parts are not told: they may
-/// be anything, also a credential.
+/// The fault of a body that begins with these bytes and has this delimiter. The names of its parts are not told: they
+/// may be anything, also a credential.
 #[must_use]
 pub fn fault(error: &multer::Error, start: &[u8], delimiter: &[u8]) -> String {
     // A head without its empty line reaches as far as the next one, or to the end of the body.

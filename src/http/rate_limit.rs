@@ -16,7 +16,7 @@ use domain::text::Text;
 
 use crate::config;
 
-/// What is limited.
+/// The subject of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Limited {
     /// Exchanges, presents and cancels together.
@@ -65,7 +65,7 @@ pub struct LimitExceeded {
 }
 
 impl LimitExceeded {
-    /// Which limit, and for tokens what to do about it.
+    /// The limit, and for tokens the remedy.
     #[must_use]
     pub fn text(&self) -> Text {
         let max = self.per_second;
@@ -110,7 +110,7 @@ impl RateLimits {
     }
 
     /// Shares the limits among as many instances as were counted (at least 1). A lower number must be counted
-    /// twice in a row: after a fail-over of the database, the first instance to come back sees none of the others.
+    /// twice in a row. After a fail-over of the database, the first instance to come back sees none of the others.
     pub fn share_among(&self, counted: u32) {
         let before = self.counted.swap(counted, Ordering::Relaxed);
         self.shares.store(before.max(counted), Ordering::Relaxed);

@@ -39,7 +39,7 @@ pub struct Refusal {
     pub message: Text,
     /// Status that the transport asks for (contract 2.2); `None` for a business answer.
     pub transport: Option<StatusCode>,
-    /// What `Retry-After` says.
+    /// The value of `Retry-After`.
     pub retry_after: Option<Duration>,
     /// `data` beside a refusal: what helps the caller.
     pub data: Option<Advice>,
@@ -52,7 +52,7 @@ pub struct Refusal {
 /// Names of fields as the rest of the service has them, each with the name of one endpoint.
 pub type OwnNames = &'static [(&'static str, &'static str)];
 
-/// What a service provider calls the credentials.
+/// A service provider's names of the credentials.
 pub const PROVIDERS: OwnNames =
     &[("app_id", "component_app_id"), ("access_token", "authorizer_access_token")];
 
@@ -208,7 +208,7 @@ pub(crate) struct OpenRefusal<'a> {
     data: Option<&'a Advice>,
 }
 
-/// What a caller is told beside a refusal.
+/// The data of a refusal for the caller.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Advice {
@@ -278,7 +278,7 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// What a panic says.
+/// The text of a panic.
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or_default()

@@ -39,7 +39,7 @@ pub(crate) fn shown_method(method: &Method) -> &'static str {
     known_method(method).unwrap_or("other")
 }
 
-/// What counts together: endpoint, status and code.
+/// The key of a count: endpoint, status and code.
 type CountedRefusal = (&'static str, u16, Option<u32>);
 
 /// How many requests of each kind came in this interval. Kinds are rows of our tables, so they are few.

@@ -23,7 +23,7 @@ const VALUE_BYTES_MAX: usize = 1_024;
 pub(crate) const ANSWER_BYTES_MAX: usize = 4_096;
 /// What a line takes besides its texts.
 const LINE_BYTES: usize = 256;
-/// What stands for a secret.
+/// The text in place of a secret.
 const MASK: &str = "***";
 /// Members of answers that are credentials.
 const SECRET_MEMBERS: [&str; 3] = ["access_token", "session_key", "refresh_token"];
@@ -55,7 +55,7 @@ pub struct LoggedRequest {
     pub fault: bool,
 }
 
-/// Which calls are shown. All that is named must fit.
+/// The calls that are shown. All that is named must fit.
 #[derive(Debug, Clone, Default)]
 pub struct RequestFilter {
     /// At this time or later.

@@ -1,8 +1,8 @@
 //! The rate of wrong signatures: an app over it waits for its refusals (contract 3.2.9).
 //!
 //! A token without a key is enough to send wrong signatures without end, on connections that go on as soon as they are
-//! answered. A pause before the answer leaves the cores to payments, and needs no memory but that of a connection, of which
-//! there is a limit already.
+//! answered. A pause before the answer leaves the cores to payments. It needs no memory but that of a connection, of
+//! which there is a limit already.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

@@ -22,7 +22,7 @@ const LEDGER_PATIENCE: u32 = 60;
 /// A run of a job. It fails as a call of the store does.
 type Run<C> = for<'a> fn(&'a C) -> BoxFuture<'a, store::Result<Rest>>;
 
-/// What a server does again and again.
+/// A repeated task of a server.
 pub(super) struct Job<C: 'static> {
     /// Its name in the log and in the label of its metrics.
     name: &'static str,
@@ -41,7 +41,7 @@ pub(super) enum Begins {
     AtItsTime,
 }
 
-/// What a run has left to do.
+/// The work that a run has left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rest {
     Nothing,
@@ -180,7 +180,7 @@ mod tests {
         }
     }
 
-    /// What the jobs of the tests share. A run takes a permit; without one it never ends.
+    /// The shared state of the jobs of the tests. A run takes a permit; without one it never ends.
     #[derive(Debug)]
     struct Probe {
         runs: [AtomicU32; 4],

@@ -17,8 +17,8 @@ pub(crate) fn tell(state: NotifyState<'static>) {
 }
 
 /// Gives three signs of life in the time that `WATCHDOG_USEC` allows, if it is set. As a task it stops
-/// when the runtime does. It asks neither the database, which a new start would not bring back, nor the
-/// listeners, so that a flood of requests does not end the server.
+/// when the runtime does. It does not ask the database, which a new start would not bring back. Nor
+/// does it ask the listeners, so that a flood of requests does not end the server.
 pub(super) async fn keep_alive() {
     let Some(time) = sd_notify::watchdog_enabled() else { return };
     let mut interval = tokio::time::interval((time / 3).max(SIGN_OF_LIFE_INTERVAL_MIN));

@@ -37,7 +37,7 @@ impl NotifyMetrics {
         if is_taken { &self.taken } else { &self.not_taken }.inc();
     }
 
-    /// An event was not taken at its last try.
+    /// An event was not accepted at its last try.
     pub fn failed(&self) {
         self.failed.inc();
     }

@@ -16,7 +16,7 @@ pub const SAMPLE_INTERVAL: Duration = Duration::from_secs(10);
 /// Samples that are kept: an hour of them, and the one it begins with.
 const SAMPLES_MAX: usize = 361;
 
-/// What was counted and found at one moment.
+/// The counts and findings of one moment.
 #[derive(Debug, Clone)]
 pub struct Sample {
     /// When, in Unix milliseconds.
@@ -39,7 +39,7 @@ pub struct AnswerCounts {
 }
 
 impl AnswerCounts {
-    /// What was answered since `earlier`.
+    /// The answers since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let refused = self.refused.iter().zip(&earlier.refused);

@@ -1,8 +1,8 @@
 //! Sends events to one receiver while this instance holds its lease.
 //!
-//! Events that were never tried come from the feed, in its order. Each that is not taken gets a row of its own and is
-//! tried again by the schedule. The receiver's place in the feed advances over events that were tried. What became of
-//! tries is written in short steps, so an event may be sent again after a crash, with the same id.
+//! Events that were never tried come from the feed, in its order. Each that is not accepted gets a row of its own and
+//! is tried again by the schedule. The receiver's place in the feed advances over events that were tried. What became
+//! of tries is written in short steps, so an event may be sent again after a crash, with the same id.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ const END_PATIENCE: Duration = Duration::from_secs(3);
 
 type Sending = Pin<Box<dyn Future<Output = (Ready, Tried)> + Send>>;
 
-/// What a sending takes up.
+/// The resources of a sending.
 enum Held {
     /// A place, in which it sends.
     Place(Permit),
@@ -356,7 +356,7 @@ impl Delivery {
         self.journal.show(tried.shown);
     }
 
-    /// An event that was not taken, with the time of its next try.
+    /// An event that was not accepted, with the time of its next try.
     fn not_taken(&self, ready: Ready, tried: &Tried) -> NotTaken {
         let count = ready.due.map_or(0, |due| due.tries).saturating_add(1);
         let chance = f64::from(u16::from_be_bytes(store::secrets::random_bytes())) / f64::from(u16::MAX);

@@ -40,7 +40,7 @@ impl Journal {
         is_idle && self.has_news || now >= self.noted_at + NOTED_EVERY
     }
 
-    /// What is not written yet.
+    /// The results that are not written yet.
     pub(super) fn note(&self) -> &TriesNote {
         &self.note
     }
@@ -64,7 +64,7 @@ impl Journal {
         self.note.last_was_taken = Some(true);
     }
 
-    /// An event was not taken. With `pauses` the receiver wants nothing more.
+    /// An event was not accepted. With `pauses` the receiver wants nothing more.
     pub(super) fn not_taken(&mut self, failed: NotTaken, pauses: bool) {
         self.note.pauses |= pauses;
         self.note.last_was_taken = Some(false);
@@ -78,7 +78,7 @@ impl Journal {
         self.note.tries.truncate(TRIES_SHOWN);
     }
 
-    /// What is to be written now. `None` without news.
+    /// The results to write now. `None` without news.
     pub(super) fn begin(&mut self, through_no: i64, is_idle: bool, now: Instant) -> Option<TriesNote> {
         self.noted_at = now;
         self.note.through_no = through_no;

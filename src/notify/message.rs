@@ -27,7 +27,7 @@ use crate::http::outgoing::USER_AGENT;
 const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
 pub(super) const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
 pub(super) const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
-/// What the text of a signing secret begins with. The rest is base64.
+/// The prefix of the text of a signing secret. The rest is base64.
 const SECRET_PREFIX: &str = "whsec_";
 /// Header of the platform's signature.
 const KWAISIGN: HeaderName = HeaderName::from_static("kwaisign");
@@ -164,7 +164,7 @@ fn unreadable(coding: Option<&str>, body: &[u8]) -> Option<String> {
     }
 }
 
-/// What stands around a JSON object and does not belong to it.
+/// The text around a JSON object that does not belong to it.
 fn around_json(body: &str) -> Option<Text> {
     let (start, end) = (body.find('{')?, body.rfind('}')? + 1);
     strays::around(&[&body[..start], body.get(end..)?].concat())
@@ -226,7 +226,7 @@ fn signing_key(secret: &Secret) -> Option<Hmac<Sha256>> {
     Hmac::new_from_slice(&key).ok()
 }
 
-/// What a receiver of the platform's format answers.
+/// The answer of a receiver of the platform's format.
 #[derive(Deserialize)]
 struct PlatformAnswer {
     result: i64,

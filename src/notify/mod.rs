@@ -43,7 +43,7 @@ const ALL_EVERY: Duration = Duration::from_secs(5);
 /// Tries that end without a place of their receiver.
 const TRIES_WITHOUT_PLACE_MAX: usize = 4_096;
 
-/// What sending shares.
+/// The shared state of sending.
 #[derive(Clone)]
 struct SendingContext {
     store: Store,

@@ -65,7 +65,7 @@ pub(super) struct Queue {
     fresh: BTreeSet<i64>,
     /// Numbers of events under way, or to be written, that have a row of their own.
     again: BTreeSet<i64>,
-    /// Numbers of events of the feed that were not taken, until that is written.
+    /// Numbers of events of the feed that were not accepted, until that is written.
     failed: BTreeSet<i64>,
 }
 
@@ -219,13 +219,13 @@ impl Queue {
         self.fresh.remove(&no);
     }
 
-    /// An event of the feed was not taken. It is not due again before that is written.
+    /// An event of the feed was not accepted. It is not due again before that is written.
     pub(super) fn was_not_taken(&mut self, no: i64) {
         self.failed.insert(no);
     }
 
-    /// The number up to which every event was tried once. One that was not taken has a row once the note is written, so
-    /// the feed may go on behind it.
+    /// The number up to which every event was tried once. One that was not accepted has a row once the note is written,
+    /// so the feed may go on behind it.
     pub(super) fn through_no(&self, note: &TriesNote) -> i64 {
         let failed: BTreeSet<i64> = note.not_taken.iter().map(|failed| failed.event_no).collect();
         let open = self.fresh.iter().find(|no| !failed.contains(no));

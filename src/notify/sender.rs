@@ -44,7 +44,7 @@ pub(super) struct Recipient {
     signer: Option<Signer>,
 }
 
-/// What became of a try.
+/// The outcome of a try.
 #[derive(Debug)]
 pub struct Tried {
     /// The try as operators see it.

@@ -31,9 +31,9 @@ pub struct Api {
     pub title: &'static str,
     /// One line.
     pub summary: &'static str,
-    /// What holds for every call, in Markdown.
+    /// The rules of every call, in Markdown.
     pub description: String,
-    /// Where it is served, and what listens there.
+    /// The URL that serves it, and the listener there.
     pub server: (String, &'static str),
     /// What is said of the bearer key, where calls need one.
     pub api_key: Option<&'static str>,

@@ -15,7 +15,7 @@ pub struct Operation<R> {
     pub summary: &'static str,
     /// The rules of the call, in Markdown.
     pub description: String,
-    /// What stands in path, query, header and body.
+    /// The fields of path, query, header and body.
     pub fields: Vec<Field>,
     /// The content types that its body can have, the usual one first.
     pub media_types: &'static [&'static str],
@@ -34,7 +34,7 @@ pub struct Described<T: 'static, R> {
     pub operation: Operation<R>,
 }
 
-/// What a success looks like.
+/// The form of a success.
 #[derive(Debug, Clone)]
 pub struct Success {
     /// Name of the example, as the tests know it.

@@ -55,7 +55,7 @@ fn file(content: impl Into<Body>, media_type: &'static str, caching: &'static st
     (headers, content.into()).into_response()
 }
 
-/// What a page shows.
+/// The content of a page.
 #[derive(Debug, Clone, Copy)]
 pub struct ViewerPage<'a> {
     /// Its title.

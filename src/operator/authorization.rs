@@ -3,7 +3,7 @@
 
 use domain::rights::{Need, Rights};
 
-/// Whose data a route reads or changes.
+/// The apps whose data a route reads or changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
     /// That of the app in its path.

@@ -21,7 +21,7 @@ impl FaceEntry {
     }
 }
 
-/// What operators can do, or look at.
+/// An operation or a view of operators.
 #[derive(Debug, Clone, Copy)]
 pub struct OperationRow {
     /// Its action in the operator's log (contract 8.5), or what is shown.

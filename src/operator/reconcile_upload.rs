@@ -47,7 +47,7 @@ pub(super) fn field_of(column: BookColumn) -> &'static str {
     COLUMN_FIELDS.iter().find(|(known, _)| *known == column).map_or("file", |(_, field)| field)
 }
 
-/// What is compared with a file.
+/// The books that are compared with a file.
 pub(super) fn compared(
     app_id: AppId,
     period: Option<Period>,
@@ -127,7 +127,7 @@ pub(super) fn nameless(folder: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// What is told of a file for which the disk has no room.
+/// The refusal of a file for which the disk has no room.
 pub(super) fn no_room(cause: String) -> Refusal {
     Refusal::unavailable(Text::new("the disk of the server has no room for the file now"), cause)
 }

@@ -1,5 +1,5 @@
-//! Parameters of the calls with an app secret, the token request and the login (contract 6.1 and 11.1):
-//! how they come, and how they are described.
+//! Parameters of the calls with an app secret: the token request and the login (contract 6.1 and 11.1).
+//! It has their forms and their description.
 
 use std::sync::Arc;
 

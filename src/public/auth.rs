@@ -66,7 +66,7 @@ refusals! { Refusal:
     );
 }
 
-/// What a signature is (contract 3.2.2).
+/// The definition of a signature (contract 3.2.2).
 const SIGNATURE: &str = "the HMAC-SHA256 with the pay key, in hexadecimal, of the signed fields as name=value, in the order \
     of their names, joined with &";
 
@@ -233,7 +233,7 @@ pub async fn authenticate_call(
     Err(CallRefused { refusal, signed: None })
 }
 
-/// What is checked before the signature.
+/// The fields that are checked before the signature.
 async fn admit_call(state: &AppState, form: &WalletForm) -> Result<Caller, Refusal> {
     let limited = match form.call {
         WalletCall::Exchange | WalletCall::Present | WalletCall::Cancel | WalletCall::Topup => {

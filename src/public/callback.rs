@@ -1,4 +1,4 @@
-//! `POST /notify/{app_id}/{provider}`: a payment provider tells of payments and refunds (contract 19.4).
+//! `POST /notify/{app_id}/{provider}`: a payment provider reports payments and refunds (contract 19.4).
 
 use std::sync::Arc;
 
@@ -136,7 +136,7 @@ fn too_often(exceeded: LimitExceeded) -> Refusal {
     Refusal { code: Code::CallbackRateLimited, transport, ..refusal }
 }
 
-/// What became of a callback.
+/// The outcome of a callback.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Callback")]
 struct CallbackOutcome {
@@ -153,7 +153,7 @@ impl CallbackOutcome {
     }
 }
 
-/// What the API's document says of the callback.
+/// The text of the API's document about the callback.
 pub(super) fn describe(_: &Config) -> Operation<Refusal> {
     let description = "\
         For a payment provider that calls back, in the format that `minitill topup provider` has set. `standard` is Standard \

@@ -12,7 +12,7 @@ use futures_util::FutureExt as _;
 
 use crate::http::request_log::masked_fields;
 
-/// What is known of the app of the request under way.
+/// The known facts of the app of the request under way.
 #[derive(Default)]
 struct KnownApp {
     /// What it calls.

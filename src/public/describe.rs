@@ -28,7 +28,7 @@ pub(super) fn credentials(required: bool) -> [Field; 2] {
     fields.map(|field| Field { required, ..field })
 }
 
-/// What the parser of a field answers to a value.
+/// The answer of the parser of a field to a value.
 ///
 /// # Panics
 /// When the parser takes it: then it is no example of a refusal.

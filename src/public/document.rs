@@ -71,7 +71,7 @@ const TAGS: [(&str, &str); 9] = [
     ("Notifications", "What is sent to the servers of an app."),
 ];
 
-/// What holds for every call (contract 2).
+/// The rules of every call (contract 2).
 fn introduction() -> String {
     let mut text = "\
         **Answers.** A business answer is one JSON object with status 200, for success and refusal. `code` (exchange) or \
@@ -91,7 +91,7 @@ fn introduction() -> String {
     text
 }
 
-/// What every call of such a route can answer.
+/// The answers that every call of such a route can have.
 fn general(route: &Route, config: &Config) -> Vec<Example<Refusal>> {
     let mut refusals = vec![
         Example::new("system_error", "A fault of the service.", Refusal::internal("")),

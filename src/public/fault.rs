@@ -77,7 +77,7 @@ pub(super) async fn refuse(state: &AppState, app: &App, endpoint: Endpoint) -> R
         let _turn = state.sandbox_turns.acquire(app.id().as_str(), 1).await;
         state.store.due_refusal(&app, endpoint).await
     };
-    // A database that is away spoils nothing more.
+    // A database that is away breaks nothing more.
     let due = timeout(PATIENCE, asking).await.ok().and_then(Result::ok).flatten();
     let text = text!("a fault that this sandbox app asked for");
     Err(match due {
@@ -109,7 +109,7 @@ pub(super) async fn makes_numbers_old(state: &AppState, app: Option<&SandboxApp>
     due_fault(state, app, FaultTarget::Numbers).await.is_some()
 }
 
-/// A database that is away spoils nothing more.
+/// A database that is away breaks nothing more.
 async fn due_fault(state: &AppState, app: &SandboxApp, target: FaultTarget) -> Option<(FaultKind, Duration)> {
     let asking = async {
         let _turn = state.sandbox_turns.acquire(app.id().as_str(), 1).await;

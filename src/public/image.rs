@@ -36,8 +36,8 @@ const SMALL_PIECE_BYTES: u64 = 8 * 1024;
 /// A reader that takes a piece within this time may get a large one next.
 const QUICK: Duration = Duration::from_millis(250);
 
-/// What every answer of `/img/` has, refusals too: without it, a game in a browser cannot make a texture of a picture
-/// of another origin (contract 5.7.11).
+/// A header of every answer of `/img/`, refusals too. Without it, a game in a browser cannot make a texture of a
+/// picture of another origin (contract 5.7.11).
 pub(super) const OF_ANY_ORIGIN: (HeaderName, HeaderValue) =
     (header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
 
@@ -49,7 +49,7 @@ const PREFLIGHT: [(HeaderName, HeaderValue); 3] = [
     (header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400")),
 ];
 
-/// What every picture is sent with.
+/// The headers of every picture.
 const HEADERS: [(HeaderName, HeaderValue); 4] = [
     // A picture is shown and nothing else, wherever it is opened.
     (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox")),
@@ -139,7 +139,7 @@ refusals! { Refusal:
     };
 }
 
-/// What the headers of a request ask for (RFC 9110, 13 and 14).
+/// The conditions and the range in the headers of a request (RFC 9110, 13 and 14).
 struct ImageRequest {
     etag: HeaderValue,
     /// The caller has these very bytes.
@@ -192,8 +192,8 @@ impl ImageRequest {
     }
 }
 
-/// A header as the parser reads it: with its unit in small letters, and with no position above 64 bits, because every picture
-/// ends before (RFC 9110, 14.1).
+/// A header as the parser reads it. Its unit is in small letters, and it has no position above 64 bits, because every
+/// picture ends before (RFC 9110, 14.1).
 fn in_usual_form(range: &str) -> String {
     let Some((unit, positions)) =
         range.split_once('=').filter(|(unit, _)| unit.eq_ignore_ascii_case("bytes"))
@@ -226,7 +226,7 @@ fn first_and_last(start: StartPosition, end: EndPosition, last: u64) -> Option<(
     }
 }
 
-/// Which bytes of a picture are sent.
+/// The bytes of a picture that are sent.
 struct SentRange {
     status: StatusCode,
     /// None of them, where a range was asked for that is not there.
@@ -369,7 +369,7 @@ fn slice(bytes: Vec<u8>, range: &RangeInclusive<u64>) -> Bytes {
     bytes.slice(at(*range.start())..at(*range.end() + 1))
 }
 
-/// What the API's document says of `GET`.
+/// The text of the API's document about `GET`.
 pub(super) fn describe_get(_: &Config) -> Operation<Refusal> {
     let range = "One range of bytes. Several ranges, or one that makes no sense, get the whole picture.";
     let if_range = "The range is meant for this entity tag only.";
@@ -384,7 +384,7 @@ pub(super) fn describe_get(_: &Config) -> Operation<Refusal> {
         .answers(Success::new("range_not_satisfiable", behind, 416, Content::Empty))
 }
 
-/// What the API's document says of `HEAD`.
+/// The text of the API's document about `HEAD`.
 pub(super) fn describe_head(_: &Config) -> Operation<Refusal> {
     describe("Ask about a picture", Content::Empty)
 }

@@ -124,8 +124,8 @@ pub async fn upload_with_url(State(state): State<AppState>, request: Request) ->
     accept(state, caller, "url", fetched.bytes, fetched.permit).await
 }
 
-/// Checks the credentials. The URL that stands unencoded at the end of the query is no field, and is noted as one for the
-/// list of the last calls (contract 18.3.2).
+/// Checks the credentials. The URL that stands unencoded at the end of the query is no field. It is noted as one for
+/// the list of the last calls (contract 18.3.2).
 async fn authenticate_with_url(
     state: &AppState,
     fields: &Fields,
@@ -154,7 +154,7 @@ fn trace_fetch(started: Instant, error: Option<FetchError>) {
     }
 }
 
-/// What a sandbox app learns of a failed fetch (contract 5.3.17). Whatever would tell one address from
+/// The cause of a failed fetch for a sandbox app (contract 5.3.17). Whatever would tell one address from
 /// another has one name.
 fn cause_for_sandbox(error: FetchError) -> &'static str {
     match error {
@@ -233,8 +233,8 @@ pub fn split_trailing_url(query: &str) -> (&str, Option<&str>) {
 /// is made when the part begins.
 ///
 /// # Errors
-/// No such part or two, a file name that does not end as it should, a body that is too long, does
-/// not arrive, or is no multipart body.
+/// There is no such part, or two. The file name does not end as it should. The body is too long,
+/// does not arrive, or is no multipart body.
 pub async fn read_file_part(
     body: impl Stream<Item = Result<Bytes, BoxedError>> + Send + 'static,
     boundary: String,

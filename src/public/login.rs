@@ -47,7 +47,7 @@ pub async fn login(State(state): State<AppState>, request: Request) -> Result<Re
     Ok(success(LoggedIn::new(player, random_session_key())))
 }
 
-/// What comes beside success.
+/// The data beside success.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Session")]
 struct LoggedIn {
@@ -77,12 +77,12 @@ fn parameters(input: &mut Input<'_>) -> Result<(Credentials, String), FieldError
     Ok((credentials, js_code))
 }
 
-/// What the API's document says of the request by query.
+/// The text of the API's document about the request by query.
 pub(super) fn describe_get(_: &Config) -> Operation<Refusal> {
     by_query(describe("Log a player in, by query"), Input::describe(parameters))
 }
 
-/// What the API's document says of the request by body.
+/// The text of the API's document about the request by body.
 pub(super) fn describe_post(_: &Config) -> Operation<Refusal> {
     by_body(describe("Log a player in, by body"), Input::describe(parameters))
 }

@@ -94,7 +94,7 @@ async fn carry_out(state: &AppState, request: Request, names: OwnNames) -> Resul
     }
 }
 
-/// What comes beside success: nothing.
+/// The data beside success: nothing.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Report")]
 struct Reported {}
@@ -273,7 +273,7 @@ impl From<ReportConflict> for Refusal {
 }
 
 const ORDER_NO: &str = "order-20270115-1";
-/// What the codes of the field `order_status` mean.
+/// The meanings of the codes of the field `order_status`.
 const STATUSES: &str = "\
     1 pending payment, 2 paid, 3 cancelled, 4 refunding, 5 refund failed, 6 refunded; virtual goods: 10 pending use, 11 \
     used; physical goods: 12 pending shipment, 13 partially shipped, 14 pending receipt, 15 received.";
@@ -293,7 +293,7 @@ const OF_PROVIDER: &str = "\
     The same as `reportOrder`, for servers of service providers. `component_app_id` is the `app_id` of the app whose order \
     it is, and `authorizer_access_token` its token: the till knows no providers.";
 
-/// What the API's document says of the order report.
+/// The text of the API's document about the order report.
 pub(super) fn describe(_: &Config) -> Operation<Refusal> {
     described("Report an order", DESCRIPTION)
 }

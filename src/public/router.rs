@@ -24,7 +24,7 @@ use super::routes::{Authentication, ROUTES, Route};
 use crate::http::refusal::{Code, Envelope, Refusal};
 use crate::state::AppState;
 
-/// What answers the requests of the public listener.
+/// The service that answers the requests of the public listener.
 pub type Public = MapRequest<Router, fn(Request) -> Request>;
 
 /// The public listener: the route table, and around it slash collapsing, request ids, the log,

@@ -47,11 +47,11 @@ pub struct Route {
     pub envelope: Envelope,
     /// Whether only a sandbox server has it (contract 18). It stops all other calls while it works.
     pub is_of_sandbox_server: bool,
-    /// What it calls fields that others call otherwise.
+    /// Its names of fields that others call otherwise.
     pub names: OwnNames,
     /// Makes what answers it.
     pub handler: fn() -> MethodRouter<AppState>,
-    /// What the API's document says of it.
+    /// The text of the API's document about it.
     pub describe: fn(&Config) -> Operation<Refusal>,
 }
 
@@ -90,8 +90,8 @@ macro_rules! route {
     };
 }
 
-/// Every route of the public listener (contract 1.2.1: sections 3 to 6, 10, 11, 15, 18, 19.2 and 19.4, and nothing else), those of a
-/// path together.
+/// Every route of the public listener, those of a path together. They are those of contract 1.2.1: sections 3 to 6, 10,
+/// 11, 15, 18, 19.2 and 19.4, and nothing else.
 #[rustfmt::skip]
 pub static ROUTES: [Route; 26] = [
     route!(POST "/api/{payment_segment}/minigame/pay", "exchange" in "Exchange",

@@ -119,14 +119,14 @@ fn read_shipment(body: &mut Input<'_>) -> Result<BizNo, FieldError> {
         .required(BIZ_NO, BizNo::parse)
 }
 
-/// What comes beside success: every fault of the app, by target.
+/// The data beside success: every fault of the app, by target.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Faults")]
 struct Faults {
     faults: Vec<FaultState>,
 }
 
-/// What comes beside success.
+/// The data beside success.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Shipped")]
 struct Shipped {
@@ -140,7 +140,7 @@ const FAULTS: &str = "\
     the one before of the same target. The answer has every fault with how often it has happened.\n\n\
     A call whose answer is `lost` or `unavailable` was carried out; one that is refused by `refuse` was not. `minitill sandbox check` tries a whole game.";
 
-/// What the API's document says of faults.
+/// The text of the API's document about faults.
 pub(super) fn describe_faults(_: &Config) -> Operation<Refusal> {
     let fault = FaultState {
         target: FaultTarget::Answers(Endpoint::Exchange),
@@ -163,7 +163,7 @@ pub(super) fn describe_faults(_: &Config) -> Operation<Refusal> {
         .refuses([example::no_sandbox_app(), example::illegal_parameter()])
 }
 
-/// What the API's document says of shipments.
+/// The text of the API's document about shipments.
 pub(super) fn describe_shipments(_: &Config) -> Operation<Refusal> {
     let description = "Tells that the game has shipped what an exchange bought. A game under test calls it each time that \
         it ships, so that `minitill sandbox check` sees what was shipped twice or never.";

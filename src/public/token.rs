@@ -32,7 +32,7 @@ pub async fn access_token(State(state): State<AppState>, request: Request) -> Re
     Ok(success(Issued::new(access_token)))
 }
 
-/// What comes beside success.
+/// The data beside success.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "AccessToken")]
 struct Issued {
@@ -57,12 +57,12 @@ fn parameters(input: &mut Input<'_>) -> Result<(Credentials, ()), FieldError> {
     Ok((credentials, ()))
 }
 
-/// What the API's document says of the request by query.
+/// The text of the API's document about the request by query.
 pub(super) fn describe_get(_: &Config) -> Operation<Refusal> {
     by_query(describe("Get an access token, by query"), Input::describe(parameters))
 }
 
-/// What the API's document says of the request by body.
+/// The text of the API's document about the request by body.
 pub(super) fn describe_post(_: &Config) -> Operation<Refusal> {
     by_body(describe("Get an access token, by body"), Input::describe(parameters))
 }

@@ -1,5 +1,5 @@
-//! The command line, the admin API and the console do the same to an app: one range of limits, one
-//! name for one thing, and a field that did not come changes nothing.
+//! The command line, the admin API and the console do the same to an app. They have one range of
+//! limits and one name for one thing, and a field that did not come changes nothing.
 
 use domain::console_user::Role;
 use domain::ids::AppId;

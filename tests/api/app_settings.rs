@@ -1,5 +1,5 @@
-//! Apps after they were made: what changes them, what they look like then, and that one rotation of a key
-//! is one, however often it is asked for.
+//! Changes of apps: what changes them, and their state then. One rotation of a key is one, however often
+//! it is asked for.
 
 use std::time::Duration;
 

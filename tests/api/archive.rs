@@ -72,9 +72,9 @@ async fn books(till: &TestTill) -> String {
     sqlx::query_scalar(BOOKS).fetch_one(&till.sql).await.unwrap()
 }
 
-/// An app whose player `o1` has one entry of each kind and a closed number, all ten days old: 1 credit of 40 and 100,
-/// 2 exchange `b1` of 60, 3 cancel `c1` of 30, 4 present `p1` of 5; `x1` is closed. `o2` has a credit alone, and `o4` the
-/// closed number `y1`.
+/// An app whose player `o1` has one entry of each kind and a closed number, all ten days old. The entries are: 1 credit
+/// of 40 and 100, 2 exchange `b1` of 60, 3 cancel `c1` of 30, 4 present `p1` of 5. `x1` is closed. `o2` has a credit
+/// alone, and `o4` the closed number `y1`.
 pub(super) async fn old_till() -> (TestTill, TestApp, Program) {
     let till = TestTill::start().await;
     let app = till.app_like("a1", AppKind { scopes: &Scope::ALL, ..AppKind::default() }).await;

@@ -24,8 +24,8 @@ TRUNCATE wallets, ledger_entries, items;
 INSERT INTO wallets TABLE spare.w; INSERT INTO ledger_entries TABLE spare.l; INSERT INTO items TABLE spare.i;
 DROP SCHEMA spare CASCADE";
 
-/// The documented encoding in PostgreSQL's own functions, and what somebody with full access does
-/// to hide a change: all hashes of a wallet up to an entry computed again.
+/// The documented encoding in PostgreSQL's own functions. Somebody with full access hides a change
+/// with it: all hashes of a wallet up to an entry are computed again.
 pub(crate) const REHASH: &str = "\
 CREATE FUNCTION hash_of(before bytea, e ledger_entries) RETURNS bytea LANGUAGE sql AS $$
     SELECT sha256(before
@@ -168,8 +168,9 @@ const DAMAGES_SINCE: &[(&str, &str)] = &[
     ),
 ];
 
-/// Damage to presents, cancels and closed numbers. The entries of `o1` are: 1 credit, 2 exchange `b1` of 60 (40 gifted and
-/// 20 charged), 3 cancel `c1` of 30, 4 cancel `c2` of 10, 5 present `p1` of 5, 6 exchange `b2` of 5; `x1` is closed.
+/// Damage to presents, cancels and closed numbers. The first entries of `o1` are: 1 credit, 2 exchange `b1` of 60 (40
+/// gifted and 20 charged), 3 cancel `c1` of 30. The others are 4 cancel `c2` of 10, 5 present `p1` of 5,
+/// 6 exchange `b2` of 5. `x1` is closed.
 const DAMAGES_OF_KINDS: &[(&str, &str)] = &[
     ("UPDATE ledger_entries SET remaining = 29 WHERE reference = 'c1'", "hash chain"),
     (
@@ -382,7 +383,7 @@ async fn a_thousand_differences_are_counted_and_the_first_are_named() {
     assert!(text.contains("1001 differences in 1003 wallets"), "{text}");
 }
 
-/// Rule: each audit leaves its line, so that monitoring knows of it; a role that may only read audits all the same, and
+/// Rule: each audit leaves its line, so that monitoring knows of it. A role that may only read audits all the same, and
 /// says that nobody will know.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_audit_is_noted_down_where_the_role_may_write() {

@@ -1,5 +1,5 @@
-//! The audit compares users, API keys, apps, receivers and requests with the operator's log (contract 8.5.8): what the
-//! role of the servers changed without a line is found by its name.
+//! The audit compares users, API keys, apps, receivers and requests with the operator's log (contract 8.5.8). It finds
+//! by name each change that the role of the servers made without a line.
 
 use domain::console_user::{ConsoleUserName, PasswordHash, Role};
 use domain::ids::{ApiKeyName, CreditRef, OpenId, Reason, WebUrl};
@@ -145,9 +145,9 @@ async fn ask(till: &TestTill, app: &TestApp, reference: &str) {
     till.store.ask_for_change(&operator(), &app.id, &open_id, credit.into()).await.unwrap();
 }
 
-/// The lines are: 1 and 2 are the app and its package, 3 the viewer, 4 and 5 alice, and 6 and 7 a user who is gone. 8
-/// to 10 are the keys, 11 and 12 the app again, 13 and 14 the receiver, and 15 to 17 the requests. 18 to 23 are the
-/// players, of whom o1 is frozen and o2 was, and 24 is the payment provider.
+/// The lines are: 1 and 2 are the app and its package, 3 is the viewer, 4 and 5 are alice. 6 and 7 are a user who is
+/// gone. 8 to 10 are the keys, 11 and 12 the app again, 13 and 14 the receiver, and 15 to 17 the requests. 18 to 23
+/// are the players, of whom o1 is frozen and o2 was, and 24 is the payment provider.
 async fn stage() -> (TestTill, TestApp, ReceiverId) {
     let till = TestTill::start().await;
     let app = till.app("a1").await;
@@ -286,8 +286,8 @@ async fn lines_of_former_versions_are_compared_by_what_they_have() {
     assert_eq!(states().await.len(), 5);
 }
 
-/// A rotation of the master key encrypts all secrets again, and writes no line for each: then only whether they are there is
-/// compared, until the next line.
+/// A rotation of the master key encrypts all secrets again, and writes no line for each. Until the next line, only
+/// their presence is compared.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rotation_of_the_master_key_is_no_difference() {
     let (till, _, _) = stage().await;

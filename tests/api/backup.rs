@@ -1,5 +1,5 @@
-//! `deploy/backup` and `deploy/restore`: a backup that is taken under load is a whole till again, on a new server, and what is
-//! wrong is told in words before anything is harmed.
+//! `deploy/backup` and `deploy/restore`. A backup that is taken under load is a whole till again on a new server. Each
+//! fault is told in words before anything is harmed.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -147,8 +147,9 @@ async fn a_backup_under_load_is_restored_and_proved() {
     assert_eq!(fresh.request().send(server.address).await.code(), 1);
 }
 
-/// Rule: the wrong master key, none, a database that holds something, a damaged dump, a password in the URL and a
-/// number of backups that keeps none are told in words; nothing that was there is touched.
+/// Rule: the wrong master key, none, a database that holds something and a damaged dump are refused in
+/// words. So are a password in the URL, and a number of backups that keeps none. Nothing that was there is
+/// touched.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_wrong_with_a_restore_is_told_in_words() {
     let till = TestTill::start().await;

@@ -102,8 +102,8 @@ async fn events(till: &TestTill, of: &str) -> Vec<Value> {
     events["items"].as_array().unwrap().iter().map(|event| event["data"].clone()).collect()
 }
 
-/// Rules 19.4.1, 19.4.4 and 19.4.6: a callback of the standard format credits its payment once, whoever tells of it again, and
-/// its refund takes back once what it brought.
+/// Rules 19.4.1, 19.4.4 and 19.4.6: a callback of the standard format credits its payment once, however often it is
+/// reported and by whom. Its refund takes back once what it brought.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_callback_of_the_standard_format_credits_once() {
     let till = TestTill::start().await;
@@ -422,8 +422,8 @@ async fn callbacks_have_a_rate_limit_of_their_app() {
     assert_eq!(Game::new(&app, "o1", "b1", 1).with("ts", NOW + 2000).send(&till).await.code(), 1);
 }
 
-/// Rules 19.4.6 and 19.5.8: what fits nothing is kept and answered 202: a payment of an unknown order, a refund before its
-/// payment, and a refund that is more than is left.
+/// Rules 19.4.6 and 19.5.8: what fits nothing is kept and answered 202. That is a payment of an unknown order, a refund
+/// before its payment, or a refund above what is left.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_fits_nothing_is_kept() {
     let till = TestTill::start().await;
@@ -448,7 +448,7 @@ async fn what_fits_nothing_is_kept() {
     till.assert_audit_clean().await;
 }
 
-/// Rules 19.4.4 and 19.3.4: of many who tell of a payment at once, by callbacks and by the admin API, one credits it.
+/// Rules 19.4.4 and 19.3.4: of many reports of a payment at once, by callbacks and by the admin API, one credits it.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_many_tellers_at_once_one_credits() {
     let till = TestTill::start().await;

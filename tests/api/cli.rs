@@ -213,7 +213,7 @@ async fn a_credit_is_made_once_for_each_ref() {
         program.complaint(&["wallet", "credit", "a1", "o2", "--free", "5", "--charge", "7", "--ref", "r1"]),
         conflict
     );
-    // What is refused makes nobody known.
+    // A refused command registers nobody.
     let typo = ["wallet", "credit", "a1", "typo", "--free", "5", "--charge", "7", "--ref", "r1", "--create"];
     assert_eq!(program.complaint(&typo), conflict);
     let unknown = "minitill: there is no player typo of an app a1; a login makes a player known, and so do \
@@ -224,7 +224,7 @@ async fn a_credit_is_made_once_for_each_ref() {
     assert_eq!(program.complaint(&["wallet", "show", "a1", "typo"]), unknown);
     let nothing = "minitill: --free and --charge: expected 1 or more in one of them, got 0 and 0\n";
     assert_eq!(program.complaint(&["wallet", "credit", "a1", "o1", "--free", "0", "--ref", "r9"]), nothing);
-    // A player is made known where that is asked for; a balance never overflows.
+    // A player is registered where that is asked for; a balance never overflows.
     let new = ["wallet", "credit", "a1", "new", "--charge", "9223372036854775807", "--ref", "r3", "--create"];
     program.json(&new);
     let overflow = "minitill: a balance would be more than 9223372036854775807\n";
@@ -719,8 +719,8 @@ async fn a_master_key_that_does_not_fit_is_refused_in_words() {
     assert!(!nowhere.exists());
 }
 
-/// Rule (contract 8.4.3): the demonstration finds the running server by what it left in the data folder,
-/// and a file that a killed server left does not mislead it.
+/// Rule (contract 8.4.3): the demonstration finds the running server by the file that it left in the
+/// data folder. The file of a killed server does not mislead it.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_commands_of_the_demonstration_succeed_as_printed() {
     let (program, url) = program().await;

@@ -212,7 +212,7 @@ async fn an_exchange_sent_as_json_is_told_that_a_form_is_expected() {
 }
 
 /// Rule (contract 3.1.6): a required field that came in the query alone is named as such, with the code
-/// of an absent one, and before the signature is looked at.
+/// of an absent one. That comes before the check of the signature.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_field_that_came_in_the_query_is_told_so() {
     let till = TestTill::start().await;

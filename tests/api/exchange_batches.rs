@@ -1,4 +1,4 @@
-//! Exchanges that are written together (contract 3.3): the answers and the books are those of one at
+//! Exchanges that are written together (contract 3.3). The answers and the books are those of one at
 //! a time, and one exchange costs its neighbours nothing.
 
 use std::collections::BTreeMap;
@@ -137,7 +137,7 @@ async fn send_at_once(requests: Vec<(Game, std::net::SocketAddr)>) -> Vec<(Game,
     tries.join_all().await
 }
 
-/// The batched statement that loses money fails here: two batches of two processes hold the same
+/// The batched statement that loses money fails here. Two batches of two processes hold the same
 /// numbers for different wallets, so only the records' key stands between the deductions.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_numbers_in_batches_of_two_servers_deduct_once_each() {

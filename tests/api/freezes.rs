@@ -24,8 +24,8 @@ async fn thaw(admin: &Caller<'_>, open_id: &str) -> Answer {
     admin.delete(&path).await
 }
 
-/// Rule 17.2.1: exchange, present and cancel are refused with both balances, before what the purses hold; repeats of what
-/// was done are replayed; another player pays; queries and balances go on. It holds on every server.
+/// Rule 17.2.1: exchange, present and cancel are refused with both balances, before the check of the purses. Repeats
+/// are replayed, another player pays, and queries and balances go on. It holds on every server.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_frozen_wallet_refuses_what_moves_coins_and_nothing_else() {
     let till = TestTill::start().await;
@@ -91,8 +91,8 @@ async fn a_frozen_wallet_refuses_what_moves_coins_and_nothing_else() {
     till.assert_audit_clean().await;
 }
 
-/// Rule 17.1.3: a second freeze replaces reason and end; one that would end before now is refused; a wallet that is not
-/// frozen is thawed without a trace; and an unknown player has no wallet.
+/// Rule 17.1.3: a second freeze replaces reason and end. One that would end before now is refused. A wallet that is not
+/// frozen is thawed without a trace. An unknown player has no wallet.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_freeze_is_replaced_and_ends_by_the_clock_of_the_database() {
     let till = TestTill::start().await;

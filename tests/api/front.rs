@@ -144,8 +144,8 @@ async fn the_log_names_the_client_behind_trusted_proxies_only() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// Rule 9.7.4 and 9.7.6: a wrong password, a refused call of the admin API and a denied action of the console are
-/// lines with the client's address.
+/// Rule 9.7.4 and 9.7.6: some requests leave a line with the client's address. They are a wrong password, a
+/// refused call of the admin API and a denied action of the console.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_log_names_who_was_refused_on_the_operators_listener() {
     let folder = folder("refused");

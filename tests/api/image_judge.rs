@@ -95,7 +95,7 @@ async fn the_judge_gets_what_would_be_served_signed() {
     assert_eq!(question.head, expected);
 }
 
-/// Rule: a block is 10000303, the reason stays inside, nothing is kept, and it is not remembered: the
+/// Rule: a block is 10000303, the reason stays inside, and nothing is kept. It is not remembered: the
 /// next upload of the same bytes is judged anew.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_blocked_picture_is_10000303_and_judged_anew_the_next_time() {
@@ -170,8 +170,8 @@ async fn an_upload_by_url_is_judged() {
     assert_eq!(judge.questions()[0].body, PICTURE);
 }
 
-/// Rule: a guard against strangers' URLs is none of the judge's, and the judge's freedom none of theirs:
-/// nobody reaches the judge by an upload by URL.
+/// Rule: the guard against strangers' URLs does not apply to the judge, and the judge's freedom does not
+/// apply to them. Nobody reaches the judge by an upload by URL.
 #[tokio::test(flavor = "multi_thread")]
 async fn strangers_do_not_reach_the_judges_address() {
     let judge = Judge::saying(|_| Reply::verdict(ALLOW)).await;
@@ -210,8 +210,8 @@ fn no_verdicts() -> Vec<(&'static str, Reply)> {
     ]
 }
 
-/// Rule: whatever is no verdict in time is treated as the operator has set, and "block" asks to try
-/// again instead of calling the picture blocked. Each is over when the time limit is.
+/// Rule: whatever is no verdict in time is treated as the operator has set. Then "block" asks to
+/// try again instead of calling the picture blocked. Each is over when the time limit is.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_verdict_the_setting_decides() {
     for setting in ["block", "allow"] {
@@ -323,8 +323,9 @@ async fn a_slow_judge_holds_up_its_own_app_alone() {
     assert_eq!(till.number("SELECT count(*) FROM images WHERE app_id = 'a1'").await, 32);
 }
 
-/// Rule: who waits too long for a place at the judge is told that the service is overloaded, whatever
-/// the setting: an app cannot slip a picture past the judge by uploading many at once.
+/// Rule: a request that waits too long for a place at the judge is answered that the service is
+/// overloaded, whatever the setting. So an app cannot slip a picture past the judge by uploading many
+/// at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queue_at_the_judge_lets_nothing_through() {
     let judge = Judge::saying(|_| Reply::gated(ALLOW)).await;

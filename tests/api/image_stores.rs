@@ -452,8 +452,8 @@ async fn an_s3_store_that_is_away_is_answered_503() {
     assert_served(&patient, &id, &new).await;
 }
 
-/// Rule: a store that is not this database's is neither written nor swept, and the server says so at
-/// its start; one that is only away does not keep it from selling.
+/// Rule: a store of another database is neither written nor swept, and the server says so at its
+/// start. A store that is only away does not keep the server from selling.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_is_not_ours_is_refused() {
     let stores = Stores::new().await;

@@ -51,7 +51,7 @@ async fn credit(till: &TestTill, app: &TestApp, reference: &str, note: &str) {
 }
 
 /// The whole open id comes first, then those that begin with it, by their bytes, over all apps or
-/// one; what only looks alike does not come.
+/// one. An id that only looks alike does not come.
 #[tokio::test(flavor = "multi_thread")]
 async fn players_are_found_by_their_open_id_and_by_its_beginning() {
     let till = TestTill::start().await;
@@ -341,7 +341,7 @@ async fn a_number_is_found_in_every_app_and_of_either_kind() {
     assert_eq!((change.line.free_change, change.line.free_balance), (10, 10));
 }
 
-/// Replays are counted beside the exchange, in one write for all of them, and forgotten in time; a
+/// Replays are counted beside the exchange, in one write for all of them, and forgotten in time. A
 /// first success, a conflict and an expired number are none.
 #[tokio::test(flavor = "multi_thread")]
 async fn replays_are_counted_and_nothing_else_is() {

@@ -360,8 +360,8 @@ fn tables_are_in_the_order_of_their_enums() {
     assert!(Code::ALL.iter().enumerate().all(|(index, code)| *code as usize == index));
 }
 
-/// Rule: an alert or a panel on a metric that nobody serves would be silent for ever, and each alert has
-/// its section in the runbook.
+/// Rule: an alert or a panel on a metric that nobody serves would be silent for ever. Each alert has its
+/// section in the runbook.
 #[test]
 fn alerts_and_dashboard_ask_for_metrics_that_there_are() {
     let (table, runbook) = (committed("docs/metrics.md"), committed("docs/runbook.md"));

@@ -71,7 +71,7 @@ impl Drop for Sending {
     }
 }
 
-/// Settings that reach these receivers. An event that was not taken is not tried again for a long time.
+/// Settings that reach these receivers. An event that was not accepted is not tried again for a long time.
 pub(crate) fn reaching(receivers: &[&Receiver]) -> impl FnOnce(&mut Config) + use<> {
     let ports = receivers.iter().map(|receiver| receiver.address.port()).collect();
     |config| {

@@ -27,7 +27,7 @@ fn call(id: &str) -> DescribedCall {
     calls(&defaults()).into_iter().find(|call| call.route.id == id).unwrap()
 }
 
-/// What the document says of a status of a call.
+/// The document's text about a status of a call.
 fn response(document: &Value, call: &DescribedCall, status: u16) -> Value {
     let operation = &document["paths"][call.route.path][call.route.method.to_ascii_lowercase()];
     operation["responses"][status.to_string()].clone()

@@ -15,8 +15,8 @@ use crate::support::program::Program;
 /// What the operator's log has of files and of the master key, whose commands stay with the command line.
 const NO_OPERATIONS: [&str; 5] =
     ["archive.write", "archive.restore", "sandbox.fault", "master_key.rotate", "master_key.rotated"];
-/// Forms of the console that are no operation, by the end of their paths: they preview, look, sign in and out, or are a second
-/// form of one.
+/// Forms of the console that are no operation, by the end of their paths. They preview, look, sign in and out, or are a
+/// second form of one.
 const CONSOLE_ALONE: [&str; 8] = [
     "/account-requests/confirm",
     "/account-requests/refuse",
@@ -107,7 +107,7 @@ struct Refused {
 
 /// The id of no receiver.
 const NO_RECEIVER: &str = "rcv_0000000000000000";
-/// What each face refuses. `ID` is the id of no receiver.
+/// The refusals of each face. `ID` is the id of no receiver.
 const REFUSALS: [Refused; 8] = [
     Refused {
         words: "the player has 5 gifted and 1 charged coins",

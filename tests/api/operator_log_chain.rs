@@ -1,5 +1,5 @@
-//! The hash chain of the operator's log (contract 8.5.4): what the audit says of each damage, and
-//! that operators who work at once leave no gap.
+//! The hash chain of the operator's log (contract 8.5.4). Tests hold what the audit says of each
+//! damage, and that operators who work at once leave no gap.
 
 use std::path::Path;
 use std::sync::Arc;

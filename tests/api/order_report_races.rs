@@ -1,8 +1,8 @@
-//! Races around an order report (contract 4.4): whoever reports and however many at once, the
-//! answers are those of reports that came one after another, and what is written is whole.
+//! Races around an order report (contract 4.4), whoever reports and however many at once. The
+//! answers are those of reports that came one after another, and each write is whole.
 //!
-//! Where the moment matters, the test holds a lock in the database until the writers of two servers have read what is
-//! there and wait to write. So both decide on the same, soon outdated, state.
+//! In some cases the moment matters. Then the test holds a lock in the database until the writers of two servers have
+//! read what is there and wait to write. So both decide on the same, soon outdated, state.
 
 use std::time::Duration;
 
@@ -105,8 +105,8 @@ impl Scene {
         (count("orders").await, count("order_events").await, count("order_payments").await)
     }
 
-    /// Each order has events without a gap and is as the last one says, and each payment is that
-    /// of an event of the order it belongs to.
+    /// Each order has events without a gap and is as the last one says. Each payment is that of an
+    /// event of the order it belongs to.
     async fn assert_books_whole(&self) {
         for wrong in [
             "SELECT count(*) FROM orders o WHERE ARRAY(SELECT generate_series(1, o.event_count)) <> ARRAY( \
@@ -250,7 +250,7 @@ async fn a_payment_that_eight_orders_claim_at_once_goes_to_one_and_the_others_wr
     scene.assert_books_whole().await;
 }
 
-/// A report that changes its order, one that gives it another owner's goods and a repeat: the
+/// A report that changes its order, one that gives it another owner's goods and a repeat. The
 /// refusals are those of the state that the winner left.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_report_that_lost_is_judged_by_what_the_winner_wrote() {

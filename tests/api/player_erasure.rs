@@ -153,7 +153,7 @@ const PERSONAL: [&str; 8] = [
     "order-100-pay",
 ];
 
-/// Contract 13.7.1 to 13.7.6: nothing of the person is left in any row, the money is the same to the byte, the audit is
+/// Contract 13.7.1 to 13.7.6: nothing of the person is left in any row. The money is the same to the byte, the audit is
 /// clean, and the other player has all that was there.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_of_an_erased_player_is_left_but_the_money() {

@@ -1,4 +1,4 @@
-//! The PostgreSQL that Minitill owns when it is given no `DATABASE_URL` (contract 9.1): the real
+//! The PostgreSQL that Minitill owns when it is given no `DATABASE_URL` (contract 9.1). The real
 //! program is started, killed and asked, on data folders of its own.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests end where the test would")]

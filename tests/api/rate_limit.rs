@@ -15,7 +15,7 @@ use crate::game::Game;
 use crate::support::program::{Program, ServerProcess};
 use crate::support::{Answer, PATIENCE, Request, TestApp, TestTill, fresh_database, until};
 
-/// What the answer says of a limit (contract 7.2.8).
+/// The answer's text about a limit (contract 7.2.8).
 fn text(limit: u32, what: &str) -> String {
     let step = if what == "token requests" {
         "keep the token: it lives for 48 hours"

@@ -138,7 +138,8 @@ async fn a_search_without_an_index_asks_for_a_period() {
     }
 }
 
-/// Thousands of polls that wait at the head hold no place and need none to come back, so a reader with no place left polls on.
+/// Thousands of polls that wait at the head hold no place and need none to come back. So a reader with no place left
+/// polls on.
 #[tokio::test(flavor = "multi_thread")]
 async fn polls_at_the_head_of_the_feed_need_no_place() {
     let till = till().await;

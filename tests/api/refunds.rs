@@ -90,7 +90,7 @@ async fn a_refund_takes_back_its_share_once() {
     });
     assert_eq!(events(&till, &admin, "topup.refunded").await[0], expected);
     assert!(events(&till, &admin, "wallet.debt_changed").await.is_empty());
-    // Whoever may only tell of payments refunds none.
+    // A key that may only report payments refunds none.
     assert_eq!(refund(&teller, "pi_1", &asked("re_3", 1, "record")).await.status, 403);
     for wrong in [
         json!({"refund_id": "a/b", "amount": 1, "reason": "r"}),
@@ -105,8 +105,8 @@ async fn a_refund_takes_back_its_share_once() {
     till.assert_audit_clean().await;
 }
 
-/// Rules 19.5.4 to 19.5.7: what is spent is refused with both figures, or recorded as debt; no purse is negative, and the next
-/// top-up settles the debt first, of each kind from what it brings.
+/// Rules 19.5.4 to 19.5.7: a refund of what is spent is refused with both figures, or recorded as debt. No purse is
+/// negative. The next top-up settles the debt first, of each kind from what it brings.
 #[tokio::test(flavor = "multi_thread")]
 async fn spent_coins_are_refused_or_become_debt_that_the_next_top_up_settles() {
     let till = TestTill::start().await;
@@ -185,8 +185,8 @@ fn direct(id: &str) -> Value {
     told
 }
 
-/// Rules 19.5.6 and 19.5.8: the payment of an order settles debt, and carries out a refund that came first, even one that
-/// commits while the payment is written. What is written without a lock finds out about both.
+/// Rules 19.5.6 and 19.5.8: the payment of an order settles debt, and carries out a refund that came first. That holds
+/// even for one that commits while the payment is written. What is written without a lock finds out about both.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_payment_of_an_order_finds_debt_and_refunds() {
     let till = TestTill::start().await;
@@ -276,7 +276,7 @@ async fn a_refund_before_its_payment_waits_for_it() {
     let told = json!({"provider": "stripe", "provider_order_id": "pi_1", "refund_id": "re_2", "amount": 301});
     assert_eq!(events(&till, &admin, "topup.refund_refused").await, [told]);
     assert_eq!(events(&till, &admin, "topup.refunded").await.len(), 2);
-    // Each is in the log when it came and at its end, by who told of it (rule 19.5.11).
+    // Each is in the log when it came and at its end, by its reporter (rule 19.5.11).
     let logged = |state: &str, amount: i64, coins: [Option<i64>; 2]| {
         let [free, charge] = coins.map(|coins| json!(coins));
         json!([state, amount, free, charge, "note r", "api_key backend"])

@@ -17,7 +17,7 @@ use crate::game::Game;
 use crate::support::program::Program;
 use crate::support::{AppKind, TestApp, TestTill, until};
 
-/// What a game of these tests buys.
+/// The item that a game of these tests buys.
 const SWORD: &str = "Sword & shield = 100%";
 
 /// An app that may do everything but give presents, and a player with 10 charged coins.

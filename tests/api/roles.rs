@@ -25,7 +25,7 @@ use crate::game::Game;
 use crate::support::console::Browser;
 use crate::support::{Answer, TestApp, TestTill, operator};
 
-/// What each role may, as the contract has it.
+/// The rights of each role, as the contract has them.
 const ROLES: [(Role, &str); 6] = [
     (Role::Viewer, "Read"),
     (Role::Support, "Read GiveBack"),

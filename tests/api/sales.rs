@@ -479,8 +479,8 @@ async fn a_wrong_report_is_refused_by_the_field() {
     assert_problem(&unknown, 404, "not-found", "there is no app a9");
 }
 
-/// Rules 13.2.3, 13.2.4 and 13.2.9: over apps, of a zone and a part of a name, by hour and week, rolled up or not, and as a
-/// file.
+/// Rules 13.2.3, 13.2.4 and 13.2.9: over apps, of a zone and a part of a name. By hour and week, rolled up or not, and
+/// as a file.
 #[tokio::test(flavor = "multi_thread")]
 async fn revenue_is_over_apps_and_filtered() {
     let (till, _) = till().await;
@@ -589,8 +589,8 @@ async fn the_command_prints_revenue_as_a_table_as_csv_and_as_json() {
     assert!(output.status.code() == Some(2) && complaint.contains(words), "{complaint}");
 }
 
-/// Rule 13.2.7 and 13.2.8: the sums of the hours tie to the ledger before, while and after they are added up, and a
-/// difference is told.
+/// Rule 13.2.7 and 13.2.8: the sums of the hours tie to the ledger before, while and after they are added up. A
+/// difference is reported.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_roll_up_ties_to_the_ledger_and_a_difference_is_told() {
     let (till, app) = till().await;

@@ -23,7 +23,7 @@ fn line(row: &[String]) -> String {
     format!("|{}|", cells.collect::<Vec<_>>().join("|"))
 }
 
-/// What a reference leads to.
+/// The target of a reference.
 fn at<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     match value["$ref"].as_str() {
         Some(path) => at(document, document.pointer(path.trim_start_matches('#')).unwrap()),

@@ -197,9 +197,8 @@ fn report(number: &str) -> Value {
     })
 }
 
-/// Rules 18.1.1 to 18.1.6, and 18.1.8: keys, players, pages, pictures, pre-orders and receivers of the seed are there, so
-/// are the documents, and commands
-/// reach the server by its folder.
+/// Rules 18.1.1 to 18.1.6, and 18.1.8: keys, players, pages, pictures, pre-orders and receivers of the seed are there.
+/// So are the documents. Commands reach the server by its folder.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_seed_names_is_there_with_its_fixed_keys() {
     let receiver = Receiver::taking().await;
@@ -288,8 +287,8 @@ async fn differing(sql: &mut PgConnection) -> Vec<String> {
     differing
 }
 
-/// Rules 18.2.1 and 18.2.2: every row is that of the seed again, what the process knew is forgotten, a receiver is as new,
-/// and a call under way ends first.
+/// Rules 18.2.1 and 18.2.2: every row is that of the seed again. The process has forgotten its state, a receiver is as
+/// new, and a call under way ends first.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reset_makes_everything_as_after_the_start() {
     let receiver = Receiver::taking().await;

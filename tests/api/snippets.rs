@@ -1,4 +1,4 @@
-//! Promises of docs/api.md that code can check: its signing snippets sign as the server does (contract
+//! Promises of docs/api.md that code can check. Its signing snippets sign as the server does (contract
 //! 3.2), it shows them as they are, and it lists every code (contract 7.1).
 
 use std::collections::BTreeMap;

@@ -49,8 +49,8 @@ async fn till() -> (TestTill, TestApp, Program) {
     (till, app, program)
 }
 
-/// Rules 19.8.1 to 19.8.3: payments count when they were credited and refunds when they were carried out, by currency; what
-/// waits is apart; and the coins are the top-ups of the statement.
+/// Rules 19.8.1 to 19.8.3: payments count when they were credited, and refunds when they were carried out, by currency.
+/// Those that wait are apart. The coins are the top-ups of the statement.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_payments_have_brought_is_summed_by_group_and_ties_to_the_statement() {
     let (till, app, program) = till().await;

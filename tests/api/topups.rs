@@ -101,8 +101,8 @@ async fn created_at(till: &TestTill, biz_no: &str) -> i64 {
     till.number(&format!("{at}'{biz_no}'")).await
 }
 
-/// Rule 19.2.1 to 19.2.5: an order tells the figures of the price list, moves no coins, keeps its figures and is replayed; it
-/// shares the numbers of all calls.
+/// Rule 19.2.1 to 19.2.5: an order shows the figures of the price list, moves no coins, keeps its figures and is
+/// replayed. It shares the numbers of all calls.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_fixes_the_price_and_moves_no_coins() {
     let till = TestTill::start().await;
@@ -516,8 +516,8 @@ async fn the_payments_of_a_player_are_listed() {
     assert_eq!(listed("open_id=o1&unmatched=true").await.0, "pi_7 pi_5");
 }
 
-/// Rule 19.3.1: the same payment from many servers at once is credited once; of many payments of one order one is credited;
-/// and exchanges of the same wallet go on.
+/// Rule 19.3.1: the same payment from many servers at once is credited once. Of many payments of one order one is
+/// credited. Exchanges of the same wallet go on.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_payments_at_once_each_is_credited_once_and_each_order_is_paid_once() {
     let till = TestTill::start().await;
@@ -764,7 +764,7 @@ async fn archives_exports_and_erasures_have_top_ups_in_them() {
     assert_eq!(erased["rows"]["topup_payments"], 3, "{erased}");
     let left = "SELECT count(*) FROM topup_payments WHERE open_id = 'o1' OR note <> '' OR os IS NOT NULL";
     assert_eq!(till.number(left).await, 0);
-    // The provider still tells of the player who was erased (rule 13.7.11).
+    // The provider still reports the player who was erased (rule 13.7.11).
     for (told, status) in [(&told, 200), (&unmatched, 202)] {
         let again = tell(&teller, told).await;
         assert_eq!((again.status, &again.json()["replayed"]), (status, &json!(true)), "{}", again.body);

@@ -151,7 +151,7 @@ fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-/// Rule: a request is a span of its caller's trace, with endpoint, status and code; an exchange's wait and
+/// Rule: a request is a span of its caller's trace, with endpoint, status and code. An exchange's wait and
 /// its database work are spans within it.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_exchange_is_a_span_of_its_callers_trace_with_its_database_work_in_it() {
@@ -200,8 +200,8 @@ async fn an_exchange_is_a_span_of_its_callers_trace_with_its_database_work_in_it
     assert_eq!(spans.len(), 3);
 }
 
-/// Rule: a fetch is a span with what came of it; a fault of ours is told as one; nothing that is secret or somebody's own
-/// is told, wherever it came.
+/// Rule: a fetch is a span with its outcome, and a fault of ours is one there. Nothing secret and nothing personal is
+/// in it, wherever it came.
 #[tokio::test(flavor = "multi_thread")]
 async fn refusals_fetches_and_faults_are_told_and_nothing_secret_is() {
     let collector = collector().await;
@@ -266,8 +266,8 @@ async fn a_caller_who_keeps_no_trace_has_none_kept() {
     assert!(begun.trace_id != CALLERS_TRACE && begun.parent_id.is_none());
 }
 
-/// Rule: a collector that is away, or takes connections and never answers, slows nobody; what it does not take is
-/// dropped and counted, however much it is.
+/// Rule: a collector that is away, or takes connections and never answers, slows nobody. All spans that it does
+/// not take are dropped and counted.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_collector_that_is_away_slows_nobody() {
     let hangs = TcpListener::bind("127.0.0.1:0").await.unwrap();

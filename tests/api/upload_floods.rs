@@ -56,7 +56,7 @@ fn peak_memory(pid: u32) -> usize {
 }
 
 /// Rule (contract 2.6 and 2.7): 50 uploads of 10 MB at once, of two apps, are all accepted and take
-/// less than 400 MB; so are 50 by chunks, whose length nobody knows before.
+/// less than 400 MB. So do 50 uploads by chunks, whose length nobody knows before.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
 async fn fifty_large_uploads_at_once_stay_within_their_memory() {
@@ -126,8 +126,8 @@ async fn fifty_large_fetches_at_once_stay_within_their_memory() {
     assert!(grown < 400 * MEGABYTE, "{} MB", grown / MEGABYTE);
 }
 
-/// Sends a head and then up to a gigabyte of body; gives the answer, and how many bytes of the body
-/// went out before the server stopped taking them.
+/// Sends a head and then up to a gigabyte of body. Returns the answer, and how many bytes of the
+/// body went out before the server stopped reading.
 async fn send_a_gigabyte(address: SocketAddr, head: &str, opening: &str, chunk: &[u8]) -> (Answer, usize) {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let (mut reading, mut writing) = stream.split();
@@ -160,8 +160,8 @@ fn kernel_buffers() -> usize {
         .sum()
 }
 
-/// Rule (contract 2.2 and 2.7): of an upload of a gigabyte at most 11 MB are read, whether its
-/// length is announced or not and whoever sends it, and the refusal reaches the client.
+/// Rule (contract 2.2 and 2.7): of an upload of a gigabyte at most 11 MB are read. It does not
+/// matter whether its length is announced, or who sends it. The refusal reaches the client.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gigabyte_is_cut_and_its_sender_gets_the_refusal() {
@@ -278,8 +278,8 @@ async fn slow_senders_hold_up_no_other_app() {
     assert_eq!(answered, Err(std::io::ErrorKind::WouldBlock), "it was not waited for");
 }
 
-/// Rule (contract 2.7): whoever announces much and sends little is dropped long before the body time, and what waits for
-/// the room it held is served.
+/// Rule (contract 2.7): a sender that announces much and sends little is dropped long before the body time. Uploads
+/// that wait for the room it held are served.
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_senders_are_dropped_and_make_room() {
     let till = narrow_till().await;
@@ -303,7 +303,7 @@ async fn slow_senders_are_dropped_and_make_room() {
 }
 
 /// Rule (contract 2.7): a sender that is slow but steady, and would be done within the body time, is
-/// not dropped, whether it announces its length or not.
+/// not dropped. It does not matter whether it announces its length.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_and_steady_sender_is_served() {
     let till = TestTill::start_with(|config| config.http.body_timeout = Duration::from_mins(1)).await;

@@ -201,8 +201,8 @@ async fn absolute_targets_pipelining_and_chunked_bodies_are_understood() {
     assert_eq!(till.purses(&app, "o1").await, (0, 98, 3));
 }
 
-/// A Java client of the platform posts the order report with the credentials in the query and
-/// the JSON as it maps it: numbers as text, nulls, fields of its own.
+/// A Java client of the platform posts the order report with the credentials in the query. Its JSON
+/// is as it maps it: numbers as text, nulls, fields of its own.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_json_mapper_that_writes_nulls_and_numbers_as_text_is_understood() {
     let till = TestTill::start().await;
@@ -230,8 +230,8 @@ async fn a_json_mapper_that_writes_nulls_and_numbers_as_text_is_understood() {
     );
 }
 
-/// The file upload as real clients send it: a slash too many, a multipart body with a part of
-/// another name before the file, quoted names.
+/// The file upload as real clients send it. They send a slash too many, a multipart body with a
+/// part of another name before the file, and quoted names.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upload_with_a_doubled_slash_is_understood() {
     let till = TestTill::start().await;

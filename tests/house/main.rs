@@ -1,5 +1,5 @@
-//! Rules of the repository itself: what pages and comments name is there, the arrows between modules go
-//! one way, pages keep their length, and no dependency compiles twice.
+//! Rules of the repository itself: comments and pages name things that exist, and the arrows between
+//! modules go one way. Pages keep their length, and no dependency compiles twice.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -4,7 +4,7 @@ use regex_lite::Regex;
 
 use crate::sources::{read, rust_files};
 
-/// Where such tests are. Proofs and benchmarks run by name.
+/// The folders of such tests. Proofs and benchmarks run by name.
 const FOLDERS: [&str; 4] = ["crates", "src", "tests/api", "xtask"];
 /// What ends a test that hangs, and judges nothing.
 const PATIENCE: &str = "PATIENCE";

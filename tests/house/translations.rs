@@ -11,7 +11,7 @@ const CATALOGUE: &str = "locales/zh.po";
 const CONSOLE: &str = "src/operator/console";
 /// A string of Rust or of a template.
 const STRING: &str = r#""((?:[^"\\]|\\.|\\\n)*)""#;
-/// What stands in front of a text in Rust code.
+/// The marks in front of a text in Rust code.
 const BEFORE: [&str; 10] = [
     r"text!\(\s*",
     r"Expected::new\(\s*",
@@ -44,7 +44,7 @@ fn catalogue() -> BTreeMap<String, String> {
     catalogue
 }
 
-/// What a string of the source says.
+/// The value of a string of the source.
 fn plain(string: &str) -> String {
     let joined = Regex::new(r"\\\n\s*").unwrap().replace_all(string, "");
     joined.replace("\\\"", "\"").replace("\\u{1f}", "").replace("\\\\", "\\")

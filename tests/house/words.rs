@@ -1,5 +1,5 @@
-//! Words of the code: the head of a module says what it is, in words that a search finds, and the name of a type has
-//! one meaning.
+//! Words of the code. The head of a module says what it is, in words that a search finds. The name of a type has one
+//! meaning.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! Loses, doubles, shuffles and falsifies the callbacks of a payment provider, while two servers and PostgreSQL are killed in turns.
 //!
-//! Each order has one payment. Of twenty payments one is never told of; the others are told of twice, in any order, and each
-//! telling is tried once. Of a hundred, some have another amount, player or product than their order. Others try to
-//! pay with a wrong key. Then the provider's settlement file is entered, and the coins must equal the money.
+//! Each order has one payment. Of twenty payments one is never reported; the others are reported twice, in any order,
+//! and each telling is tried once. Of a hundred, some have another amount, player or product than their order. Others
+//! try to pay with a wrong key. Then the provider's settlement file is entered, and the coins must equal the money.
 //!
 //! Seen to fail when a batch of three payments is answered and rolled back: 13 of 1,800 were lost. Also when the amount of a
 //! payment is not compared: all with another amount were credited.
@@ -181,7 +181,7 @@ impl Paid {
     }
 }
 
-/// Each payment that is told of, twice, and for each that is not one with a wrong key; in any order.
+/// Each payment that is reported, twice, and for each that is not one with a wrong key; in any order.
 fn callbacks(payments: &[Paid], dice: &mut Dice) -> Vec<Callback> {
     let mut callbacks = Vec::new();
     for paid in payments {

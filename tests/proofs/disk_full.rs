@@ -4,13 +4,13 @@
 //! and the service comes back by itself.
 //!
 //! The private PostgreSQL of a server lives on a small file system in memory. A file fills that up to its last block
-//! while callers exchange. Then tables cannot grow; after a change of the log's segment PostgreSQL cannot even write
-//! its log, gives up, and is started again and again by the server. The file is removed, and the same server process
-//! must exchange again. Every number is asked for until it is known what became of it, and the journal is held against
-//! the books. Needs root, to mount the file system; it says so and is skipped otherwise.
+//! while callers exchange. Then tables cannot grow. After a change of the log's segment PostgreSQL cannot even write
+//! its log and gives up. The server starts it again and again. The file is removed, and the same server process must
+//! exchange again. Every number is asked for until it is known what became of it, and the journal is held against the
+//! books. Needs root, to mount the file system; it says so and is skipped otherwise.
 //!
-//! Seen to fail when a write that the database could not make was answered as done, and when the supervisor gave up
-//! after its first start that failed.
+//! Seen to fail when a write that the database could not make was answered as done. Seen to fail also when the
+//! supervisor gave up after its first start that failed.
 
 use std::fs::{self, File, Permissions};
 use std::io::Write as _;

@@ -4,9 +4,9 @@
 //! later no session is left inside a transaction, and the pool is whole. What was acknowledged, reports too, is in the
 //! tables. The database is 2 ms away, so that a hang-up meets every step.
 //!
-//! Seen to fail when a report runs BEGIN and COMMIT in the request's own future, which is dropped half-way, and the pool
-//! does not look at the sessions that it hands out: 4 of 17 were left inside a transaction. (Dropped by a time-out:
-//! hang-ups alone did not show it, even with hyper's `half_close` off.)
+//! Seen to fail when a report runs BEGIN and COMMIT in the request's own future, which is dropped half-way, and the
+//! pool checks no session. Then 4 of 17 were left inside a transaction. (Dropped by a time-out: hang-ups alone did
+//! not show it, even with hyper's `half_close` off.)
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -38,7 +38,7 @@ const SESSIONS: i64 = 18;
 /// Those for what strangers may ask open when they are needed (contract 2.7.9).
 const SESSIONS_OF_STRANGERS_MAX: i64 = 4;
 
-/// What a client asks for.
+/// The request of a client.
 enum Wish {
     Change(Asked),
     /// The number of the payment, and the request.

@@ -2,7 +2,8 @@
 //!
 //! First: 64 callers at two server processes for half a minute, and the balance is exact. Then: an exchange of 100, and
 //! a thousand cancels of 1 to 7 at once give back all of it and no more. A thousand deductions of 1 to 7 in both
-//! priorities at once take it again: never below zero, and every row is split between the purses as the rule says.
+//! priorities at once take it again. It is never below zero, and every row is split between the purses as the rule
+//! says.
 //!
 //! Seen to fail when gifted-first is split as charged-first, and when a cancel of all that is left is refused.
 

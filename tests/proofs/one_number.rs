@@ -2,8 +2,8 @@
 //!
 //! Two server processes get them, and the answers are equal to the byte.
 //!
-//! Seen to fail when a used number is not found again and the insert of its record ignores the conflict: up to 46
-//! deductions for one number. Also when a cancel gives back twice its amount.
+//! Seen to fail when a used number is not found again and the insert of its record ignores the conflict. There
+//! were up to 46 deductions for one number. Also when a cancel gives back twice its amount.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

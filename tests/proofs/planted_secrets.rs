@@ -7,12 +7,11 @@
 //! tokens, secrets, keys, signatures, the player's address, free texts, the master key and the database's password.
 //! What opens the console and the admin API is among them (`operators_side.rs`). Then the program is driven through
 //! every endpoint and every command, succeeding and failing in all the ways that can be arranged. It has the most
-//! talkative log there is, as text and as JSON, on a database with a URL and on its own. All that comes out is searched
-//! for each of them: standard output and error, every answer of both listeners, PostgreSQL's log, and every file in the
-//! data folder but the tables. It is searched for as it stands, percent-encoded, and in base64. What is hexadecimal is
-//! searched for as bytes and as a list of numbers, too. An answer may repeat what its own request sent, but no
-//! credential; commands that are there to show a secret once (`app create`, `rotate-...`, `token issue`) are not
-//! searched for it.
+//! talkative log there is, as text and as JSON, on a database with a URL and on its own. All output is searched for
+//! each of them. That is standard output and error, every answer of both listeners, PostgreSQL's log, and every file in
+//! the data folder but the tables. It is searched for as it stands, percent-encoded, and in base64. What is hexadecimal
+//! is searched for as bytes and as a list of numbers, too. An answer may repeat what its own request sent, but no
+//! credential. Commands that show a secret once (`app create`, `rotate-...`, `token issue`) are not searched for it.
 //!
 //! Seen to fail when the log line of a request held its URI, and when a refusal's text was logged. Before they were
 //! mended, two faults made it fail too. A settings file had a slip in the line of a secret, and the way to the
@@ -237,7 +236,7 @@ impl Drop for Talker {
     }
 }
 
-/// Where a server says that it listens.
+/// The address on which a server says that it listens.
 fn addresses(log: &str) -> Option<(SocketAddr, SocketAddr)> {
     let after = |word: &str| {
         let rest = log.split_once(&format!("{word} http://"))?.1;
@@ -608,7 +607,7 @@ fn position(bytes: &[u8], text: &[u8]) -> Option<usize> {
     None
 }
 
-/// Where it was found, with some of what stands before it.
+/// The place where it was found, with some of the text before it.
 fn around<'a>(bytes: &'a [u8], text: &[u8]) -> &'a [u8] {
     let at = position(bytes, text).unwrap_or_default();
     &bytes[at.saturating_sub(120)..(at + text.len()).min(bytes.len())]

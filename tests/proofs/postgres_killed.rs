@@ -3,8 +3,9 @@
 //! First the private one: now a session of the server's, now PostgreSQL itself, which the server starts again. Then one
 //! that somebody else runs, which stays away for five seconds.
 //!
-//! The service works again within 5 seconds of the database, and no answer takes 3 seconds. That the private one is
-//! back within 5 seconds is told as a figure; on a machine that is busy with other things it may take twice as long.
+//! The service works again within 5 seconds of the database, and no answer takes 3 seconds. It is printed as a
+//! figure whether the private one is back within 5 seconds. On a machine that is busy with other things it may take
+//! twice as long.
 //!
 //! Seen to fail when a session that ends while a write is under way is taken for a success: 11 of 2,817 were lost.
 

@@ -6,16 +6,16 @@
 //! - for comparison, 300 connections with a token that is none, each ten times a second;
 //! - 300 connections that send exchanges of a sandbox app with wrong signatures, and go on as soon as they are answered.
 //!   They have its token and no key;
-//! - 40 connections of one viewer's API key that search the operator's log for a text, and do so again as soon as they were
-//!   answered or refused. Beside them 3,500 connections of another key hold polls of the feed, whose head moves with every
-//!   payment, and `readyz` is asked four times a second. Most polls must be held at the end;
+//! - 40 connections of one viewer's API key that search the operator's log for a text. They do so again as soon as they
+//!   were answered or refused. Beside them 3,500 connections of another key hold polls of the feed, whose head moves
+//!   with every payment. `readyz` is asked four times a second. Most polls must be held at the end;
 //! - the same searches and 200 polls that every payment answers.
 //!
 //! The floods come from a thread that yields to the server: an attacker has a machine of their own.
 //!
-//! No payment may fail. Beside the wrong signatures, and beside the searches with held polls, their 99th percentile may
-//! be three times that of the quiet part of the same run. Below 20 ms it may be anything: times that short are the
-//! machine's noise. On a machine that others keep busy that is not judged, and said. `readyz` stays 200.
+//! No payment may fail. Their 99th percentile has a bound beside the wrong signatures, and beside the searches with
+//! held polls. It is three times that of the quiet part of the same run. Below 20 ms it may be anything: times that
+//! short are the machine's noise. On a machine that others keep busy that is not judged, and said. `readyz` stays 200.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -73,7 +73,7 @@ impl Answers {
     }
 }
 
-/// What honest callers saw.
+/// The observations of honest callers.
 #[derive(Debug, Default)]
 struct Paid {
     times: Vec<Duration>,

@@ -1,14 +1,14 @@
 //! Two servers behind a proxy are restarted in turns, and no request fails.
 //!
-//! There are 200 exchanges a second, 100 in the short form (contract 9.6: it stops accepting, answers everything
-//! whose first byte has arrived, and exits within ten seconds).
+//! There are 200 exchanges a second, 100 in the short form (contract 9.6). The server stops accepting, answers
+//! everything whose first byte has arrived, and exits within ten seconds.
 //!
-//! The proxy is as simple as they come: for each connection a server in turns, of those whose /readyz says so; one that
-//! does not accept is passed over. It never sends anything twice. Every request has a connection of its own, is sent
-//! once, and must succeed. Around each signal more of them come, so that some wait to be accepted just then.
+//! The proxy is as simple as they come. For each connection it takes a server in turns, of those whose /readyz says so.
+//! One that does not accept is passed over. It never sends anything twice. Every request has a connection of its own,
+//! is sent once, and must succeed. Around each signal more of them come, so that some wait to be accepted just then.
 //!
-//! Seen to fail when the listener was closed without taking what waited in its backlog (7 of 1,128 requests), and when
-//! the drain cut connections at once.
+//! Seen to fail when the listener was closed without taking what waited in its backlog (7 of 1,128 requests). Seen to
+//! fail also when the drain cut connections at once.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -47,7 +47,7 @@ struct Backend {
     is_ready: bool,
 }
 
-/// What the proxy's tasks share.
+/// The shared state of the proxy's tasks.
 #[derive(Debug, Default)]
 struct Backends {
     all: Mutex<Vec<Backend>>,
@@ -114,8 +114,8 @@ async fn proxy(listener: TcpListener, backends: Arc<Backends>) {
     }
 }
 
-/// Connects to a server and sends it the first bytes in one go: one that stops waits only a moment for the first byte of
-/// a connection. `None` when it took the connection and not the bytes, which are not sent again.
+/// Connects to a server and sends it the first bytes in one go. A server that stops waits only a moment for the first
+/// byte of a connection. `None` when it took the connection and not the bytes, which are not sent again.
 async fn connect(backends: &Backends, first: &[u8]) -> Option<TcpStream> {
     loop {
         let address = backends.next();

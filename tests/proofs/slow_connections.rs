@@ -4,10 +4,10 @@
 //!
 //! Half of them bring a byte of a head every second, half a byte of a body. The bodies are of exchanges, and of reports
 //! with a token that is good, so that nothing but the time is against them. None ever stops by itself, not even when it
-//! was answered: a server that closes lets go of such a peer 10 s after its answer at the latest (2 s after its last
-//! byte). `http.body_timeout` is a setting: with 1 s all of them must be gone 15 s after the last one came; with the
-//! contract's 30 s (the full form tries that too) the bodies after 45. Gone means that the server has let go of its
-//! socket, counted in /proc.
+//! was answered. A server that closes drops such a peer 10 s after its answer at the latest (2 s after its last byte).
+//! `http.body_timeout` is a setting. With 1 s all of them must be gone 15 s after the last one came. With the
+//! contract's 30 s (the full form tries that too) the bodies must be gone after 45. Gone means that the server has let
+//! go of its socket, counted in /proc.
 //!
 //! Honest games send exchanges all the while. Their 99th percentile may at most double, against the same load before
 //! and after in the same server. As many slow connections lead elsewhere then: what they cost the proof itself is no
@@ -54,7 +54,7 @@ pub(crate) async fn prove() -> Figures {
     let tight = Case { body_timeout: "1s", gone_within: Duration::from_secs(15) };
     let contracts = Case { body_timeout: "30s", gone_within: Duration::from_secs(45) };
     for case in full_or_short(vec![tight, contracts], vec![tight]) {
-        // A percentile can be spoilt by whatever else the machine does: a second time it is a fault.
+        // Other work of the machine can raise a percentile. A second time it is a fault.
         if let Err(slower) = hold(case, &mut figures).await
             && let Err(again) = hold(case, &mut figures).await
         {

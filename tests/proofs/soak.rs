@@ -2,12 +2,13 @@
 //!
 //! Contract 2.7: everything has a limit.
 //!
-//! New exchanges, presents, cancels and closed numbers, replays, refusals, order reports, uploads of new and of known
-//! pictures, tokens and pictures, at a steady pace that leaves the machine some room. Every five seconds the server's
-//! resident memory is read from /proc; what came before the warm-up ended does not count. The slope of the line through
-//! the rest (least squares) must be below 1 MB a minute: at some 200 requests a second that is a leak of 90 bytes a
-//! request. The short form looks at 45 seconds only, in which an allocator that still settles looks like a leak. So it
-//! allows 8 MB a minute, and shows no more than that nothing leaks a kilobyte a request. The audit is clean at the end.
+//! The load is new exchanges, presents, cancels and closed numbers, replays, refusals, order reports, uploads of new
+//! and of known pictures, tokens and pictures. Its pace is steady and leaves the machine some room. Every five seconds
+//! the server's resident memory is read from /proc; what came before the warm-up ended does not count. The slope of the
+//! line through the rest (least squares) must be below 1 MB a minute. At some 200 requests a second that is a leak of
+//! 90 bytes a request. The short form looks at 45 seconds only, in which an allocator that still settles looks like a
+//! leak. So it allows 8 MB a minute, and shows no more than that nothing leaks a kilobyte a request. The audit is clean
+//! at the end.
 //!
 //! Seen to fail when every look-up of a token left 4 KB behind (37 MB a minute).
 
@@ -36,7 +37,7 @@ const WALLETS: u64 = 200;
 /// The books tell of a number that nobody knows about for longer.
 const SETTLE_WITHIN: Duration = Duration::from_mins(1);
 
-/// What the callers have done.
+/// The work of the callers.
 #[derive(Debug, Default)]
 struct Done {
     requests: AtomicUsize,

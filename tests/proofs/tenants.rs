@@ -6,7 +6,7 @@
 //! Two apps have everything: players, money, pictures, orders, numbers, pages, points of interest, pre-orders, tokens
 //! and keys. One of them tries whatever the other has at every endpoint, and the same with something that does not
 //! exist at all. Both answers must be the same bytes, head included, but for the request's id, the date and the value
-//! that was sent; the victim's rows must be the same afterwards. That an app exists is no secret (contract 2.9.4),
+//! that was sent. The victim's rows must be the same afterwards. That an app exists is no secret (contract 2.9.4),
 //! and a picture may be seen by whoever knows its id.
 //!
 //! Seen to fail when a remembered token opened another app, and when records were found by their number alone.

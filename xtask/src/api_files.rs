@@ -364,7 +364,7 @@ fn fields_in_markdown(document: &Value, call: &Value) -> String {
     text
 }
 
-/// What an agent reads first.
+/// The file that an agent reads first.
 fn llms(public: &Value, admin: &Value) -> String {
     let mut text = "\
         # Minitill\n\n> A self-hosted till for mini-games and mini-programs: a wallet service and an order center on PostgreSQL. \

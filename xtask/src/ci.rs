@@ -103,7 +103,7 @@ fn advisories() -> Result<(), Failure> {
     }
 }
 
-/// What all test programs counted together.
+/// The counts of all test programs together.
 #[derive(Debug, Default)]
 struct TestCounts {
     passed: usize,

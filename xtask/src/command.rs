@@ -19,7 +19,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What Cargo tells a program that it runs about its package. Build scripts of some dependencies depend on
+/// The facts that Cargo gives a program about its package. Build scripts of some dependencies depend on
 /// these variables. If they stayed set, these dependencies would compile again after each task.
 const OF_THIS_PACKAGE: [&str; 2] = ["CARGO_PKG_", "CARGO_MANIFEST_"];
 
@@ -52,12 +52,12 @@ pub(crate) fn cargo(arguments: &[&str]) -> Result<(), Failure> {
     program("cargo", arguments)
 }
 
-/// What a Cargo command prints; it must succeed.
+/// The output of a Cargo command; it must succeed.
 pub(crate) fn output(arguments: &[&str]) -> Result<Vec<u8>, Failure> {
     read(new("cargo", arguments))
 }
 
-/// What a command prints; it must succeed.
+/// The output of a command; it must succeed.
 pub(crate) fn read(mut command: Command) -> Result<Vec<u8>, Failure> {
     let output = command.stderr(Stdio::inherit()).output();
     match output {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// Where the lines of each release are kept, in a folder of its version.
+/// The folder of the lines of each release, each in a folder of its version.
 pub(crate) const RELEASES: &str = "tests/releases";
 /// How deep the fields of a body are followed.
 const DEPTH_MAX: usize = 6;
@@ -81,7 +81,7 @@ fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value.as_object().into_iter().flatten()
 }
 
-/// What a reference leads to.
+/// The target of a reference.
 pub(crate) fn resolved<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     match value["$ref"].as_str().and_then(|path| document.pointer(path.trim_start_matches('#'))) {
         Some(there) => resolved(document, there),

@@ -11,7 +11,7 @@ const SUCCESS: [&[u8]; 3] = [br#"{"code":1,"#, br#"{"result":1,"#, br#"{"biz_no"
 /// An answer is shorter than this.
 const ANSWER_BYTES: usize = 4096;
 
-/// What an answer says.
+/// The content of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer<'a> {
     /// The exchange was made now.

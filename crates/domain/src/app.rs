@@ -27,7 +27,7 @@ pub struct App {
     pub id: AppId,
     /// Its number.
     pub no: AppNo,
-    /// What the operator set.
+    /// The value that the operator set.
     pub settings: AppSettings,
     /// Whether the operator has suspended it.
     pub suspended: bool,
@@ -87,7 +87,7 @@ impl App {
 pub struct AppSummary {
     /// Its id.
     pub app_id: AppId,
-    /// What the operator set.
+    /// The value that the operator set.
     #[serde(flatten)]
     pub settings: AppSettings,
     /// Whether it is suspended.

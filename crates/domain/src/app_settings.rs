@@ -20,9 +20,9 @@ pub struct AppField {
     pub name: &'static str,
     /// Its name for people.
     pub title: &'static str,
-    /// What it means, as a sentence.
+    /// Its meaning, as a sentence.
     pub help: &'static str,
-    /// What it holds.
+    /// The kind of its value.
     pub kind: AppFieldKind,
 }
 
@@ -46,7 +46,7 @@ impl AppField {
     }
 }
 
-/// What a setting of an app holds.
+/// The kind of the value of a setting of an app.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AppFieldKind {
     /// Text of at most this many characters.
@@ -314,7 +314,7 @@ impl AppSettings {
 }
 
 crate::word_enum! {
-    /// What an app sells.
+    /// The goods that an app sells.
     #[derive(Default)]
     pub enum Category {
         /// Anything else.

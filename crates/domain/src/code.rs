@@ -45,14 +45,14 @@ macro_rules! codes {
     };
 }
 
-/// What a code stands for.
+/// The meaning of a code.
 #[derive(Debug)]
 pub struct CodeRow {
     /// The number on the wire.
     pub number: u32,
     /// The statuses of the transport that the code comes with (contract 2.2 and 5.7).
     pub transport_statuses: &'static [u16],
-    /// What an exchange with this code means for its `biz_no`.
+    /// The meaning of this code of an exchange for its `biz_no`.
     pub biz_no: BizNoState,
     /// The endpoints that answer it.
     pub endpoints: &'static [Endpoint],

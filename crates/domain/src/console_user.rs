@@ -28,7 +28,7 @@ text_type!(
 );
 
 crate::word_enum! {
-    /// What a user of the console, or an API key, may do: [`Role::may`].
+    /// The rights of a user of the console, or of an API key: [`Role::may`].
     pub enum Role {
         /// Reads and changes nothing.
         Viewer = "viewer",

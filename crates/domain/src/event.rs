@@ -95,7 +95,7 @@ pub struct EventId {
 }
 
 impl EventId {
-    /// What is accepted, in words that follow "expected".
+    /// The accepted form, in words that follow "expected".
     pub const EXPECTED: &'static str = "the id of an event: evt_ and 36 hexadecimal digits";
 
     /// Reads an id.
@@ -160,8 +160,8 @@ pub fn freeze_end(number: i64) -> Option<i64> {
 }
 
 impl EventKeys {
-    /// The bytes as they are stored: the numbers of a key have eight bytes each, the highest first; a text stands behind
-    /// one byte with its length.
+    /// The bytes as they are stored. The numbers of a key have eight bytes each, the highest first. A text stands
+    /// behind one byte with its length.
     #[must_use]
     pub fn encoded(&self) -> Vec<u8> {
         let mut bytes = Vec::new();

@@ -114,7 +114,7 @@ impl HealthMinute {
         self.succeeded + self.refused.values().sum::<i64>()
     }
 
-    /// What was wrong in this minute.
+    /// The faults in this minute.
     #[must_use]
     pub fn problems(&self) -> BTreeSet<HealthProblem> {
         let answers = self.answers();
@@ -211,9 +211,9 @@ pub struct HealthSpan {
     #[serde(with = "time::serde::rfc3339")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub at: OffsetDateTime,
-    /// Minutes that instances told of.
+    /// Minutes that instances reported.
     pub told: i64,
-    /// What was wrong, in how many of them.
+    /// The faults, and in how many of them each was.
     pub problems: BTreeMap<HealthProblem, i64>,
     /// How many of them were how bad. A minute counts once, by its worst problem.
     pub levels: BTreeMap<HealthLevel, i64>,

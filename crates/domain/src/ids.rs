@@ -21,10 +21,10 @@ macro_rules! text_type {
         pub struct $name(String);
 
         impl $name {
-            /// What is accepted, in words that follow "expected".
+            /// The accepted form, in words that follow "expected".
             pub const EXPECTED: &'static str = $expected;
             $(
-                /// What is accepted, as a regular expression for the document of the API.
+                /// The accepted form, as a regular expression for the document of the API.
                 pub const PATTERN: &'static str = $pattern;
             )?
 

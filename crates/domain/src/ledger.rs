@@ -97,9 +97,9 @@ pub struct LedgerEntry<'a> {
     pub reference: &'a str,
     /// The exchange that a cancel gives back.
     pub of_biz_no: Option<&'a str>,
-    /// What can still be given back of that exchange.
+    /// The amount that can still be given back of that exchange.
     pub remaining: Option<i64>,
-    /// What an exchange bought: an [`ItemId`](crate::ids::ItemId).
+    /// The item that an exchange bought: an [`ItemId`](crate::ids::ItemId).
     pub item_id: Option<[u8; 16]>,
     /// Effective priority of an exchange: 0 charged first, 1 gifted first.
     pub pay_priority: Option<i16>,
@@ -118,9 +118,9 @@ pub struct LedgerEntry<'a> {
 impl LedgerEntry<'_> {
     /// The hash that chains this entry to the one before it in its wallet, from the hash of that one.
     ///
-    /// It is the SHA-256 of `previous` ([`CHAIN_START`] for the first entry) and of the columns `app_no`,
-    /// `wallet_no`, `seq`, `kind`, `reference`, `of_biz_no`, `remaining`, `item_id`, `pay_priority`,
-    /// `free_change`, `charge_change`, `free_balance`, `charge_balance` and `at`.
+    /// It is the SHA-256 of `previous` ([`CHAIN_START`] for the first entry) and of these columns:
+    /// `app_no`, `wallet_no`, `seq`, `kind`, `reference`, `of_biz_no`, `remaining`, `item_id`,
+    /// `pay_priority`, `free_change`, `charge_change`, `free_balance`, `charge_balance` and `at`.
     ///
     /// Four bytes with the length precede each column. Texts are UTF-8. `app_no` has four bytes,
     /// `pay_priority` two, the other numbers and the time eight, the highest first. A null has the length −1 and no bytes.

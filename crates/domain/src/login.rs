@@ -7,7 +7,7 @@ use crate::ids::{OpenId, UnionId, made_of};
 /// How long a login code that an operator issued is valid, by the database's clock (contract 11.3).
 pub const LOGIN_CODE_LIFETIME: Duration = Duration::from_mins(5);
 
-/// Who logs in.
+/// The player who logs in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Player {
     /// The player of the app.

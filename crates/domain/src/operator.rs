@@ -96,7 +96,7 @@ impl Operator {
         Self { alone_max: None, asked_by: Some(asked_by.to_owned()), ..self }
     }
 
-    /// Who asked for the change that the operator confirms.
+    /// The operator who asked for the change that this one confirms.
     #[must_use]
     pub fn asked_by(&self) -> Option<&str> {
         self.asked_by.as_deref()

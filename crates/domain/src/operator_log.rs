@@ -86,8 +86,8 @@ impl ChainedLine<'_> {
         hasher.finalize().into()
     }
 
-    /// The hash of the line: SHA-256 of the hash of the line before it ([`CHAIN_START`] for the first)
-    /// and of the columns `seq`, `app_id`, `at`, `id`, `operator_kind`, `operator`, `action` and `content_hash`, in the
+    /// The hash of the line: a SHA-256. It covers the hash of the line before it ([`CHAIN_START`] for the first). Then
+    /// come the columns `seq`, `app_id`, `at`, `id`, `operator_kind`, `operator`, `action` and `content_hash`, in the
     /// same encoding.
     #[must_use]
     pub fn chain_hash(&self, previous: &ChainHash) -> ChainHash {

@@ -86,8 +86,8 @@ impl OrderCreateTime {
     /// Accepts milliseconds up to `now_millis`, plus the clock skew that is allowed.
     ///
     /// # Errors
-    /// A time in the future; 10 digits or fewer, which are seconds; 16 digits, which are microseconds; 19 digits, which
-    /// are nanoseconds; anything that is no integer.
+    /// A time in the future. 10 digits or fewer, which are seconds. 16 digits, which are microseconds. 19 digits, which
+    /// are nanoseconds. Anything that is no integer.
     pub fn parse(text: &str, now_millis: i64) -> Result<Self, Expected> {
         let value = parse_integer(text, 0, i64::MAX, "milliseconds since 1970")?;
         let skew = i64::try_from(Self::CLOCK_SKEW_MAX.as_millis()).unwrap_or(i64::MAX);
@@ -191,7 +191,7 @@ pub enum ReportConflict {
     OwnerChanged,
     /// Virtual goods do not become physical goods, nor the other way round.
     GoodsKindChanged {
-        /// What the order is about.
+        /// The subject of the order.
         kind: GoodsKind,
         /// The status of this report.
         got: i16,

@@ -60,7 +60,7 @@ crate::word_enum! {
 }
 
 impl OrderStatus {
-    /// What the code means (contract 4.3).
+    /// The meaning of the code (contract 4.3).
     #[must_use]
     pub fn meaning(self) -> &'static str {
         match self.code() {

@@ -19,7 +19,7 @@ pub struct PerSecond(#[schemars(range(max = PerSecond::MAX))] u32);
 impl PerSecond {
     /// The highest limit.
     pub const MAX: u32 = 1_000_000;
-    /// What is accepted, in words that follow "expected".
+    /// The accepted form, in words that follow "expected".
     pub const EXPECTED: &'static str = "an integer from 0 to 1000000; 0 is no limit";
     /// No limit.
     pub const UNLIMITED: Self = Self(0);

@@ -25,7 +25,7 @@ const YEARS: std::ops::RangeInclusive<i16> = 1970..=9998;
 pub struct TimeZone(tz::TimeZone);
 
 impl TimeZone {
-    /// What is accepted, in words that follow "expected".
+    /// The accepted form, in words that follow "expected".
     pub const EXPECTED: &'static str = "the IANA name of a time zone, such as UTC or Asia/Shanghai";
     /// UTC.
     pub const UTC: Self = Self(tz::TimeZone::UTC);
@@ -71,7 +71,7 @@ impl TimeZone {
         OffsetDateTime::from_unix_timestamp_nanos(stamp.as_nanosecond()).ok()
     }
 
-    /// What the clock of this zone shows at a moment.
+    /// The clock time of this zone at a moment.
     #[must_use]
     pub fn clock(&self, moment: OffsetDateTime) -> PrimitiveDateTime {
         let offset = Timestamp::from_second(moment.unix_timestamp()).ok();
@@ -138,9 +138,9 @@ pub enum Period {
 }
 
 impl Period {
-    /// What [`Period::day`] accepts.
+    /// The form that [`Period::day`] accepts.
     pub const DAY_EXPECTED: &'static str = "a day such as 2026-10-31";
-    /// What [`Period::month`] accepts.
+    /// The form that [`Period::month`] accepts.
     pub const MONTH_EXPECTED: &'static str = "a month such as 2026-10";
 
     /// Reads a day, such as `2026-10-31`.
@@ -168,7 +168,7 @@ impl Period {
         }
     }
 
-    /// Where it begins and ends in a time zone. A day that the clocks skip is empty.
+    /// Its start and end in a time zone. A day that the clocks skip is empty.
     #[must_use]
     pub fn span(self, zone: &TimeZone) -> TimeSpan {
         let (first, length) = match self {

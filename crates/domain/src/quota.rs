@@ -20,7 +20,7 @@ pub struct Quota(#[schemars(range(min = 1, max = Quota::MAX))] i64);
 impl Quota {
     /// The highest quota. A JSON number holds it exactly.
     pub const MAX: i64 = 1_000_000_000_000_000;
-    /// What is accepted, in words that follow "expected".
+    /// The accepted form, in words that follow "expected".
     pub const EXPECTED: &'static str = "an integer from 1 to 1000000000000000";
 
     /// Reads an integer of the range.
@@ -60,7 +60,7 @@ impl<'de> Deserialize<'de> for Quota {
     }
 }
 
-/// What an app stores: bytes and numbers of pictures, today and in all.
+/// The storage of an app: bytes and numbers of pictures, today and in all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImageUsage {
     /// Bytes of the images of this day (UTC).

@@ -6,7 +6,7 @@ use super::console_user::Role;
 use super::fields::Expected;
 use super::ids::AppId;
 
-/// What a page of the console or a call of the admin API needs.
+/// The right that a page of the console or a call of the admin API needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Need {
     /// Reads. Each role may.
@@ -116,7 +116,7 @@ impl Apps {
     }
 }
 
-/// What a user or a key may do.
+/// The rights of a user or a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rights {
     /// What.

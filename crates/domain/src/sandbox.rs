@@ -1,5 +1,5 @@
-//! The test world of a sandbox app (contract 15): faults that a game asks for, to see how it takes them. An app that takes
-//! real money has none of it: only [`SandboxApp`] does, and there is no other way to one than from a sandbox app.
+//! The test world of a sandbox app (contract 15): faults that a game asks for, to see how it takes them. An app that
+//! takes real money has none of it. Only [`SandboxApp`] does, and there is no other way to one than from a sandbox app.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ impl SandboxApp {
     }
 }
 
-/// What a fault happens to.
+/// The target of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FaultTarget {
     /// Answers of an endpoint.
@@ -86,7 +86,7 @@ impl FaultTarget {
         Self::all().map(Self::as_str).collect()
     }
 
-    /// What can happen to it.
+    /// The faults that can happen to it.
     #[must_use]
     pub const fn faults(self) -> &'static [FaultKind] {
         match self {

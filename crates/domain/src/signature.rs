@@ -1,5 +1,5 @@
-//! The signature of a call: what is signed, how it is checked, and which well-known mistake
-//! explains one that does not match (contract 3.2 and 3.7).
+//! The signature of a call (contract 3.2 and 3.7): what is signed and how it is checked. For one
+//! that does not match it has the well-known mistake that explains it.
 
 mod codings;
 mod diagnosis;

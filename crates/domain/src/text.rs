@@ -20,7 +20,7 @@ struct Values(Vec<(&'static str, Value)>);
 /// The first character of the scripts of East Asia.
 const CHINESE_FROM: char = '\u{2e80}';
 
-/// What stands at a place of a pattern.
+/// The value at a place of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
     /// The same in every language: a name, a number, what came.
@@ -195,7 +195,7 @@ impl From<&'static str> for Text {
     }
 }
 
-/// What can stand at a place of a pattern.
+/// A value that can stand at a place of a pattern.
 #[doc(hidden)]
 pub trait AsValue {
     fn as_value(&self) -> Value;

@@ -1,5 +1,5 @@
-//! Top-ups: prices, orders, and payments that a provider tells of (contract 19). Whether a payment fits what was ordered is
-//! decided here.
+//! Top-ups: prices, orders, and payments that a provider reports (contract 19). Whether a payment fits what was ordered
+//! is decided here.
 
 mod callback;
 mod coin_price;
@@ -58,7 +58,7 @@ text_type!(
     |text| text.len() <= PRICE_NAME_BYTES_MAX && !text.contains(char::is_control)
 );
 
-/// What a product costs, and what it brings.
+/// The cost of a product, and the coins that it brings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offer {
     /// Currency of the money.
@@ -101,23 +101,23 @@ impl Price {
         if (charge, bonus) == (0, 0) { Err(Expected::new("1 or more in charge or bonus")) } else { Ok(()) }
     }
 
-    /// What an order fixes. `ttl` is how long the order is shown as open, in seconds.
+    /// The terms that an order fixes. `ttl` is how long the order is shown as open, in seconds.
     #[must_use]
     pub const fn offer(&self, ttl: i64) -> Offer {
         Offer { currency: self.currency, amount: self.amount, charge: self.charge, bonus: self.bonus, ttl }
     }
 }
 
-/// What a game orders.
+/// The order of a game.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopupOrder {
     /// The product.
     pub product_id: PricedProductId,
-    /// What the order fixes. `None` where the product is not for sale.
+    /// The terms that the order fixes. `None` where the product is not for sale.
     pub offered: Option<OfferedItem>,
 }
 
-/// What an order fixes, as the ledger keeps it: many orders share it.
+/// The terms that an order fixes, as the ledger keeps them: many orders share them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OfferedItem {
     /// JSON text of the [`Offer`].

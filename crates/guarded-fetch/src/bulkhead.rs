@@ -54,7 +54,7 @@ struct Limit {
     waits: watch::Sender<Waits>,
 }
 
-/// Who waits for permits of a limit, and how many were asked back for them.
+/// The tasks that wait for permits of a limit, and the number of permits that were asked back for them.
 #[derive(Debug, Clone, Copy, Default)]
 struct Waits {
     waiting: u32,
@@ -395,8 +395,8 @@ mod tests {
         assert!(other.is_asked_back());
     }
 
-    /// Rule: whoever waits for somebody slow gives its permit up when others wait: after a while at one time, and after a
-    /// longer while in all.
+    /// Rule: a holder that waits for somebody slow gives its permit up when others wait. It does so after a while at
+    /// one time, and after a longer while in all.
     #[tokio::test]
     async fn who_waits_for_somebody_slow_gives_up_its_permit_to_others() {
         const HOUR: Duration = Duration::from_hours(1);

@@ -1,4 +1,4 @@
-//! Pooled HTTP/1.1 clients. The one for services that the operator configured has no address guard: such a service may
+//! Pooled HTTP/1.1 clients. The one for services that the operator configured has no address guard. Such a service may
 //! be inside the network, and no stranger chooses its URL. The one for URLs that strangers choose has the guard.
 
 use std::error::Error;
@@ -55,7 +55,7 @@ impl ServiceUrl {
     /// 2,048 bytes.
     ///
     /// # Errors
-    /// Which of these it is not.
+    /// The rule that it breaks.
     pub fn parse(text: &str) -> Result<Self, FetchError> {
         Self::of(&Target::parse_on_any_port(text, URL_BYTES_MAX)?)
     }

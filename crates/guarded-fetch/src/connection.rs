@@ -54,7 +54,7 @@ const CODINGS: [&str; 16] = [
     "aes128gcm",
 ];
 
-/// What an origin answered.
+/// The answer of an origin.
 #[derive(Debug)]
 pub(super) enum Reply {
     /// The whole body of a 200.

@@ -22,9 +22,9 @@ use super::error::FetchError;
 pub struct SpecialPurpose {
     /// The block.
     pub network: IpNet,
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
-    /// Where that is written down.
+    /// The document that says so.
     pub source: &'static str,
 }
 
@@ -123,9 +123,9 @@ fn is_isatap(address: Ipv6Addr) -> bool {
     high & !UNIVERSAL_AND_GROUP_BITS == 0 && low == 0x5efe
 }
 
-/// Checks all addresses of one host. There must be at least one, and each must be in a network of
-/// `allow`, or public and none of `own`, the addresses of this machine. One forbidden address refuses the host: an attacker mixes good and forbidden
-/// addresses so that the second try goes inside.
+/// Checks all addresses of one host. There must be at least one. Each must be in a network of `allow`, or public and
+/// none of `own`, the addresses of this machine. One forbidden address refuses the host: an attacker mixes good and
+/// forbidden addresses so that the second try goes inside.
 ///
 /// An IPv4 network in `allow` also allows its addresses in IPv4-mapped form.
 ///

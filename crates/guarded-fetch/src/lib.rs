@@ -4,10 +4,11 @@
 //! [`GuardedClient`] sends to strangers' URLs over kept connections, with the same guard.
 //!
 //! [`Fetcher::get`] is for a stranger's URL. It parses the URL (`target.rs`), resolves the host
-//! (`resolve.rs`), checks every address ([`guard`]), connects to one of the checked addresses and
-//! sends one GET (`connection.rs`, `tls.rs`). A redirect starts again from the parser. A second DNS
-//! answer cannot change the address (DNS rebinding). No proxy variable, cookie or earlier request
-//! changes a fetch. Two [bulkheads](bulkhead) bound the fetches of one holder and of all holders.
+//! (`resolve.rs`) and checks every address ([`guard`]). Then it connects to one of the checked
+//! addresses and sends one GET (`connection.rs`, `tls.rs`). A redirect starts again from the
+//! parser. A second DNS answer cannot change the address (DNS rebinding). No proxy variable, cookie
+//! or earlier request changes a fetch. Two [bulkheads](bulkhead) bound the fetches of one holder
+//! and of all holders.
 //!
 //! [`ServiceClient`] is for a URL from the settings. It has a connection pool and no address guard.
 

@@ -25,7 +25,7 @@ impl Target {
     /// `settings.url_bytes_max` bytes.
     ///
     /// # Errors
-    /// Which of these it is not.
+    /// The rule that it breaks.
     pub fn parse(text: &str, settings: &FetchSettings) -> Result<Self, FetchError> {
         Self::read(text, None, settings.url_bytes_max)?.on_allowed_port(settings)
     }
@@ -53,7 +53,7 @@ impl Target {
         if text.len() > bytes_max {
             return Err(FetchError::UrlTooLong);
         }
-        // The parser drops an empty user (`http://@host/`) without a trace in its result, but
+        // The parser drops an empty user (`http://@host/`) without a trace in its result. But it
         // reports it on its way, as it does every other user info.
         let user_info = Cell::new(false);
         let note = |violation: SyntaxViolation| {

@@ -96,7 +96,7 @@ impl Fetcher {
     }
 }
 
-/// What one fetch from one origin gives.
+/// The result of one fetch from one origin.
 async fn fetch_once(settings: FetchSettings, origin: &Origin) -> Result<Bytes, FetchError> {
     ending(Fetcher::new(settings).bytes(&origin.url("/picture.png"), None)).await
 }
@@ -171,7 +171,7 @@ async fn a_name_with_a_forbidden_address_is_refused() {
     assert_eq!(fetcher.bytes(&format!("http://good.example:{port}/"), None).await, Ok(body(b"picture")));
 }
 
-/// Rule (contract 5.3.7): the connection is made to the address that was checked: a name is asked for
+/// Rule (contract 5.3.7): the connection is made to the address that was checked. A name is asked for
 /// once, so a second, different answer changes nothing (DNS rebinding).
 #[tokio::test]
 async fn a_name_is_asked_for_once() {

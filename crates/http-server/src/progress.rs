@@ -61,7 +61,7 @@ pub(super) struct ConnectionProgress {
     peer: PeerState,
 }
 
-/// What is known of the peer's own end while the router works.
+/// The known state of the peer's own end while the router works.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum PeerState {
     /// Nobody asks.

@@ -28,7 +28,7 @@ pub(super) struct Socket {
     progress: SharedProgress,
     request_bytes_max: u64,
     is_write_closed: bool,
-    /// What is still to be written of the answer to a head that hyper does not get.
+    /// The unwritten rest of the answer to a head that hyper does not get.
     refusal: &'static [u8],
 }
 

@@ -1,5 +1,5 @@
-//! Tests of the server through raw sockets. A test shortens the one time limit that it is about, so
-//! what ends can have ended by that limit alone, however slow the machine is.
+//! Tests of the server through raw sockets. A test shortens the one time limit that it is about. So
+//! an operation that ends can have ended by that limit alone, however slow the machine is.
 
 mod connection_slots;
 mod drain;

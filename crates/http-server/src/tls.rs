@@ -19,8 +19,8 @@ use x509_cert::der::Decode as _;
 /// How often the files are checked for a change.
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The reason why a certificate and its key cannot be used. A file cannot be read or is not in PEM form, the key does
-/// not belong to the certificate, or rustls does not support one of them. The text names the file.
+/// The reason why a certificate and its key cannot be used. A file cannot be read or is not in PEM form. The key does
+/// not belong to the certificate. Or rustls does not support one of them. The text names the file.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct TlsError(String);
@@ -46,7 +46,7 @@ impl CertificateValidity {
         Some(Self { not_before: seconds(validity.not_before), not_after: seconds(validity.not_after) })
     }
 
-    /// What is wrong with it at this time, in words.
+    /// Its fault at this time, in words.
     #[must_use]
     pub fn problem(&self, now: i64) -> Option<&'static str> {
         let Self { not_before, not_after } = *self;

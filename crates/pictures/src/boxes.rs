@@ -1,7 +1,7 @@
 //! Box filter: makes a picture smaller by averaging, while its rows come in any order.
 
-/// Where a sample of the big picture lies in a row or column of the small one: in one box, or in two
-/// neighbours.
+/// The place of a sample of the big picture in a row or column of the small one: in one box, or in
+/// two neighbours.
 #[derive(Clone, Copy)]
 struct BoxSpan {
     first: usize,

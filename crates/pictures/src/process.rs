@@ -16,10 +16,10 @@ use crate::{jpeg, png};
 /// animation. Unknown segments and chunks, damaged optional chunks, and the bytes after the end go too.
 ///
 /// The compressed data stays byte for byte, so every program shows the same pixels as before.
-/// Information about colours stays too: an ICC profile (in a JPEG if it is complete), Adobe's
-/// marker, JFIF's density, and the chunks `cHRM`, `cICP`, `gAMA`, `iCCP`, `sBIT`, `sRGB`, `bKGD`,
-/// `pHYs`, `tRNS`. An orientation that is not upright stays in a new EXIF block that holds nothing
-/// else. Damaged EXIF counts as none.
+/// Information about colours stays too. These are an ICC profile (in a JPEG if it is complete),
+/// Adobe's marker, JFIF's density, and some chunks. The chunks are `cHRM`, `cICP`, `gAMA`, `iCCP`,
+/// `sBIT`, `sRGB`, `bKGD`, `pHYs`, `tRNS`. An orientation that is not upright stays in a new EXIF
+/// block that holds nothing else. Damaged EXIF counts as none.
 ///
 /// The copy is itself accepted, is not longer than the picture, and a second pass changes nothing.
 ///
@@ -55,12 +55,12 @@ pub fn inspect(bytes: &[u8]) -> Result<Picture, Unacceptable> {
 /// average of the pixels that it stands for, in the colour values of the file: profiles and gamma are
 /// not applied. Colours are weighted by their alpha. The small picture is turned as EXIF asks.
 ///
-/// Memory depends on `side_max` and on the length of the file, not on the number of pixels: 36 bytes
-/// for each pixel of the result, a copy of the file, and
+/// Memory depends on `side_max` and on the length of the file, not on the number of pixels. It is 36
+/// bytes for each pixel of the result, a copy of the file, and
 /// - for a PNG a few rows;
-/// - for a JPEG 3 bytes for each sample, and at most twice as many samples as pixels of the result,
-///   across and down, for each component. A progressive JPEG also has 8 bytes for each block of 8x8
-///   pixels of each component.
+/// - for a JPEG 3 bytes for each sample. There are at most twice as many samples as pixels of the
+///   result, across and down, for each component. A progressive JPEG also has 8 bytes for each
+///   block of 8x8 pixels of each component.
 ///
 /// # Errors
 /// As [`process`].

@@ -3,10 +3,10 @@
 use crate::reduced::Reduced;
 use crate::verdict::Picture;
 
-/// What [`process`](crate::process()) makes of an accepted picture.
+/// The result of [`process`](crate::process()) for an accepted picture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Processed {
-    /// What the picture is.
+    /// The properties of the picture.
     pub picture: Picture,
     /// The picture without metadata, as a file of the same format.
     pub contents: Vec<u8>,

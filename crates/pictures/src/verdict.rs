@@ -19,7 +19,7 @@ const FIRST_CHARS_SHOWN: usize = 24;
 /// Characters of a word that may be a credential.
 const CREDENTIAL_CHARS: RangeInclusive<usize> = 32..=80;
 
-/// What an accepted picture is.
+/// The properties of an accepted picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Picture {
     /// The format by the first bytes, whatever the name of the file says.
@@ -135,7 +135,7 @@ pub enum Unacceptable {
     Truncated {
         /// The format of the picture.
         format: Format,
-        /// Where the picture ends, or what is missing.
+        /// The end of the picture, or the missing part.
         detail: String,
     },
     /// The bytes break the rules of the format.
@@ -143,7 +143,7 @@ pub enum Unacceptable {
     Corrupt {
         /// The format of the picture.
         format: Format,
-        /// What is wrong, and where.
+        /// The fault, and its place.
         detail: String,
     },
 }

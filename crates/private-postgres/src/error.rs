@@ -65,7 +65,7 @@ pub enum ClusterError {
     NoProgram {
         /// Its name.
         program: &'static str,
-        /// Where it should be.
+        /// The place where it should be.
         folder: PathBuf,
     },
 

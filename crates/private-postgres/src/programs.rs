@@ -11,7 +11,7 @@ use crate::error::ClusterError;
 /// The oldest major version that this crate accepts.
 const MAJOR_MIN: u32 = 14;
 
-/// Where packages keep one folder for each version.
+/// The folder in which packages keep one folder for each version.
 const VERSIONED: [(&str, &str, &str); 6] = [
     // (folder, start of the names in it, path below them)
     ("/usr/lib/postgresql", "", "bin"),

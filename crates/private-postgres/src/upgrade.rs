@@ -34,7 +34,7 @@ pub struct Upgraded {
     pub from: u32,
     /// Its major version now.
     pub to: u32,
-    /// Where the old cluster is kept. `None`: the cluster had this version already.
+    /// The folder of the old cluster. `None`: the cluster had this version already.
     pub kept: Option<PathBuf>,
 }
 

@@ -53,13 +53,13 @@ impl From<XlsxError> for WorkbookError {
 /// A column: its heading, and its width in characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SheetColumn {
-    /// What stands in the first row.
+    /// The text of the first row.
     pub heading: String,
     /// About so many characters are seen.
     pub width: u8,
 }
 
-/// What stands in a cell.
+/// The content of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SheetCell<'a> {
     /// Nothing.

@@ -1,5 +1,5 @@
-//! The limit of what one person does alone (contract 8.6.40 and 8.6.44), by the operator's log. The sums are read when the
-//! head of the log is locked, so of two changes at the same time the later one sees the other.
+//! The limit of what one person does alone (contract 8.6.40 and 8.6.44), by the operator's log. The sums are read when
+//! the head of the log is locked. So of two changes at the same time the later one sees the other.
 
 use domain::operation::OperationRefusal;
 use domain::operator::{Operator, OperatorKind};

@@ -23,7 +23,7 @@ use crate::secrets::random_bytes;
 use crate::store::Store;
 
 domain::word_enum! {
-    /// What became of a request.
+    /// The outcome of a request.
     pub enum RequestState {
         /// It waits for another admin.
         Waiting = "waiting",
@@ -36,7 +36,7 @@ domain::word_enum! {
     }
 }
 
-/// What a request asks for.
+/// The change that a request asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestedChange {
     /// A large change of a wallet.
@@ -58,7 +58,7 @@ pub enum RequestedChange {
         free: i64,
         /// Charged currency that it adds in all.
         charge: i64,
-        /// Whether it makes players known.
+        /// Whether it registers players.
         create: bool,
         /// The note of each credit.
         reason: String,
@@ -72,7 +72,7 @@ pub enum RequestedChange {
 pub struct ChangeRequest {
     /// Its ref, unique in its app.
     pub reference: CreditRef,
-    /// What is asked for.
+    /// The requested change.
     pub change: RequestedChange,
     /// Who asked.
     pub asked_by: String,

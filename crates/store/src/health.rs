@@ -110,7 +110,8 @@ impl Store {
         Ok(points)
     }
 
-    /// What was wrong in each span of this length from `since` on, oldest first. A span that nobody told of is left out.
+    /// The faults in each span of this length from `since` on, oldest first. A span that no instance reported is
+    /// left out.
     pub async fn health_spans(
         &self,
         since: OffsetDateTime,

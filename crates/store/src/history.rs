@@ -38,9 +38,9 @@ domain::word_enum! {
         Debit = "debit",
         /// A payment that was credited.
         Topup = "topup",
-        /// What a refund of a payment took.
+        /// The coins that a refund of a payment took.
         Refund = "refund",
-        /// What a top-up has settled of the wallet's debt.
+        /// The part of the wallet's debt that a top-up has settled.
         Settlement = "settlement",
         /// A refused exchange, present or cancel.
         Refusal = "refusal",
@@ -70,7 +70,7 @@ impl HistoryKind {
 }
 
 domain::word_enum! {
-    /// Where a line comes from. Of lines of one moment, those of the first of these come first.
+    /// The source of a line. Of lines of one moment, those of the first of these come first.
     enum Source {
         Ledger = "ledger",
         Refusals = "refusals",
@@ -135,7 +135,7 @@ impl HistoryLine {
         }
     }
 
-    /// What distinguishes it from other lines of its source at the same moment.
+    /// The key that distinguishes it from other lines of its source at the same moment.
     fn key(&self) -> String {
         match self {
             Self::Entry(_) => String::new(),

@@ -72,8 +72,8 @@ impl DatabaseAddress {
         Self { hosts: vec![options], url_around: None }
     }
 
-    /// Where it is, for people: each host with its port, or the folder of its socket, and the name of the database. It has
-    /// no password.
+    /// Its place, for people: each host with its port, or the folder of its socket, and the name of the database. It
+    /// has no password.
     #[must_use]
     pub fn places(&self) -> String {
         let place = |host: &PgConnectOptions| match host.get_socket() {

@@ -1,4 +1,4 @@
-//! Logins (contract 11.3). An operator issues a login code, and its one use makes the player known. Only
+//! Logins (contract 11.3). An operator issues a login code, and its one use registers the player. Only
 //! the hash of a code is stored.
 
 use domain::app::App;

@@ -43,7 +43,7 @@ struct CacheState<K, V> {
     lasts: Duration,
     stale_for: Duration,
     known: HashMap<K, KnownValue<V>>,
-    /// Where look-ups run: on the threads of payments, which may wait for what an operator has begun.
+    /// The runtime of look-ups: the threads of payments, which may wait for what an operator has begun.
     runtime: Option<Handle>,
     /// Look-ups that are running. The result of one that is no longer here is not kept.
     sought: HashMap<K, RunningLookUp<V>>,

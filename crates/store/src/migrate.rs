@@ -27,8 +27,8 @@ impl Store {
     /// the work, and the others wait for it. Returns the tables that were distributed.
     ///
     /// # Errors
-    /// An applied migration differs from the program's own; one is due, and the role may not create tables; or the engine
-    /// must be Citus and the database does not have it.
+    /// An applied migration differs from the program's own. One is due, and the role may not create tables. The engine
+    /// must be Citus, and the database does not have it.
     pub async fn migrate(&self, engine: Option<Engine>) -> Result<Vec<&'static str>> {
         let is_due = self.pending_migrations().await?.is_some();
         if !self.may_create_tables().await? {

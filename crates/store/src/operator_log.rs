@@ -193,7 +193,7 @@ impl<'a> LogLine<'a> {
 
     /// Writes the line. For an idempotent request it also keeps the answer. `connection` must be in
     /// the transaction of the change. It locks the head of the log until the transaction ends, so
-    /// nothing may be locked after it: then no two changes wait for each other.
+    /// nothing may be locked after it. Then no two changes wait for each other.
     pub(super) async fn record(self, connection: &mut PgConnection) -> Result<()> {
         if let Some(request) = self.operator.request() {
             let answer = self.answer.unwrap_or_else(|| json!({}));
@@ -283,7 +283,7 @@ async fn with_state(
 }
 
 domain::word_enum! {
-    /// Who makes changes.
+    /// The operator who makes changes.
     pub enum MadeBy {
         /// Users of the console and of the command line.
         People = "people",

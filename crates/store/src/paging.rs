@@ -31,9 +31,9 @@ impl<T, C> ListPage<T, C> {
     }
 }
 
-/// What distinguishes rows of the same time in a [`TimeCursor`].
+/// The key that distinguishes rows of the same time in a [`TimeCursor`].
 pub trait CursorKey: FromStr {
-    /// What is expected of a cursor, in words that follow "expected".
+    /// The expected form of a cursor, in words that follow "expected".
     const EXPECTED: &'static str;
 }
 

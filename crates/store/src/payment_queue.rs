@@ -41,7 +41,7 @@ pub struct PaymentReport {
     pub replayed: bool,
 }
 
-/// A payment that somebody tells of.
+/// A payment that somebody reports.
 #[derive(Debug, Clone)]
 pub(crate) struct ToldPayment {
     pub(crate) teller: Operator,
@@ -49,7 +49,7 @@ pub(crate) struct ToldPayment {
     pub(crate) payment: Payment,
 }
 
-/// What became of a payment that was told of.
+/// The outcome of a payment that was reported.
 pub(crate) type PaymentOutcome = Result<PaymentReport, OperationRefusal>;
 
 /// What a writer takes its payments from.
@@ -90,8 +90,8 @@ impl PaymentQueue {
     }
 }
 
-/// What a payment is for. Payments for one order or one player go to the same writer, so that its batches do not wait for each
-/// other.
+/// The purpose of a payment. Payments for one order or one player go to the same writer, so that its batches do not
+/// wait for each other.
 fn target_of(told: &ToldPayment) -> (AppId, String) {
     let target = match &told.payment.target {
         PaymentTarget::Order { biz_no, .. } => biz_no.to_string(),

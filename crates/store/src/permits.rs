@@ -13,9 +13,9 @@ use crate::error::{Result, StoreError};
 /// of an app.
 const AT_ONCE: u32 = 2;
 
-/// The permits of the statements that a process makes, of its bills, or of its comparisons. An app has half of them. A bill
-/// lasts as long as its reader takes, and a file to be compared may come slowly: neither must keep others from closing a
-/// period.
+/// The permits of the statements that a process makes, of its bills, or of its comparisons. An app has half of them. A
+/// bill lasts as long as its reader takes, and a file to be compared may come slowly. Neither must keep others from
+/// closing a period.
 #[derive(Debug, Clone)]
 pub(crate) struct Permits {
     places: Arc<Bulkhead>,

@@ -77,7 +77,7 @@ impl Store {
         Ok(Readiness { reason, took })
     }
 
-    /// What the database lacks.
+    /// The parts that the database lacks.
     async fn lack(&self, session: &mut PgConnection) -> Result<Option<Lack>> {
         if self.settings.must_write && !takes_writes(session).await? {
             return Ok(Some(Lack::Writes));
@@ -107,7 +107,7 @@ impl Store {
     }
 }
 
-/// What keeps a database that answers from serving.
+/// The obstacle of a database that answers and does not serve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lack {
     Writes,

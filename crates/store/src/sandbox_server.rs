@@ -1,5 +1,5 @@
-//! The database of a sandbox server (contract 18): a clock that can be moved, secrets that are known beforehand, and the
-//! way back to its seed.
+//! The database of a sandbox server (contract 18). It has a clock that can be moved, secrets that are known beforehand,
+//! and the way back to its seed.
 //!
 //! SQL reads the time by `now()`, `statement_timestamp()` and `clock_timestamp()`. A sandbox server's database has functions of these names in a
 //! schema that is searched before PostgreSQL's own. No other database has them, so no other clock can be moved.

@@ -29,7 +29,7 @@ pub struct StoreSettings {
     pub exchange_queue_max: usize,
     /// How many live access tokens an app has at most.
     pub tokens_per_app: NonZeroU32,
-    /// Where the bytes of new pictures are stored.
+    /// The store of the bytes of new pictures.
     pub picture_store: PictureStore,
     /// The object stores besides the database.
     pub picture_stores: ObjectStoreSettings,

@@ -43,8 +43,8 @@ const OPERATOR_CONNECTIONS_SPARE: u32 = 1;
 const SHIPMENTS_COUNTED_FOR: Duration = Duration::from_millis(200);
 /// How long the result of [`Store::last_audits`] is cached.
 const LAST_AUDITS_CACHED_FOR: Duration = Duration::from_secs(30);
-/// A session may say nothing for so many times what a statement may take: a COMMIT, which has no time limit, waits for
-/// disks and standbys.
+/// A session may be silent for so many times the time limit of a statement. A COMMIT, which has no time limit, waits
+/// for disks and standbys.
 const SILENT_STATEMENTS: u32 = 3;
 
 /// The store. It is cheap to clone, and all clones share its pools.
@@ -55,8 +55,8 @@ pub struct Store {
     /// The sessions of the public listener and of jobs.
     pub(crate) public_pool: PgPool,
     operator_pool: PgPool,
-    /// Where transactions run: on the threads of payments, which wait for the locks that an operator's change holds. The
-    /// thread of the operator's listener may be busy with many readers.
+    /// The runtime of transactions: the threads of payments, which wait for the locks that an operator's change holds.
+    /// The thread of the operator's listener may be busy with many readers.
     pub(crate) runtime: Handle,
     pub(crate) readiness_session: ReadinessSession,
     /// Nothing is cached: those who ask at the same time share one question.
@@ -111,12 +111,12 @@ impl PoolState {
 }
 
 /// Half as many sessions for operators as for the public listener. Four are enough for a console and a program beside a
-/// bill and a statement, which take one each for as long as their reader takes.
+/// bill and a statement. These two take one each for as long as their reader takes.
 fn operator_connections(connections: u32) -> u32 {
     connections.div_ceil(2).max(OPERATOR_CONNECTIONS_MIN)
 }
 
-/// What all pools have in common.
+/// The common options of all pools.
 fn pool_options(settings: &StoreSettings, hosts: &Hosts) -> PgPoolOptions {
     let (must_write, statement_timeout) = (settings.must_write, settings.statement_timeout);
     PgPoolOptions::new()
@@ -268,8 +268,8 @@ impl Store {
     /// [`StoreError::Again`]. So `work` must have no effects outside the database. `context` holds
     /// what `work` needs.
     ///
-    /// A session that says nothing for three times what a statement may take is closed: `Unavailable`, as when it is
-    /// lost, and nobody knows whether a COMMIT under way has arrived.
+    /// A session that is silent for three times the time limit of a statement is closed: `Unavailable`, as when it
+    /// is lost. Nobody knows whether a COMMIT under way has arrived.
     pub(crate) async fn transaction<C, T, E, F>(&self, context: C, work: F) -> Result<T, E>
     where
         C: Send + Sync + 'static,
@@ -281,8 +281,7 @@ impl Store {
         transaction::run(&self.runtime, self.pool.clone(), Some(silence_max), context, work).await
     }
 
-    /// The same for work that lifts the time limit of its statements, and so for a session that says nothing for as long
-    /// as it likes.
+    /// The same for work that lifts the time limit of its statements. Its session may be silent without a limit.
     pub(crate) async fn long_transaction<C, T, E, F>(&self, context: C, work: F) -> Result<T, E>
     where
         C: Send + Sync + 'static,

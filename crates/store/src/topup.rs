@@ -1,4 +1,4 @@
-//! Top-ups (contract 19): prices, orders, and payments that providers tell of. An order is a number of the ledger, which
+//! Top-ups (contract 19): prices, orders, and payments that providers report. An order is a number of the ledger, which
 //! the exchange writers take (`crate::wallet_writer`). A payment is credited in a transaction with its ledger entry.
 
 mod consumption;
@@ -39,7 +39,7 @@ pub use unused::{UnusedMoney, UnusedReport, UnusedRow};
 pub struct TopupOrderState {
     /// The product.
     pub product_id: String,
-    /// What the order has fixed.
+    /// The terms that the order has fixed.
     pub offer: Offer,
     /// When it was paid, in Unix milliseconds. `None` while it is not.
     pub paid_at: Option<i64>,

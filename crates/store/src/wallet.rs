@@ -134,7 +134,7 @@ impl LedgerLine {
     }
 }
 
-/// Makes an empty wallet for a player who has none. A wallet makes the player known to the app.
+/// Makes an empty wallet for a player who has none. A wallet registers the player in the app.
 pub(super) async fn make_known(
     connection: &mut PgConnection,
     app_id: &AppId,

@@ -43,7 +43,7 @@ pub enum BatchRetry {
 /// In the order of [`BatchRetry`].
 const REPEAT_NAMES: [&str; 3] = ["conflict", "wallet_held", "session_lost"];
 
-/// What the writers of exchanges count. Cheap to clone.
+/// The counters of the writers of exchanges. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ExchangeMetrics {
     registry: Registry,
@@ -132,7 +132,7 @@ impl ExchangeMetrics {
     }
 }
 
-/// What the exporter of traces counts. Cheap to clone.
+/// The counters of the exporter of traces. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct TraceMetrics {
     sent: IntCounter,

@@ -135,7 +135,7 @@ impl Drop for DropAtEnd {
     }
 }
 
-/// What is done to databases.
+/// An operation on databases.
 enum Order {
     /// A copy, for which a test waits.
     Copy { template: &'static str, name: String, made: oneshot::Sender<()> },
@@ -143,8 +143,8 @@ enum Order {
     Drop { name: String },
 }
 
-/// Copies and drops databases in one session for all tests of this process: each has a runtime of its own, and a
-/// session ends with its runtime.
+/// Copies and drops databases in one session for all tests of this process. Each test has a runtime of its own,
+/// and a session ends with its runtime.
 fn start_copier(folder: PathBuf) -> mpsc::Sender<Order> {
     let (copier, orders) = mpsc::channel::<Order>();
     let runtime =
@@ -266,8 +266,8 @@ fn is_of_dead_run(folder: &Path) -> bool {
     started != 0 && start_time(pid) != started && is_free() && is_deaf()
 }
 
-/// Where a test keeps a cluster of its own: in memory where there is room, so that no test waits for
-/// a disk.
+/// The folder of a test's own cluster. It is in memory where there is room, so that no test waits
+/// for a disk.
 pub fn folder_for_data() -> PathBuf {
     if has_room_in_memory() { PathBuf::from(IN_MEMORY) } else { env::temp_dir() }
 }

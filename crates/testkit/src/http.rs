@@ -17,7 +17,7 @@ pub struct Request {
     body: Vec<u8>,
 }
 
-/// What came back.
+/// The answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
     pub status: u16,

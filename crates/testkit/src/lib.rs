@@ -111,7 +111,7 @@ pub struct TestApp {
     pub token: String,
 }
 
-/// What a test app is like; the default has every right.
+/// The properties of a test app; the default has every right.
 pub struct AppKind {
     pub category: Category,
     pub scopes: &'static [Scope],
@@ -395,7 +395,7 @@ pub fn block(contents: &store::BlobHash, reason: &str) -> domain::operation::ima
     domain::operation::image::ImageCommand::Block { picture, near_copies: Vec::new(), reason }
 }
 
-/// Who changes things in tests.
+/// The operator of changes in tests.
 pub fn operator() -> Operator {
     Operator::new(OperatorKind::CommandLine, "tests").unwrap()
 }

@@ -156,7 +156,7 @@ impl Receiver {
         format!("http://{}{path}", self.address)
     }
 
-    /// What came, in its order.
+    /// The requests, in their order.
     pub fn received(&self) -> Vec<Notification> {
         self.shared.received.borrow().clone()
     }

@@ -1,6 +1,6 @@
 //! A store that speaks as much S3 as Minitill needs, in the test's process. With
 //! `MINITILL_TEST_S3_ENDPOINT` set, the tests use that real one in its place (its bucket, region and
-//! keys from the variables beside it); `tests/proofs/picture_stores` runs them so.
+//! keys from the variables beside it). `tests/proofs/picture_stores` runs them so.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -16,7 +16,7 @@ use crate::cli::new_file::NewFile;
 use crate::cli::output::write_out;
 use crate::cli::span::WhenArguments;
 
-/// What a report is of.
+/// The subject of a report.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Period")]
 pub(in crate::cli) struct PeriodArguments {
@@ -57,7 +57,7 @@ impl PeriodArguments {
     }
 }
 
-/// What a report is written as.
+/// The format of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(in crate::cli) enum ReportFormat {
     /// Table for people

@@ -111,7 +111,7 @@ const NOTHING_BOUGHT: &str = "the game bought nothing for a credit; is a server 
 struct CaseResult {
     case: &'static str,
     passed: bool,
-    /// What was seen.
+    /// The finding.
     seen: String,
 }
 
@@ -156,7 +156,7 @@ impl Outcome {
         self.bought_once() && self.shipments() == 1
     }
 
-    /// The time from the first spoilt answer of the exchange to the last one.
+    /// The time from the first faulty answer of the exchange to the last one.
     fn between(&self) -> Option<Duration> {
         let fault = self.fault(EXCHANGE)?;
         Duration::try_from(fault.last_at? - fault.first_at?).ok()

@@ -8,7 +8,7 @@ use anyhow::{Result, anyhow};
 /// A case.
 pub(super) struct Case<'a> {
     pub(super) name: &'a str,
-    /// What was seen, if it has failed.
+    /// The finding, if it has failed.
     pub(super) failure: Option<&'a str>,
 }
 

@@ -20,7 +20,7 @@ use super::seed::Seed;
 use crate::config::Config;
 use crate::sandbox_server::{SandboxClock, SandboxServer};
 
-/// What the name of a throw-away folder begins with.
+/// The prefix of the name of a throw-away folder.
 const FOLDER: &str = "minitill-sandbox";
 /// Networks of this machine, in which the games under test are.
 const THIS_MACHINE: [&str; 2] = ["127.0.0.0/8", "::1/128"];

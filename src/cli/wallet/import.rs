@@ -52,7 +52,7 @@ pub(in super::super) struct ImportArguments {
     unknown: UnknownPlayers,
 }
 
-/// What became of the lines of a file, or would.
+/// The outcome of the lines of a file, now or in advance.
 #[derive(Default)]
 struct Tally {
     rows: u64,

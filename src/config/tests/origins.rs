@@ -1,4 +1,4 @@
-//! Which file or variable a setting comes from.
+//! The file or variable of a setting.
 
 use std::path::PathBuf;
 

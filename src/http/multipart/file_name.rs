@@ -1,7 +1,7 @@
 //! File names as a person would say them. Encoded-words of mails (RFC 2047) and values with a charset (RFC 8187) are
-//! decoded, and folders and blanks around them go. Decoders of mails want blanks around each word, leave what they
-//! cannot decode as it is, and mend letters that two words share by breaking them. So the words are read here, and
-//! `encoding_rs` knows the charsets.
+//! decoded, and folders and blanks around them go. Decoders of mails want blanks around each word, and leave what
+//! they cannot decode as it is. They mend letters that two words share by breaking them. So the words are read here,
+//! and `encoding_rs` knows the charsets.
 
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
@@ -71,7 +71,7 @@ fn decoded(text: &str) -> Option<String> {
     texts.collect()
 }
 
-/// What has the form of an encoded-word: `=?charset?coding?text?=`.
+/// A text of the form of an encoded-word: `=?charset?coding?text?=`.
 struct Word<'a> {
     charset: &'a str,
     coding: &'a str,

@@ -137,7 +137,7 @@ impl Call {
         &self.key.rights.apps
     }
 
-    /// Who changes something with this request.
+    /// The operator who changes something with this request.
     pub(super) fn operator(&self) -> Operator {
         let operator = Operator::new(OperatorKind::ApiKey, self.key.name.as_str())
             .expect("the name of an API key can be an operator's");
@@ -278,7 +278,7 @@ fn unknown_key(token: &str) -> Problem {
     Problem { detail: told.english(), ..unknown }
 }
 
-/// What stands behind the scheme. Only the blanks of HTTP are taken off: any other character is one to tell.
+/// The credentials behind the scheme. Only the blanks of HTTP are taken off: any other character is one to tell.
 fn bearer_token(text: &str) -> Option<&str> {
     let (scheme, rest) = text.split_at_checked("bearer".len())?;
     let is_behind = |next: char| next == ' ' || !next.is_ascii();
@@ -310,7 +310,7 @@ fn idempotency_key(headers: &HeaderMap) -> Result<IdempotencyKey, Problem> {
     value.ok_or_else(messages::idempotency_key_missing)
 }
 
-/// The hash of what a request asks for, whatever the order and spacing of its JSON: it tells a
+/// The hash of what a request asks for, whatever the order and spacing of its JSON. It tells a
 /// repeat from another request with the same key.
 fn content(route: &AdminRoute, path: &str, body: &[u8]) -> [u8; 32] {
     let body: Value = serde_json::from_slice(body).unwrap_or_else(|_| json!({}));

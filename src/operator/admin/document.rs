@@ -112,7 +112,7 @@ fn refusals_in_words(refusals: &[&Example<WireRefusal>]) -> String {
     refusals.iter().map(|example| example.summary).collect::<Vec<_>>().join(" ")
 }
 
-/// What every call of such a route can answer.
+/// The answers that every call of such a route can have.
 fn general(route: &AdminRoute, operation: &Operation<Problem>, config: &Config) -> Vec<Example<Problem>> {
     let mut problems = vec![example::key_missing(), example::key_unknown(), example::key_revoked()];
     if route.need != Need::Read {
@@ -156,7 +156,7 @@ fn general(route: &AdminRoute, operation: &Operation<Problem>, config: &Config) 
     problems
 }
 
-/// What holds for every call.
+/// The rules of every call.
 fn introduction() -> String {
     let mut text = format!(
         "\

@@ -70,7 +70,7 @@ impl From<Event> for FeedItem {
     }
 }
 
-/// What a caller asks of the feed.
+/// A caller's request to the feed.
 struct FeedQuery {
     filter: EventFilter,
     wait: Duration,

@@ -193,7 +193,7 @@ struct SignatureCheck {
     mistake: Option<Box<str>>,
 }
 
-/// What the document says of `since`.
+/// The document's text about `since`.
 const SINCE: &str = "At or after this moment. Without `app_id` it is needed with `zone`, `product_name`, `os` or `kind`, at most \
     92 days before `until` or now.";
 

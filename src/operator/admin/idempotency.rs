@@ -14,7 +14,7 @@ use super::routes::AdminAnswer;
 use super::{AdminRoute, messages};
 use crate::state::AppState;
 
-/// What a request is answered.
+/// The answer of a request.
 pub(super) struct IdempotentAnswer {
     pub(super) answer: AdminAnswer,
     /// Whether another try has made the change.

@@ -30,7 +30,7 @@ routes! { "Operator log":
         .refuses([example::no_app()]);
 }
 
-/// What the document says of `since`.
+/// The document's text about `since`.
 const SINCE: &str = "At or after this moment. Needed with `subject`, `operator`, `action` or `by`, at most 92 days before `until` or now.";
 /// Longest text that is looked for, in bytes.
 const LOOKED_FOR_BYTES_MAX: usize = 512;

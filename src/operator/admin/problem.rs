@@ -16,7 +16,7 @@ use store::{OperationError, StoreError};
 use crate::http::json::json_response;
 use crate::http::refusal::Refusal;
 
-/// What a URI leaves as it is.
+/// The characters that a URI leaves as they are.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 /// How long to wait before a repeat, where waiting helps.
 const RETRY_AFTER_SECONDS: u32 = 1;
@@ -50,7 +50,7 @@ macro_rules! kinds {
                 match self { $(Self::$kind => $title.trim_ascii(),)+ }
             }
 
-            /// What the caller should do.
+            /// The next step of the caller.
             pub(crate) fn remedy(self) -> &'static str {
                 match self { $(Self::$kind => $remedy,)+ }
             }

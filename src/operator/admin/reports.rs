@@ -144,7 +144,7 @@ impl AnswerFormat {
     }
 }
 
-/// What is asked for. The query has no apps yet.
+/// The request. The query has no apps yet.
 struct RevenueFields {
     app_id: Option<AppId>,
     month: Option<Period>,

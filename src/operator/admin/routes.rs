@@ -54,7 +54,7 @@ impl RouteEffect {
     }
 }
 
-/// What a route answers.
+/// The answer of a route.
 #[derive(Debug)]
 pub(super) enum AdminAnswer {
     /// A JSON value.
@@ -94,7 +94,7 @@ impl Answers for AnsweredFile {
     }
 }
 
-/// What answers a route.
+/// The handler of a route.
 type AdminHandler = for<'a> fn(&'a AppState, &'a Call) -> BoxFuture<'a, Result<AdminAnswer, Problem>>;
 
 /// One route of the admin API: one method of one path.
@@ -110,18 +110,18 @@ pub struct AdminRoute {
     pub tag: &'static str,
     /// How it takes effect.
     pub access: RouteEffect,
-    /// What the role of its caller must allow.
+    /// The right that the role of its caller must have.
     pub need: Need,
-    /// Whose data it is about, where its path names no app.
+    /// The apps whose data it is about, where its path names no app.
     pub(super) said_reach: Reach,
     pub(super) filter: MethodFilter,
     pub(super) handler: AdminHandler,
-    /// What the API's document says of it.
+    /// The text of the API's document about it.
     pub describe: fn() -> Operation<Problem>,
 }
 
 impl AdminRoute {
-    /// Whose data it is about.
+    /// The apps whose data it is about.
     #[must_use]
     pub fn reach(&self) -> Reach {
         Reach::of(self.path, self.said_reach)
@@ -131,8 +131,8 @@ impl AdminRoute {
 /// Declares the routes of a subject, which is a group of the API's document. The comment of a row is what the document
 /// says of it: one line, and then the rules of the call. Then come how it takes effect, and in brackets what its
 /// caller's role must allow. A route without an app in its path is only for keys of all apps. `OwnApps` opens it to
-/// others: its handler leaves out what is of other apps ([`Call::apps`]). Then come the handler, where it is that of a
-/// command to an app with its action, the type of its answers, and what it answers, takes and refuses.
+/// others: its handler leaves out what is of other apps ([`Call::apps`]). Then comes the handler, where it is that of
+/// a command to an app with its action. Last come the type of its answers, and what it answers, takes and refuses.
 macro_rules! routes {
     ($tag:literal: $($(#[doc = $words:literal])+ $method:ident $path:literal, $id:literal, $access:ident($need:ident $(, $reach:ident)?):
         $handler:ident $([$action:ident])? -> $answer:ty => $described:expr;)+) => {

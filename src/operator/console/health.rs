@@ -116,7 +116,7 @@ pub(super) fn sentences(verdict: &Verdict) -> Option<Sentences> {
 /// A cell of the strip.
 pub(super) struct Cell {
     pub(super) x: u32,
-    /// Whether anybody told of its hour.
+    /// Whether any instance reported its hour.
     pub(super) is_told: bool,
     /// What is drawn over it, from the foot up.
     pub(super) parts: Vec<CellPart>,

@@ -1,5 +1,5 @@
-//! Charts of health over time (contract 16.3.5 and 16.3.6): rate, refusals by code, latency, queue, connections and
-//! database, of all instances, from the minutes that they told.
+//! Charts of health over time (contract 16.3.5 and 16.3.6), of all instances, from the minutes that they reported.
+//! They show rate, refusals by code, latency, queue, connections and database.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

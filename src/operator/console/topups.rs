@@ -87,7 +87,7 @@ fn taken_back(used: &ConsumptionReport) -> i64 {
     used.charge.saturating_sub(used.used).saturating_sub(used.unused)
 }
 
-/// Who told of a payment: the name, and the way.
+/// The reporter of a payment: the name, and the way.
 fn teller(told_by: &str) -> String {
     let (kind, name) = told_by.split_once(' ').unwrap_or(("", told_by));
     format!("{name}, {}", crate::word(way(kind)))

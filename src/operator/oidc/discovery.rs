@@ -75,7 +75,7 @@ impl Discovery {
         asking.await.unwrap_or(Err(OidcFault::Unavailable("discovery_ended")))
     }
 
-    /// What sends requests to the provider.
+    /// The sender of requests to the provider.
     pub(super) fn asker(
         &self,
     ) -> impl Fn(HttpRequest) -> BoxFuture<'static, FetchResult> + Send + Sync + use<> {
@@ -93,7 +93,7 @@ impl Discovery {
     }
 }
 
-/// What comes of a request to the provider.
+/// The outcome of a request to the provider.
 type FetchResult = Result<HttpResponse, FetchError>;
 
 async fn ask(service: ServiceClient, is_https: bool, request: HttpRequest) -> FetchResult {

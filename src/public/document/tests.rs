@@ -20,7 +20,7 @@ fn takes(schema: &Value, value: &Value) -> bool {
     schema::faults(schema, schema, value, "").is_empty()
 }
 
-/// What the document says of a field.
+/// The document's text about a field.
 fn told(id: &str, field: &str) -> Value {
     let call = calls(&defaults()).into_iter().find(|call| call.route.id == id).unwrap();
     let field = call.operation.fields.into_iter().find(|known| known.name == field).unwrap();

@@ -12,7 +12,7 @@ use crate::public::describe::{ANY_KIND, SomeText, credentials};
 use crate::public::extract::succeeded;
 use crate::state::REDIRECTS_MAX;
 
-/// What the API's document says of the upload by file.
+/// The text of the API's document about the upload by file.
 pub(in crate::public) fn describe_with_file(config: &Config) -> Operation<Refusal> {
     let words = format!(
         "The picture. The ending of its file name, where it has one, is one of {}, in any case.",
@@ -25,7 +25,7 @@ pub(in crate::public) fn describe_with_file(config: &Config) -> Operation<Refusa
         .body(&["multipart/form-data"], [file.demand("contentMediaType", "application/octet-stream")])
 }
 
-/// What the API's document says of the upload by URL.
+/// The text of the API's document about the upload by URL.
 pub(in crate::public) fn describe_with_url(config: &Config) -> Operation<Refusal> {
     let ports: Vec<String> = config.fetch.ports.iter().map(ToString::to_string).collect();
     let rules = format!(

@@ -99,8 +99,8 @@ proptest! {
         prop_assert_eq!(read(&body, cut).ok(), read(&body, body.len().max(1)).ok());
     }
 
-    /// Rule (contract 5.2.4 and 5.2.5): whatever stands in a query, the URL at its end is taken as it is or not at
-    /// all, and no credential disappears in it.
+    /// Rule (contract 5.2.4 and 5.2.5): the URL at the end of a query is taken as it is or not at all. It does
+    /// not matter what else the query has. No credential disappears in it.
     #[test]
     fn a_trailing_url_is_taken_as_it_is(query in "(app_id=a|access_token=t|url=|url=h://x|u=1|&|=|://|%26){0,12}") {
         let (before, url) = split_trailing_url(&query);

@@ -111,7 +111,7 @@ where
     }
 }
 
-/// What is known of a request before it is answered.
+/// The known facts of a request before it is answered.
 struct BegunRequest {
     request_id: HeaderValue,
     method: Method,
@@ -296,7 +296,7 @@ async fn spoilt(
     }
 }
 
-/// What a W3C `traceparent` says, where one came that is well-formed.
+/// The content of a W3C `traceparent`, where one came that is well-formed.
 fn trace_parent(request: &Request) -> Option<TraceParent> {
     TraceParent::parse(request.headers().get(&TRACEPARENT)?.to_str().ok()?)
 }

@@ -70,7 +70,7 @@ pub(super) fn shown(path: &str) -> String {
     shown
 }
 
-/// Where the value of a credential begins.
+/// The position at which the value of a credential begins.
 fn credential_at(path: &str) -> Option<usize> {
     let lower = path.to_ascii_lowercase();
     let values = ["access_token", "accesstoken", "app_secret", "appsecret", "js_code", "sign"];

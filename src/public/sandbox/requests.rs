@@ -61,7 +61,7 @@ fn parse_code(text: &str) -> Result<u32, Expected> {
     if text == SUCCESS { Ok(1) } else { CodeRow::number_of(text) }
 }
 
-/// What comes beside success.
+/// The data beside success.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "LoggedRequests")]
 struct LoggedRequests {
@@ -69,7 +69,7 @@ struct LoggedRequests {
     requests: Vec<Arc<LoggedRequest>>,
 }
 
-/// What the API's document says of it.
+/// The text of the API's document about it.
 pub(in crate::public) fn describe_requests(_: &Config) -> Operation<Refusal> {
     let description = "The last 1,000 calls of a sandbox app on this server, the newest first: what came, what was answered, and \
         whether a fault happened. Only memory has them. A call with a wrong token is there too.";

@@ -59,7 +59,7 @@ pub(in crate::public) async fn reset(
     Ok(success(Nothing {}))
 }
 
-/// Sets the purses of a player, and makes the player known where nobody is.
+/// Sets the purses of a player, and registers the player where there is none.
 ///
 /// # Errors
 /// The codes of contract 7.1 that are marked sandbox or all.
@@ -269,7 +269,7 @@ struct SetPurses {
     charge: i64,
 }
 
-/// What the clock of the server shows now.
+/// The present time by the clock of the server.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "MovedClock")]
 struct Moved {
@@ -279,7 +279,7 @@ struct Moved {
     now: i64,
 }
 
-/// What the API's document says of the reset.
+/// The text of the API's document about the reset.
 pub(in super::super) fn describe_reset(_: &Config) -> Operation<Refusal> {
     let description = "Only on a sandbox server. Makes everything as it was after the start: players, coins, numbers, orders, \
         events, faults, receivers, and the clock. Calls under way end first.";
@@ -290,7 +290,7 @@ pub(in super::super) fn describe_reset(_: &Config) -> Operation<Refusal> {
     ))
 }
 
-/// What the API's document says of the purses.
+/// The text of the API's document about the purses.
 pub(in super::super) fn describe_wallets(_: &Config) -> Operation<Refusal> {
     let description = "Only on a sandbox server. Sets what a player has, by a credit and a debit with refs of its own. A player \
         whom the app does not know is made known.";
@@ -303,7 +303,7 @@ pub(in super::super) fn describe_wallets(_: &Config) -> Operation<Refusal> {
         .refuses([example::illegal_open_id()])
 }
 
-/// What the API's document says of the clock.
+/// The text of the API's document about the clock.
 pub(in super::super) fn describe_clock(_: &Config) -> Operation<Refusal> {
     let description = "Only on a sandbox server. Moves the clock of the server forward: the window of ts, the 48 hours of a \
         number, tokens, login codes and the tries of notifications follow.";
@@ -315,7 +315,7 @@ pub(in super::super) fn describe_clock(_: &Config) -> Operation<Refusal> {
         .refuses([example::illegal_ahead()])
 }
 
-/// What the API's document says of the pretended payment.
+/// The text of the API's document about the pretended payment.
 pub(in super::super) fn describe_topups(_: &Config) -> Operation<Refusal> {
     let description = "Only on a sandbox server. Carries out a pretended payment: an order of the player, its payment by the \
         provider `sandbox`, the coins, and the event `topup.paid`.";

@@ -63,7 +63,7 @@ struct NumberAnswer {
     what: Option<UseAnswer>,
 }
 
-/// What a number was used for.
+/// The use of a number.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 enum UseAnswer {
@@ -86,7 +86,7 @@ struct OrderStateAnswer {
     paid_time: Option<i64>,
 }
 
-/// What a number has changed.
+/// The change that a number has made.
 #[derive(Serialize, JsonSchema)]
 #[schemars(inline)]
 #[serde(rename_all = "camelCase")]

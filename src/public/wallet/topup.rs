@@ -38,7 +38,7 @@ pub async fn topup(State(state): State<AppState>, request: Request) -> Result<Re
     super::carry_out(&state, WalletCall::Topup, request).await
 }
 
-/// What the app sells the ordered product for. `None` where it is not for sale.
+/// The price of the ordered product in the app. `None` where it is not for sale.
 pub(super) async fn offer(
     state: &AppState,
     signed: &Signed<WalletForm>,
@@ -67,7 +67,7 @@ struct OrderAnswer {
     status: &'static str,
 }
 
-/// What an order has fixed.
+/// The terms that an order has fixed.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct OrderFigures {

@@ -299,8 +299,8 @@ async fn what_belongs_to_another_app_is_not_there() {
     assert_problem(&broken, 400, "bad-request", "path: expected UTF-8 behind percent escapes");
 }
 
-/// Rule 8.7.2: no list of an app that is not there is empty, for a key of all apps as well, and no poll waits for it. What can be
-/// no id is a wrong field.
+/// Rule 8.7.2: no list of an app that is not there is empty, for a key of all apps as well. No poll waits for it. What
+/// can be no id is a wrong field.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_of_an_app_that_is_not_there_is_refused() {
     let till = TestTill::start().await;

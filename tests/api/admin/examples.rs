@@ -262,7 +262,7 @@ impl Scenario {
         }
     }
 
-    /// What the call looks up.
+    /// The subject that the call looks up.
     async fn sell(&self, app: &TestApp) {
         let id = self.call.route.id;
         if ["getStatement", "getBill", "closePeriod", "listClosedPeriods"].contains(&id) {
@@ -348,7 +348,7 @@ impl Scenario {
         self.body = Some(Value::Object(body).to_string().into_bytes());
     }
 
-    /// What the example is about.
+    /// The subject of the example.
     #[expect(clippy::too_many_lines, reason = "a row for each example")]
     async fn arrange(&mut self) {
         match self.example {
@@ -445,7 +445,7 @@ impl Scenario {
         }
     }
 
-    /// What became of the payment or the order before.
+    /// The outcome of the payment or the order before.
     async fn arrange_payment(&self) {
         match self.example {
             "payment_differs" | "payment_not_credited" => {

@@ -230,8 +230,8 @@ async fn empty_database_with_schema(name: &str) -> String {
     url
 }
 
-/// What is kept opens with the caller's key alone; nothing of it is readable in the database, and a new
-/// master key changes nothing about it.
+/// A kept answer opens with the caller's key alone. Nothing of it is readable in the database, and a
+/// new master key changes nothing about it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kept_secret_is_encrypted_and_survives_a_new_master_key() {
     let till = TestTill::start().await;

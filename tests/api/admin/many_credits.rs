@@ -88,7 +88,7 @@ async fn a_ref_that_begins_with_the_mark_of_refs_is_found_by_the_audit() {
     till.assert_audit_clean().await;
 }
 
-/// Rule: a player is made known by a credit that is made, and by no other.
+/// Rule: a player is registered by a credit that is made, and by no other.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_credit_makes_nobody_known() {
     let (till, _) = till().await;

@@ -269,7 +269,7 @@ async fn a_list_that_is_too_long_is_refused_with_its_line() {
     assert_eq!(rows(&page.body)[0], ["1", "o2", "0", "7", "r7"]);
 }
 
-/// Rule 8.6.40 on the total: what is above the limit in all waits for a second person, who starts it; and what is started
+/// Rule 8.6.40 on the total: a total above the limit waits for a second person, who starts it. A gift that was started
 /// counts before its lines are made.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gift_above_the_limit_in_all_waits_for_a_second_person() {

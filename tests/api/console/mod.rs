@@ -234,7 +234,7 @@ fn without_script(page: &str, name: &str) -> String {
     format!("{before}{after}")
 }
 
-/// Rule: every page forbids scripts of its own, frames and whatever is not ours, and stays out of caches; nothing in
+/// Rule: every page forbids scripts of its own, frames and whatever is not ours, and stays out of caches. Nothing in
 /// it needs what is forbidden. The scripts are files.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_page_is_secured_and_has_no_script_and_no_style_of_its_own() {

@@ -22,7 +22,7 @@ use crate::support::{Answer, Request, TestTill, encoded, operator};
 
 /// A sign-in under way.
 struct Begun {
-    /// Where the browser is sent.
+    /// The address to which the browser is sent.
     address: Url,
     /// The cookie, as the browser sends it back.
     cookie: String,

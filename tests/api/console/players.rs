@@ -303,7 +303,7 @@ async fn a_page_ends_between_lines_of_one_moment_and_none_is_lost() {
     }
 }
 
-/// Rule 13.1: a number that was only refused has a page, a player whom the app does not know has one, and the search
+/// Rule 13.1: a number that was only refused has a page. So has a player whom the app does not know. The search
 /// leads to both at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_number_that_was_only_refused_is_found_and_shown() {

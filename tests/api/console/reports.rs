@@ -270,8 +270,8 @@ async fn every_table_is_a_file() {
     }
 }
 
-/// Rules 8.6.30, 8.6.31 and 8.6.42: two clicks from the first page lead to revenue by day and item of the last month,
-/// and three by the navigation. It is 8 o'clock on 15 January 2027.
+/// Rules 8.6.30, 8.6.31 and 8.6.42: two clicks from the first page lead to revenue by day and item of the last month.
+/// Three by the navigation do too. It is 8 o'clock on 15 January 2027.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_last_month_is_two_clicks_away() {
     let (till, _) = till().await;
@@ -364,8 +364,8 @@ async fn a_page_does_not_wait_for_a_report_that_takes_long() {
     }
 }
 
-/// Rule 8.6.32: a month is closed, its document is the same bytes as a file, the page leads to its bill, and what cannot
-/// be closed is told.
+/// Rule 8.6.32: a month is closed. Its document is the same bytes as a file, and the page leads to its bill. A month
+/// that cannot be closed is refused with the reason.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_month_is_closed_with_its_document() {
     let (till, _) = till().await;

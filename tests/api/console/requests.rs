@@ -382,7 +382,7 @@ async fn a_request_whose_time_ends_during_the_confirmation_is_not_made() {
     assert_eq!(till.number("SELECT count(*) FROM ledger_entries WHERE reference = '!case-1'").await, 0);
 }
 
-/// What is asked for may make a player known, of an app that is suspended meanwhile: as a credit does.
+/// A request may register a player, of an app that is suspended meanwhile: as a credit does.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_confirmed_credit_is_that_of_one_person() {
     let till = till().await;

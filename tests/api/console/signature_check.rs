@@ -114,7 +114,7 @@ async fn the_page_shows_no_signature_and_no_key() {
     }
 }
 
-/// The rest of what stands in the way of an exchange, and hostile text as text.
+/// The other obstacles of an exchange, and hostile text as text.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_page_goes_on_to_fields_biz_no_and_balances() {
     let till = TestTill::start().await;

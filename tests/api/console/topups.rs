@@ -242,8 +242,8 @@ async fn payments_that_wait_are_on_the_first_page() {
     assert!(metrics.body.contains("\nminitill_unmatched_payments 1\n"), "{}", metrics.body);
 }
 
-/// Rule 19.1.2 and 19.1.4: the page shows each version, and takes a new list; a wrong one changes nothing, and each of its
-/// lines is named.
+/// Rule 19.1.2 and 19.1.4: the page shows each version, and takes a new list. A wrong one changes nothing, and each of
+/// its lines is named.
 #[tokio::test(flavor = "multi_thread")]
 async fn prices_are_shown_with_their_versions_and_set() {
     let (till, _) = till_and_app().await;

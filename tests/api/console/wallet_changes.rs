@@ -129,7 +129,7 @@ async fn a_debit_is_shown_before_it_is_made_and_made_once() {
     till.assert_audit_clean().await;
 }
 
-/// Rule 8.3.2: a credit makes a player known only with the box, which stands there for nobody else.
+/// Rule 8.3.2: a credit registers a player only with the box, which is there for nobody else.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_box_must_be_ticked_to_credit_an_unknown_player() {
     let till = TestTill::start().await;

@@ -76,8 +76,8 @@ async fn a_pause_holds_up_tries_and_its_end_makes_them_due() {
     scene.until(&added, "it is taken", |shown| shown.receiver.taken == 1).await;
 }
 
-/// Rule 12.4.5: 410 pauses the receiver, a metric tells it, and the event that was answered 410 is sent at the end of the
-/// pause, although this was its last try.
+/// Rule 12.4.5: 410 pauses the receiver, and a metric shows it. The event that was answered 410 is sent at the end of
+/// the pause, although this was its last try.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_of_410_pauses_and_loses_nothing() {
     let receiver = Receiver::answering(|_, _| Reply::status(410)).await;
@@ -128,8 +128,8 @@ async fn a_receiver_that_was_removed_gets_nothing_more() {
     assert_eq!(scene.till.number("SELECT count(*) FROM deliveries").await, 0);
 }
 
-/// Rule 12.6.2: one event is tried for the first time each 30 seconds while a receiver is away, each time another one,
-/// although none of them is taken.
+/// Rule 12.6.2: while a receiver is away, one event is tried for the first time each 30 seconds. Each time it is
+/// another one, although the receiver accepts none of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_receiver_that_is_away_is_tried_now_and_then() {
     let receiver = Receiver::answering(|_, _| Reply::status(500)).await;

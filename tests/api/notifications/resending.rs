@@ -182,8 +182,8 @@ async fn tries_that_began_before_a_resend_do_not_change_its_schedule() {
     assert_eq!(due().await, []);
 }
 
-/// Rule 12.4.7: any event of the app whose type the receiver is told of, one that was taken and one from before it was
-/// added, too.
+/// Rule 12.4.7: any event of the app whose type the receiver gets. That includes one that was accepted and one from
+/// before the receiver was added.
 #[tokio::test(flavor = "multi_thread")]
 async fn any_event_of_the_app_can_be_sent_again() {
     let receiver = Receiver::taking().await;

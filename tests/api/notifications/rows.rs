@@ -33,8 +33,8 @@ async fn credit_many(scene: &Scene) {
     scene.till.store.credit_many(&operator(), app_id, source, credits.collect()).await.unwrap();
 }
 
-/// A row holds 512 events at most. Receivers and feed get each of 600 once; a try that is repeated, and one that an operator
-/// asks for, tell of the same entry as before.
+/// A row holds 512 events at most. Receivers and feed get each of 600 once. A try that is repeated, and one that an
+/// operator asks for, report the same entry as before.
 #[tokio::test(flavor = "multi_thread")]
 async fn events_that_share_a_row_are_told_one_by_one() {
     let refused = Mutex::new(BTreeSet::from(["c3", "c300", "c599"].map(str::to_owned)));

@@ -26,8 +26,8 @@ fn assert_signed(notification: &Notification, secrets: &[&str]) {
     assert_eq!(notification.header("webhook-signature"), expected.join(" "));
 }
 
-/// Rule 12.2.13: the secret before the new one signs behind it; after a second rotation the first one signs no more at
-/// once; after 24 hours the newest signs alone. Each holds for the very next event of a receiver that is being sent to.
+/// Rule 12.2.13: the secret before the new one signs behind it. After a second rotation the first one signs no more at
+/// once. After 24 hours the newest signs alone. Each holds for the very next event of a receiver that is being sent to.
 #[tokio::test(flavor = "multi_thread")]
 async fn while_a_secret_rotates_two_sign() {
     let receiver = Receiver::taking().await;

@@ -102,8 +102,8 @@ async fn a_lost_lease_writes_nothing() {
     assert!(store.leased_receiver(&second, &app.id, id).await.unwrap().is_none(), "it is paused");
 }
 
-/// A lease that ran out under a server, as when the database was away, goes to one task alone: also to another task of the
-/// same server. No event after that is sent twice.
+/// A lease that ran out under a server, as when the database was away, goes to one task alone. That may be another task
+/// of the same server. No event after that is sent twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_that_ran_out_does_not_double_what_is_sent() {
     let receiver = Receiver::taking().await;
@@ -140,7 +140,7 @@ async fn pay_at(server: &ServerProcess, scene: (&TestTill, &crate::support::Test
     assert_eq!(answer.code(), 1, "{}", answer.body);
 }
 
-/// A server that is killed while events are under way, wait, and have no number yet leaves none unsent: another server
+/// A server is killed while events are under way, wait, and have no number yet. None stays unsent: another server
 /// takes over when the lease of 10 seconds has ended. What is sent twice has the same id and the same bytes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_killed_leaves_nothing_unsent() {

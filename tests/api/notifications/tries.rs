@@ -1,4 +1,4 @@
-//! Tries (contract 12.4): what takes an event, when it is tried again, and what is kept of tries.
+//! Tries (contract 12.4): which answer accepts an event, when it is tried again, and what is kept of tries.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -21,8 +21,8 @@ fn same(came: &[Notification]) {
     }
 }
 
-/// Rules 12.4.1, 12.4.2 and 12.1.10: after each failure the event is tried again, with the same id and the same bytes,
-/// not before its delay, until any 2xx.
+/// Rules 12.4.1, 12.4.2 and 12.1.10: after each failure the event is tried again until any 2xx. It has the same id and
+/// the same bytes, and comes not before its delay.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_is_tried_again_after_each_delay_until_it_is_taken() {
     let delays = [Duration::from_millis(50), Duration::from_millis(600), MILLISECOND];

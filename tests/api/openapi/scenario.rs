@@ -211,7 +211,7 @@ impl Scenario {
         self.body.retain(|(known, _)| *known != name);
     }
 
-    /// What the example is about.
+    /// The subject of the example.
     #[expect(clippy::too_many_lines, reason = "a row for each example")]
     async fn arrange(&mut self, image: &ImgId) {
         match self.example {

@@ -1,5 +1,5 @@
-//! `minitill postgres upgrade` (contract 9.1.9). What it refuses and how it fails is tested with programs that only
-//! say that they are of another version; `tests/proofs/postgres_upgrade` goes from one version to another.
+//! `minitill postgres upgrade` (contract 9.1.9). Its refusals and failures are tested with programs that only say
+//! that they are of another version. `tests/proofs/postgres_upgrade` goes from one version to another.
 
 use private_postgres::Programs;
 

@@ -134,8 +134,8 @@ async fn credits_and_debits_are_compared_by_ref() {
     assert_eq!(none, format!("minitill: {amounts}: {expected}"));
 }
 
-/// Rules 8.3.8, 13.4.1 and 13.5.1: the bill has the payment of a top-up, a refund and a settlement under `ref`, and has no
-/// difference from itself.
+/// Rules 8.3.8, 13.4.1 and 13.5.1: the bill has the payment of a top-up, a refund and a settlement under `ref`. It has
+/// no difference from itself.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bill_with_payments_has_no_difference_from_itself() {
     let till = TestTill::start().await;

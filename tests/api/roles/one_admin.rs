@@ -1,5 +1,5 @@
-//! One admin is never both persons (contract 8.6.40 and 8.6.44 to 8.6.47): not by a second account, not by the account of
-//! somebody else, not by an API key, and not by many small changes.
+//! One admin is never both persons (contract 8.6.40 and 8.6.44 to 8.6.47). Not by a second account, the account of
+//! somebody else, an API key, or many small changes.
 
 use domain::console_user::{ConsoleUserName, PasswordHash, Role};
 use domain::operation::user::UserCommand;
@@ -80,7 +80,7 @@ async fn add_admin(till: &TestTill, asker: &Browser<'_>, second: &Browser<'_>, n
     assert_eq!(leads_to(&confirmed), (303, Some("/console/requests?done=confirmed")), "{}", confirmed.body);
 }
 
-/// The first way: a second account. It is made when another admin agrees, and then it confirms nothing of who made it, nor
+/// The first way: a second account. It is made when another admin agrees. Then it confirms nothing of its maker, nor
 /// the other way round, nor do two accounts of one maker.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_account_is_no_second_person() {
@@ -229,8 +229,8 @@ async fn what_a_person_moves_is_counted_on_every_face() {
     assert_eq!(key.post(path, "i7", coins(500, "k7")).await.status, 200);
 }
 
-/// Nobody confirms what was asked for by who may no longer ask: who has another role or other apps, is removed, or is another
-/// user of the same name.
+/// Nobody confirms a request whose maker may no longer ask. Such a maker has another role or other apps, is removed, or
+/// is another user of the same name.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_ends_with_the_right_to_ask() {
     let (till, app) = till().await;

@@ -175,8 +175,8 @@ async fn the_limit_of_support_holds_when_it_asks_and_when_an_admin_confirms() {
     till.assert_audit_clean().await;
 }
 
-/// Rule 8.6.40: a key with a limit of its own moves so much alone, whatever its maker has moved, and its maker likewise. Two
-/// people make such a key, and one that tells of payments (8.6.44).
+/// Rule 8.6.40: a key with a limit of its own moves so much alone, whatever its maker has moved, and its maker
+/// likewise. Two people make such a key, and one that reports payments (8.6.44).
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_with_a_limit_of_its_own_is_somebody_of_its_own() {
     use domain::ids::ApiKeyName;

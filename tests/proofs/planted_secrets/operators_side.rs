@@ -23,8 +23,8 @@ pub(super) fn planted_by_hand() -> [Planted; 4] {
     .map(|(name, text)| Planted { name, text: text.to_owned(), may_be_answered: false })
 }
 
-/// Signs in well and badly, walks through the console as a viewer, who is shown no address of a player, and asks the
-/// admin API with every kind of key.
+/// Signs in well and badly, and walks through the console as a viewer, who is shown no address of a player. Then
+/// asks the admin API with every kind of key.
 pub(super) async fn drive(
     talker: &Talker,
     program: &Program,

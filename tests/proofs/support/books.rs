@@ -72,7 +72,7 @@ struct Paid<'a> {
     given_back: i64,
 }
 
-/// What the tables hold.
+/// The content of the tables.
 struct Books {
     entries: Vec<Entry>,
     wallets: BTreeMap<String, (i64, i64, i64)>,
@@ -265,7 +265,7 @@ impl WorkedOut<'_> {
         })
     }
 
-    /// What is left to give back of an exchange. It never grows, so it was not less at an earlier time.
+    /// The amount that is left to give back of an exchange. It never grows, so it was not less at an earlier time.
     fn left_of(&self, exchange: &str) -> Option<i64> {
         self.paid.get(exchange).map(|paid| paid.amount - paid.given_back)
     }

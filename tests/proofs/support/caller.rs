@@ -65,11 +65,11 @@ pub(crate) enum Reply {
     Silence(String),
 }
 
-/// Where the servers are just now.
+/// The present addresses of the servers.
 #[derive(Debug, Clone)]
 pub(crate) struct Servers(Arc<Mutex<Vec<SocketAddr>>>);
 
-/// What callers have seen, together.
+/// The observations of all callers.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     acknowledged: AtomicUsize,

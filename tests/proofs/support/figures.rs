@@ -8,7 +8,7 @@ use std::time::Duration;
 /// At most so many faults are printed.
 const FAULTS_SHOWN: usize = 20;
 
-/// What a proof found. It holds when nothing was lost, doubled or left unresolved and there is no fault.
+/// The finding of a proof. It holds when nothing was lost, doubled or left unresolved and there is no fault.
 #[derive(Debug, Default)]
 pub(crate) struct Figures {
     /// Order numbers that were asked for.

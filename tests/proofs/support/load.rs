@@ -19,7 +19,7 @@ const RACED_ONE_IN: u64 = 8;
 /// A caller remembers so many of its exchanges.
 const REMEMBERED_MAX: usize = 50;
 
-/// What the callers do.
+/// The work of the callers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kind {
     /// First letters of their numbers, so that those of two loads differ.

@@ -1,4 +1,4 @@
-//! A durable PostgreSQL of one proof's own, on a disk, with fsync: it can be killed and started again, and ends with
+//! A durable PostgreSQL of one proof's own, on a disk, with fsync. It can be killed and started again, and ends with
 //! the proof, however that ends.
 
 use std::fs::{self, DirBuilder, File};

@@ -1,5 +1,5 @@
-//! As much of PostgreSQL's protocol as it takes to know when the reply to a write that commits goes by (frontend and
-//! backend protocol, version 3). Pure: bytes in, decisions out.
+//! As much of PostgreSQL's protocol as a test needs to know when the reply to a write that commits goes by. It is
+//! the frontend and backend protocol, version 3. Pure: bytes in, decisions out.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -10,7 +10,7 @@ const WRITE: &[u8] = b"INSERT INTO ledger_entries";
 /// Flush: answer what has come, but do not end (and commit) the statement's own transaction yet.
 const FLUSH: [u8; 5] = [b'H', 0, 0, 0, 4];
 
-/// What made a write durable.
+/// The event that made a write durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Commit {
     /// The statement itself, outside any transaction block.
@@ -19,7 +19,7 @@ pub(crate) enum Commit {
     Transaction,
 }
 
-/// What becomes of the reply to a write that commits.
+/// The fate of the reply to a write that commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Loss {
     /// Committed; the reply is dropped and the session reset.

@@ -10,7 +10,7 @@ pub struct CancelsCheck {
     exchange: String,
     /// Wallet, sequence number and payment. `None` when there is no such exchange.
     paid: Option<(i64, i64, Paid)>,
-    /// What the last cancel has left, and its sequence number.
+    /// The rest after the last cancel, and its sequence number.
     last: (i64, i64),
 }
 
@@ -27,7 +27,7 @@ pub struct Cancel<'a> {
     pub free_change: i64,
     /// Charged currency that it gave back.
     pub charge_change: i64,
-    /// What it has left of the exchange.
+    /// The rest of the exchange after it.
     pub remaining: Option<i64>,
 }
 

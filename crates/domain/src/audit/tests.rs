@@ -14,7 +14,7 @@ struct Stored {
     /// seq, changes, balances, at
     numbers: [i64; 6],
     hash: Option<ChainHash>,
-    /// Which purse an exchange empties first.
+    /// The purse that an exchange empties first.
     priority: i16,
 }
 

@@ -1,5 +1,5 @@
-//! Absent fields: why one has no value, and where it came after all: in another place, under another name, or in the value
-//! of another field.
+//! Absent fields: why one has no value, and where it came after all. That may be another place, another name, or the
+//! value of another field.
 
 use super::{FieldError, FieldErrorKind, FieldValue, Fields, Misplacement};
 

@@ -7,7 +7,7 @@ use crate::body::BodyKind;
 use crate::text;
 use crate::text::Text;
 
-/// What was expected of a value that did not parse, in words that follow "expected".
+/// The expected form of a value that did not parse, in words that follow "expected".
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expected(pub Text);
 
@@ -47,7 +47,7 @@ pub struct FieldError {
     pub problem: FieldErrorKind,
 }
 
-/// What is wrong with a field.
+/// The fault of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FieldErrorKind {
     /// Required, and absent.
@@ -74,7 +74,7 @@ pub enum FieldErrorKind {
     Misplaced(Misplacement),
     /// Not a field of this request.
     Unknown {
-        /// What was expected, as a sentence.
+        /// The expected form, as a sentence.
         expected: Text,
     },
     /// Of a wrong JSON type: a boolean, an object, a float.
@@ -88,7 +88,7 @@ pub enum FieldErrorKind {
     Malformed {
         /// What was expected.
         expected: Text,
-        /// What came; `None` where a value may not be repeated.
+        /// The value that came; `None` where it may not be repeated.
         got: Option<Text>,
     },
 }
@@ -182,9 +182,9 @@ impl FieldErrorKind {
 /// The place of a request where fields were expected, and the other place where some came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Misplacement {
-    /// Where they are read: `query`, `form`.
+    /// The place where they are read: `query`, `form`.
     pub expected: &'static str,
-    /// Where they came: `query`, `body`.
+    /// The place where they came: `query`, `body`.
     pub got: &'static str,
 }
 

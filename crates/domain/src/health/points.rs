@@ -45,7 +45,7 @@ impl ChartSpan {
     }
 }
 
-/// What all instances saw in one step.
+/// The observations of all instances in one step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HealthPoint {
     /// Its beginning.
@@ -70,7 +70,7 @@ pub struct HealthPoint {
     pub round_trip_ms: Option<f64>,
     /// Whether an instance started in it.
     pub started: bool,
-    /// What was wrong, in how many minutes of instances.
+    /// The faults, and in how many minutes of instances each was.
     pub problems: BTreeMap<HealthProblem, i64>,
     /// Exchanges of the minutes that have a p50.
     weight: i64,

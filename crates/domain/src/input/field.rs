@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::schema::inline_schema;
 
-/// Where a field stands.
+/// The place of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Place {
@@ -22,7 +22,7 @@ pub enum Place {
     Body,
 }
 
-/// What is said of a field.
+/// The description of a field.
 pub type Words = Cow<'static, str>;
 
 /// A named value: a parameter, or a member of a body.
@@ -30,12 +30,12 @@ pub type Words = Cow<'static, str>;
 pub struct Field {
     /// Its name on the wire.
     pub name: &'static str,
-    /// Where it stands.
+    /// Its place.
     #[serde(rename = "in")]
     pub place: Place,
     /// Whether it must be there.
     pub required: bool,
-    /// What it means, and what the schema cannot say.
+    /// Its meaning, and the rules that the schema cannot express.
     pub description: Words,
     /// Its JSON Schema, without references.
     pub schema: Value,

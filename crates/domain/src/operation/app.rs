@@ -20,7 +20,7 @@ pub const TTL_SECONDS_MAX: i64 = 366 * 86_400;
 pub const TOKEN_BYTES_MAX: usize = 1024;
 
 crate::word_enum! {
-    /// What can be done to an app. The word is that of the operator log.
+    /// A command to an app. The word is that of the operator log.
     pub enum AppAction {
         /// Make the app.
         Create = "app.create",
@@ -208,7 +208,7 @@ macro_rules! reports {
             }
         )+
 
-        /// What a command has done, the same for command line, admin API and console.
+        /// The result of a command, the same for command line, admin API and console.
         #[derive(Debug, Clone, Serialize)]
         #[serde(untagged)]
         pub enum AppReport {

@@ -11,7 +11,7 @@ use crate::moment::rfc3339;
 use crate::text;
 use crate::text::TextMoment;
 
-/// What is done to a wallet.
+/// A command to freeze or thaw a wallet.
 #[derive(Debug, Clone)]
 pub enum FreezeCommand {
     /// It is frozen from now on. A second freeze replaces both values.

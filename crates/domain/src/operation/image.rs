@@ -3,7 +3,7 @@
 use super::Subject;
 use crate::text;
 
-/// What is done to a picture of all apps.
+/// A command to a picture of all apps.
 #[derive(Debug, Clone)]
 pub enum ImageCommand {
     /// It is not served and not accepted from now on, and neither are its near copies.
@@ -24,7 +24,7 @@ pub enum ImageCommand {
     },
 }
 
-/// What was done to a picture.
+/// The change of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImageReport {
     /// True when the picture was blocked before. A new block replaces its reason.

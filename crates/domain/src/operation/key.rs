@@ -35,7 +35,7 @@ impl NewApiKey {
     }
 }
 
-/// What is done to an API key.
+/// A command to an API key.
 #[derive(Debug, Clone)]
 pub enum ApiKeyCommand {
     /// Make a key.
@@ -44,7 +44,7 @@ pub enum ApiKeyCommand {
     Revoke(ApiKeyName),
 }
 
-/// What was done to an API key.
+/// The change of an API key.
 #[derive(Debug, Clone)]
 pub struct ApiKeyReport {
     /// The text of a new key, which cannot be shown again.

@@ -1,5 +1,5 @@
-//! Operations of operators (contract 8), one file a subject: the command with every field parsed, the report of what was
-//! done, and why it was not done. Command line, admin API and console read their input into a command, hand it to the
+//! Operations of operators (contract 8), one file a subject. It has the command with every field parsed, the report of
+//! what was done, and the refusals. Command line, admin API and console read their input into a command, hand it to the
 //! store, and render the report or the refusal.
 
 /// Declares refusals, each a function of what its text says: its kind, and `of` which app's thing it is.
@@ -42,7 +42,7 @@ use crate::text::Text;
 pub struct OperationRefusal {
     /// How a face answers it.
     pub kind: RefusalKind,
-    /// What is wrong, without a full stop.
+    /// The fault, without a full stop.
     pub text: Text,
     /// The app, for a face that tells what to do next.
     pub app_id: Option<String>,
@@ -63,7 +63,7 @@ pub enum RefusalKind {
     Invalid(&'static str),
 }
 
-/// What an operation is about.
+/// The subject of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {
     /// An app.
@@ -98,7 +98,7 @@ pub enum Subject {
     User,
     /// A session of a user.
     Session,
-    /// What is recorded of a player, whether or not the app knows them.
+    /// The records of a player, whether or not the app knows them.
     Records,
 }
 

@@ -20,7 +20,7 @@ pub struct NewReceiver {
     pub format: ReceiverFormat,
 }
 
-/// What an operator does to the receivers of an app.
+/// A command of an operator to the receivers of an app.
 #[derive(Debug, Clone)]
 pub enum ReceiverCommand {
     /// Add one.
@@ -37,7 +37,7 @@ pub enum ReceiverCommand {
     Resend(ReceiverId, Resend),
 }
 
-/// Which events are sent again.
+/// The events that are sent again.
 #[derive(Debug, Clone)]
 pub enum Resend {
     /// This one, whatever became of it.
@@ -88,7 +88,7 @@ pub struct Resent {
     pub resent: u64,
 }
 
-/// What a command has done.
+/// The result of a command.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
 pub enum ReceiverReport {

@@ -12,7 +12,7 @@ pub struct SetPrices {
     pub prices: Vec<Price>,
 }
 
-/// What becomes of a payment that fitted nothing.
+/// The treatment of a payment that fitted nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettlePayment {
     /// What becomes of it.
@@ -21,7 +21,7 @@ pub struct SettlePayment {
     pub reason: Reason,
 }
 
-/// What becomes of a payment that fitted nothing.
+/// The treatment of a payment that fitted nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Settlement {
     /// It pays this order.

@@ -6,7 +6,7 @@ use crate::rights::Rights;
 use crate::secret::Secret;
 use crate::text;
 
-/// What is done to a user.
+/// A command to a user.
 #[derive(Debug, Clone)]
 pub enum UserCommand {
     /// Add the user.

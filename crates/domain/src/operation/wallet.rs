@@ -33,7 +33,7 @@ pub struct Credit {
     pub reference: CreditRef,
     /// Note for people.
     pub note: String,
-    /// Whether the credit makes a player known whom the app does not know (contract 8.3.2).
+    /// Whether the credit registers a player whom the app does not know (contract 8.3.2).
     pub create: bool,
 }
 
@@ -65,7 +65,7 @@ pub struct GiveBack {
     pub note: String,
 }
 
-/// What is done to a wallet.
+/// A command to a wallet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WalletCommand {
     /// Coins are added.
@@ -148,7 +148,7 @@ impl WalletCommand {
         }
     }
 
-    /// What is given back of which exchange.
+    /// The amount that is given back, and its exchange.
     #[must_use]
     pub const fn given_back(&self) -> Option<(&BizNo, Amount)> {
         match self {
@@ -170,7 +170,7 @@ impl WalletCommand {
         self.purses().map_or(given, |(free, charge)| free.saturating_add(charge))
     }
 
-    /// Whether it makes a player known.
+    /// Whether it registers a player.
     #[must_use]
     pub const fn makes_known(&self) -> bool {
         matches!(self, Self::Credit(Credit { create: true, .. }))
@@ -229,7 +229,7 @@ pub struct ReturnedExchange {
     pub replayed: bool,
 }
 
-/// What was done to a wallet.
+/// The change of a wallet.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
 pub enum WalletReport {
@@ -240,7 +240,7 @@ pub enum WalletReport {
 }
 
 impl ChangedPurses {
-    /// What a receipt tells. `replayed`: an earlier command with the same ref made the change.
+    /// The content of a receipt. `replayed`: an earlier command with the same ref made the change.
     #[must_use]
     pub fn new(receipt: &Receipt, replayed: bool) -> Self {
         let reference = without_ref_mark(&receipt.reference).to_owned();
@@ -250,7 +250,7 @@ impl ChangedPurses {
 }
 
 impl WalletReport {
-    /// What a receipt tells. `replayed`: an earlier command with the same ref made the change.
+    /// The content of a receipt. `replayed`: an earlier command with the same ref made the change.
     #[must_use]
     pub fn new(receipt: &Receipt, replayed: bool) -> Self {
         let changed = ChangedPurses::new(receipt, replayed);

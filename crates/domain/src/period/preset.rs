@@ -25,7 +25,7 @@ crate::word_enum! {
 }
 
 impl Preset {
-    /// Where it begins and ends at a moment, in a time zone. The end of one that has not ended is ahead.
+    /// Its start and end at a moment, in a time zone. The end of one that has not ended is ahead.
     #[must_use]
     pub fn span(self, zone: &TimeZone, now: OffsetDateTime) -> TimeSpan {
         self.moved(zone, now, 0)

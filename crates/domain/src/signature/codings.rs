@@ -1,5 +1,5 @@
-//! Encodings of a string before it is signed, or in the form: percent-encoding in the ways of other languages,
-//! and codings of characters that are not UTF-8.
+//! Encodings of a string before it is signed, or in the form. They are percent-encoding in the ways of other
+//! languages, and codings of characters that are not UTF-8.
 
 use std::fmt::Write as _;
 

@@ -163,7 +163,7 @@ fn no_digest(text: &str) -> Mistake {
     if is_placeholder(text) { Mistake::Placeholder } else { Mistake::NoDigest }
 }
 
-/// Where two strings begin to differ: the index of the first byte. `None` for equal strings.
+/// The place where two strings begin to differ: the index of the first byte. `None` for equal strings.
 #[must_use]
 pub fn first_difference(one: &str, other: &str) -> Option<usize> {
     let common = one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count();

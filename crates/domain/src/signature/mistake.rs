@@ -6,7 +6,7 @@ use crate::wallet::WalletCall;
 
 macro_rules! mistakes {
     ($($(#[doc = $summary:literal])+ $name:ident: $text:literal;)+) => {
-        /// What an app's server most likely did wrong.
+        /// The most likely mistake of an app's server.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Mistake {
             $($(#[doc = $summary])+ $name,)+

@@ -86,7 +86,7 @@ pub(super) fn miswritten(text: &str, right: &str) -> Option<Mistake> {
         .then_some(Mistake::EncodedTwice)
 }
 
-/// What stands around the right digits. `None`: nothing does.
+/// The text around the right digits. `None`: there is none.
 fn around_sign(text: &str) -> Option<Mistake> {
     type Around = fn(char) -> bool;
     let mistakes: [(Around, Mistake); 3] = [
@@ -97,8 +97,8 @@ fn around_sign(text: &str) -> Option<Mistake> {
     mistakes.into_iter().find(|(is_it, _)| text.chars().any(is_it)).map(|(_, mistake)| mistake)
 }
 
-/// Whether these digits are the bytes as a language prints an integer of any size: Java with a minus sign, C# with a zero
-/// in front of a positive one, or with its last byte first. In hexadecimal or decimal.
+/// Whether these digits are the bytes as a language prints an integer of any size. Java prints a minus sign. C# prints
+/// a zero in front of a positive one, or the last byte first. In hexadecimal or decimal.
 fn is_big_integer(text: &str, bytes: &[u8]) -> bool {
     let number = |bytes: &[u8]| hex::encode(bytes).trim_start_matches('0').to_owned();
     let reversed: Vec<u8> = bytes.iter().rev().copied().collect();

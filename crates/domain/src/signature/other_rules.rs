@@ -1,5 +1,5 @@
-//! Signatures by the rules of other platforms (contract 3.7.2): other hashes, the key in the text, other joins, and
-//! characters that were lost on the way.
+//! Signatures by the rules of other platforms (contract 3.7.2). These have other hashes, the key in the text, other
+//! joins, and characters that were lost on the way.
 
 use hmac::Hmac;
 use md5::Md5;
@@ -117,7 +117,7 @@ pub(super) fn changed_strings(pairs: &[(&str, &str)]) -> Vec<(Mistake, String)> 
     strings
 }
 
-/// What servers do to a text on its way, unasked.
+/// The changes that servers make to a text on its way, unasked.
 const CHANGES: [fn(&str) -> String; 16] = [
     // A text in Latin-1 or ASCII has no other characters, and UTF-16 counts some as two.
     |text| text.chars().map(|character| if character.is_ascii() { character } else { '?' }).collect(),

@@ -1,4 +1,4 @@
-//! The texts that libraries of other languages make of one JSON value: they differ in blanks, in the
+//! The texts that libraries of other languages make of one JSON value. They differ in blanks, in the
 //! order of keys, and in what they escape.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use crate::fields::Members;
 use crate::product_info::MEMBERS;
 
-/// Where a library puts blanks.
+/// The places where a library puts blanks.
 #[derive(Clone, Copy)]
 enum JsonBlanks {
     None,
@@ -144,7 +144,7 @@ fn other_orders(items: &[Members<&RawValue>]) -> Vec<String> {
 
 /// How a language prints a list of maps that is no JSON.
 struct Print {
-    /// What an object begins and ends with.
+    /// The first and the last character of an object.
     ends: [&'static str; 2],
     colon: &'static str,
     comma: &'static str,

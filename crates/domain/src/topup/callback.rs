@@ -23,7 +23,7 @@ use crate::text::Text;
 pub const CALLBACK_BYTES_MAX: usize = 256 * 1024;
 /// How far the time of a callback may be from the present, in seconds.
 const SECONDS_OFF_MAX: u64 = 5 * 60;
-/// What the text of a secret of the standard format begins with. The rest is base64.
+/// The prefix of the text of a secret of the standard format. The rest is base64.
 const SECRET_PREFIX: &str = "whsec_";
 
 const WEBHOOK_ID: &str = "webhook-id";
@@ -150,7 +150,7 @@ pub struct SignedCallback<'a> {
     now: i64,
 }
 
-/// What a callback tells.
+/// The content of a callback.
 #[derive(Debug, PartialEq, Eq)]
 pub enum CallbackEvent {
     /// Money came.
@@ -166,7 +166,7 @@ impl CallbackProvider {
     /// stranger without them is refused before the body is read, and makes the server hold nothing.
     ///
     /// # Errors
-    /// What is missing or wrong, in words that say nothing of a secret.
+    /// The fault, in words that say nothing of a secret.
     pub fn claim<'a>(
         &'a self,
         header: impl Fn(&'static str) -> Option<&'a str>,
@@ -236,14 +236,14 @@ fn missing_header<'a>(
     }
 }
 
-/// What the headers of a callback claim.
+/// The claims of the headers of a callback.
 struct Claimed<'a> {
     /// The header with the signatures.
     header: &'static str,
     /// The header with the time.
     at_header: &'static str,
     at: &'a str,
-    /// What is signed before the body.
+    /// The bytes that are signed before the body.
     before: Vec<&'a str>,
     /// The signatures of the version that is known.
     macs: Vec<[u8; 32]>,
@@ -274,7 +274,7 @@ impl<'a> Claimed<'a> {
 }
 
 impl SignedCallback<'_> {
-    /// What it tells.
+    /// Its content.
     ///
     /// # Errors
     /// The body is no JSON object, or the first field that is absent or not acceptable.
@@ -370,7 +370,7 @@ impl SignedCallback<'_> {
         })))
     }
 
-    /// A refund that the provider tells of. The money has gone, so what is spent becomes debt.
+    /// A refund that the provider reports. The money has gone, so what is spent becomes debt.
     fn refund(
         &self,
         provider_order_id: ProviderOrderId,

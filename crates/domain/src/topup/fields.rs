@@ -60,7 +60,7 @@ impl PaymentFields {
         Ok(fields)
     }
 
-    /// The payment that this provider tells of at `now`, in Unix seconds.
+    /// The payment that this provider reports at `now`, in Unix seconds.
     ///
     /// # Errors
     /// It names neither an order nor a player with a product, or its time is none of a payment.

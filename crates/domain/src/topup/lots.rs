@@ -40,9 +40,9 @@ pub struct LotExchange {
 #[derive(Debug, Clone)]
 pub struct LotUse {
     lot: Lot,
-    /// What all deductions so far have used.
+    /// The coins that all deductions so far have used.
     total: i128,
-    /// What debits of operators have used of the lot.
+    /// The coins of the lot that debits of operators have used.
     debited: i64,
     exchanges: Vec<LotExchange>,
 }
@@ -76,20 +76,20 @@ impl LotUse {
         }
     }
 
-    /// What was used of the lot: all that was used of the wallet less what came before it, within its size.
+    /// The used part of the lot: all that was used of the wallet less what came before it, within its size.
     #[must_use]
     pub fn used(&self) -> i64 {
         let used = (self.total - self.lot.before).clamp(0, i128::from(self.lot.size.max(0)));
         i64::try_from(used).unwrap_or(self.lot.size)
     }
 
-    /// What debits of operators used of the lot.
+    /// The coins of the lot that debits of operators used.
     #[must_use]
     pub const fn debited(&self) -> i64 {
         self.debited
     }
 
-    /// What is left of the lot.
+    /// The rest of the lot.
     #[must_use]
     pub fn unused(&self) -> i64 {
         self.lot.size - self.used()

@@ -59,7 +59,7 @@ pub fn payment_reference(provider: &str, provider_order_id: &str) -> String {
     format!("{TOPUP_MARK}{provider}/{provider_order_id}")
 }
 
-/// What a payment is for.
+/// The purpose of a payment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PaymentTarget {
     /// An order.
@@ -150,7 +150,7 @@ impl PaymentTarget {
     }
 }
 
-/// A payment that a provider tells of.
+/// A payment that a provider reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Payment {
     /// Its idempotency key.
@@ -159,7 +159,7 @@ pub struct Payment {
     pub currency: Currency,
     /// The money, in minor units.
     pub amount: i64,
-    /// What it is for.
+    /// Its purpose.
     pub target: PaymentTarget,
     /// When it was paid, as the provider says.
     pub paid_at: OffsetDateTime,
@@ -214,7 +214,7 @@ pub struct PlacedOrder {
     pub is_paid: bool,
 }
 
-/// What a payment is compared with.
+/// The terms with which a payment is compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Counterpart {
     /// The order that it names. `None` where there is none.
@@ -228,7 +228,7 @@ pub enum Counterpart {
     },
 }
 
-/// What a payment is credited as.
+/// The credit of a payment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Coins {
     /// The player.
@@ -300,7 +300,7 @@ impl Payment {
 }
 
 impl PlacedOrder {
-    /// What its payment is credited as.
+    /// The credit of its payment.
     #[must_use]
     pub fn coins(&self, biz_no: BizNo) -> Coins {
         let (open_id, product_id) = (self.open_id.clone(), self.product_id.clone());
@@ -309,7 +309,7 @@ impl PlacedOrder {
 }
 
 impl Price {
-    /// What its payment is credited as, for this player.
+    /// The credit of its payment, for this player.
     #[must_use]
     pub fn coins(&self, open_id: OpenId) -> Coins {
         let product_id = self.product_id.clone();
@@ -435,7 +435,7 @@ mod tests {
         assert_eq!(matched(true, Some(foreign)), Err(UnmatchedReason::OtherCurrency));
     }
 
-    /// Rule 19.3.2: the callback and the admin API may tell of the same payment with more or less beside the order.
+    /// Rule 19.3.2: the callback and the admin API may report the same payment with more or less beside the order.
     #[test]
     fn what_is_left_out_beside_an_order_does_not_differ() {
         let of = |player: Option<&str>, of: Option<&str>| of_order(player, of).target;

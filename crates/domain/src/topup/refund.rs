@@ -38,7 +38,7 @@ impl RefundKey {
 }
 
 crate::word_enum! {
-    /// What becomes of coins that are owed back and that the purses do not hold.
+    /// The treatment of coins that are owed back and that the purses do not hold.
     pub enum Shortfall {
         /// Nothing is refunded.
         Refuse = "refuse",
@@ -47,7 +47,7 @@ crate::word_enum! {
     }
 }
 
-/// What becomes of a refund above what is left of its payment.
+/// The treatment of a refund above the rest of its payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Excess {
     /// It is no refund.
@@ -65,7 +65,7 @@ pub enum RefundAmount {
     SumOf(i64),
 }
 
-/// A refund that somebody tells of.
+/// A refund that somebody reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewRefund {
     /// Its idempotency key.
@@ -76,7 +76,7 @@ pub struct NewRefund {
     pub reason: Reason,
     /// What becomes of coins that are spent.
     pub shortfall: Shortfall,
-    /// What becomes of it where it is more than is left of the payment.
+    /// The treatment of it where it is more than the rest of the payment.
     pub excess: Excess,
 }
 

@@ -109,7 +109,7 @@ impl WalletCall {
         }
     }
 
-    /// What it changes a wallet by. `None` for a call that moves no coins.
+    /// Its change of a wallet. `None` for a call that moves no coins.
     #[must_use]
     pub const fn change(self) -> Option<ReferenceKind> {
         match self {
@@ -177,8 +177,8 @@ pub fn canonical_string<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) ->
     join(present.into_iter())
 }
 
-/// The string that the pay key signs (contract 3.2): `name=value` of each signed field that is not empty, in ASCII order
-/// of the names, joined with `&`. Values stand as they were decoded from the form.
+/// The string that the pay key signs (contract 3.2). It is `name=value` of each signed field that is not empty, in
+/// ASCII order of the names, joined with `&`. Values stand as they were decoded from the form.
 #[must_use]
 pub fn string_to_sign(form: &WalletForm) -> String {
     let names = &form.call.signed_fields().sorted;

@@ -25,11 +25,11 @@ use crate::topup::{Offer, PricedProductId, TopupOrder};
 /// How the fields of an exchange are read: what the operator has set, and when it arrived.
 #[derive(Debug, Clone, Copy)]
 pub struct Reading {
-    /// What an empty `pay_priority` means.
+    /// The meaning of an empty `pay_priority`.
     pub pay_priority_default: PayPriority,
     /// When the request arrived, in Unix milliseconds.
     pub now_millis: i64,
-    /// What the app sells the product of an order for. `None` where it is not for sale.
+    /// The price of the product of an order in the app. `None` where it is not for sale.
     pub offer: Option<Offer>,
 }
 
@@ -161,7 +161,7 @@ fn topup(input: &mut Input<'_>, reading: &Reading) -> Read<WalletRequest> {
     Ok(common.request(biz_no.to_string(), Action::Order(order), Some(remark), texts))
 }
 
-/// What a game says of itself and of its player.
+/// The game's statements about itself and its player.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sender {
     /// Zone and role.
@@ -206,7 +206,7 @@ developer_texts! {
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// What is accepted, as a regular expression for the document of the API.
+    /// The accepted form, as a regular expression for the document of the API.
     pub const PATTERN: &'static str = "^([1-9][0-9]{12}|[1-9][0-9]{9})$";
 
     /// Accepts 13 digits of milliseconds or 10 digits of seconds.
@@ -235,7 +235,7 @@ pub const TS_AHEAD_MAX: Duration = Duration::from_mins(5);
 /// any more.
 pub const TS_BEHIND_MAX: Duration = Duration::from_hours(48);
 
-/// What every call but the query begins with.
+/// The first fields of every call but the query.
 struct CommonFields {
     open_id: OpenId,
     zone_id: ZoneId,

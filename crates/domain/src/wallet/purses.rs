@@ -5,7 +5,7 @@ use crate::fields::{Expected, parse_integer};
 /// Largest amount of one exchange.
 pub const AMOUNT_MAX: i64 = 1_000_000_000_000;
 
-/// What one exchange deducts, 1 to 1,000,000,000,000.
+/// The amount that one exchange deducts, 1 to 1,000,000,000,000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Amount(i64);
 
@@ -25,7 +25,7 @@ impl Amount {
     }
 }
 
-/// Which purse pays first; the other pays the rest.
+/// The purse that pays first; the other pays the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PayPriority {
     /// 0: charged currency first.
@@ -84,14 +84,14 @@ pub struct BalanceOutOfRange;
 #[error("insufficient balance")]
 pub struct InsufficientBalance;
 
-/// What an exchange took from each purse.
+/// The coins that an exchange took from each purse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Paid {
     /// From the gifted purse.
     pub free: i64,
     /// From the charged purse.
     pub charge: i64,
-    /// Which purse paid first.
+    /// The purse that paid first.
     pub pay_priority: PayPriority,
 }
 
@@ -125,7 +125,7 @@ pub enum NotGivenBack {
     PurseFull,
 }
 
-/// What a ledger entry does to both purses, and how they stand after it.
+/// The change of both purses by a ledger entry, and the balances after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PurseChange {
     /// Change of the gifted purse; a deduction is negative.

@@ -3,7 +3,7 @@
 use super::request::OrderReceipt;
 use crate::ids::WalletNo;
 
-/// What became of a reference.
+/// The outcome of a reference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NumberState {
     /// The reference.
@@ -14,7 +14,7 @@ pub struct NumberState {
     pub change: Option<NumberChange>,
 }
 
-/// What a reference has changed.
+/// The change that a reference has made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NumberChange {
     /// Its kind.
@@ -63,7 +63,7 @@ pub struct CancelSummary {
     pub created_at: i64,
 }
 
-/// Where the ledger of a wallet ended at a moment.
+/// The end of the ledger of a wallet at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LedgerEnd {
     /// The wallet.

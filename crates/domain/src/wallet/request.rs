@@ -1,5 +1,5 @@
-//! Requests of games and operators to a wallet, with checked fields, and their outcomes: a receipt, or why a request was
-//! refused (contract 3, 8.3 and 10).
+//! Requests of games and operators to a wallet, with checked fields, and their outcomes. An outcome is a receipt, or
+//! the reason of a refusal (contract 3, 8.3 and 10).
 
 use serde::Serialize;
 
@@ -26,7 +26,7 @@ pub struct WalletRequest {
     /// Whether `ts` was inside the window when the request arrived. It is checked only after
     /// the order number: a replay may be older. True for an operator.
     pub is_fresh: bool,
-    /// What a game says of itself and of its player. `None` for an operator and for a query.
+    /// The game's statements about itself and its player. `None` for an operator and for a query.
     pub sender: Option<Sender>,
     /// The `product_desc` of a present or a cancel, or the note of an operator.
     pub remark: Option<String>,
@@ -124,7 +124,7 @@ pub struct LedgerItem<'a> {
     pub product_desc: &'a str,
 }
 
-/// What an exchange pays, and for what.
+/// The price of an exchange, and its item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Purchase {
     /// What is deducted.
@@ -182,7 +182,7 @@ impl WalletRequest {
         if let Action::Change(Change::Cancel { of, .. }) = &self.action { Some(of.as_str()) } else { None }
     }
 
-    /// What an exchange buys.
+    /// The item that an exchange buys.
     #[must_use]
     pub fn purchase(&self) -> Option<&Purchase> {
         if let Action::Change(Change::Exchange(purchase)) = &self.action { Some(purchase) } else { None }
@@ -222,7 +222,7 @@ impl WalletRequest {
     }
 }
 
-/// What became of a request to a wallet. Only `Done` has written anything, and `Number` when it closed the number.
+/// The outcome of a request to a wallet. Only `Done` has written anything, and `Number` when it closed the number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WalletOutcome {
     /// Carried out now, and committed.
@@ -238,7 +238,7 @@ pub enum WalletOutcome {
         /// The last entry that made them.
         end: LedgerEnd,
     },
-    /// What became of the number of a query.
+    /// The outcome of the number of a query.
     Number(Box<NumberState>),
     /// Nothing was changed. With both purses at that moment, where they were looked at.
     Refused(Refused, Option<Balances>),
@@ -251,13 +251,13 @@ pub struct Receipt {
     pub reference: String,
     /// Both purses.
     pub balances: Balances,
-    /// What a cancel gave back.
+    /// The coins that a cancel gave back.
     pub given_back: Option<GivenBack>,
-    /// What an order of a top-up has fixed.
+    /// The terms that an order of a top-up has fixed.
     pub ordered: Option<OrderReceipt>,
 }
 
-/// What an order of a top-up has fixed, for ever the same.
+/// The terms that an order of a top-up has fixed, for ever the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OrderReceipt {
     /// The texts with product and figures.
@@ -266,7 +266,7 @@ pub struct OrderReceipt {
     pub created_at: i64,
 }
 
-/// What a cancel gave back.
+/// The coins that a cancel gave back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GivenBack {
     /// The exchange.

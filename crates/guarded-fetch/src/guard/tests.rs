@@ -201,7 +201,7 @@ fn addresses_that_are_public() {
     }
 }
 
-/// The table itself: no row has bits beyond its prefix, none is hidden by a row before it, and the
+/// The table itself: no row has bits beyond its prefix, and none is hidden by a row before it. The
 /// first and last address of each are refused.
 #[test]
 fn the_table_is_sound() {
@@ -302,8 +302,8 @@ fn a_translator_leads_to_no_address_that_is_not_public() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Rule (contract 5.3.5): no IPv4 address inside IPv6 is public, in whichever form and whatever it
-    /// is, and what the standard library knows to be local is not public.
+    /// Rule (contract 5.3.5): no IPv4 address inside IPv6 is public, whatever it is and whichever its
+    /// form. An address that the standard library knows to be local is not public.
     #[test]
     fn no_address_inside_another_is_public(inner in any::<u32>(), outer in any::<u32>(), low in any::<u16>()) {
         let v4 = Ipv4Addr::from(inner);

@@ -1,5 +1,5 @@
-//! Every URL of `tests/urls`, all the way: those that lead inside make not one connection there,
-//! given by a caller or by a redirect; those that lead to public addresses are not refused.
+//! Every URL of `tests/urls`, all the way. Those that lead inside make not one connection there,
+//! given by a caller or by a redirect. Those that lead to public addresses are not refused.
 
 use super::*;
 
@@ -79,7 +79,7 @@ async fn no_redirect_to_a_hostile_url_reaches_inside() {
     assert_untouched(&inside);
 }
 
-/// Rule (contract 5.3.8): a name is looked up and judged anew for each redirect, so a name that leads
+/// Rule (contract 5.3.8): a name is looked up and judged anew for each redirect. So a name that leads
 /// inside on the second look-up (rebinding) is refused there.
 #[tokio::test]
 async fn a_name_that_turns_inside_between_two_look_ups_is_refused() {

@@ -83,7 +83,7 @@ struct Seen {
 
 /// The origin. Its task ends with the test's runtime.
 pub(super) struct Origin {
-    /// Where it listens.
+    /// The address on which it listens.
     pub(super) address: SocketAddr,
     scheme: &'static str,
     seen: Arc<Mutex<Seen>>,

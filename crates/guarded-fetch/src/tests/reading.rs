@@ -7,7 +7,7 @@ async fn fetched(reply: Reply) -> Result<Bytes, FetchError> {
     fetch_once(settings(&[&origin]), &origin).await
 }
 
-/// What a fetch with a short time limit gives.
+/// The result of a fetch with a short time limit.
 async fn fetched_hastily(reply: Reply) -> Result<Bytes, FetchError> {
     let origin = Origin::always(reply).await;
     fetch_once(hasty(&[&origin]), &origin).await

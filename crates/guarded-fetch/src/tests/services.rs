@@ -75,7 +75,7 @@ async fn a_connection_is_used_again() {
 }
 
 /// Rule: a service that closes a pooled connection while it gets a request costs no request its
-/// answer: the request is sent once more, on a new connection.
+/// answer. The request is sent once more, on a new connection.
 #[tokio::test]
 async fn a_request_on_a_closed_connection_is_sent_once_more() {
     let service = Closing::after(1).await;

@@ -59,9 +59,9 @@ struct ComponentProgress {
     /// Values of a unit, and of a row of units.
     unit: usize,
     row: usize,
-    /// Where the values of the current unit begin.
+    /// The start of the values of the current unit.
     start: usize,
-    /// Which coefficients are kept, the lowest bit for the first.
+    /// The coefficients that are kept, the lowest bit for the first.
     kept: u64,
     /// The mean of the block before.
     mean: i32,
@@ -303,9 +303,9 @@ fn clamped(value: i32) -> i16 {
     i16::try_from(value).unwrap_or(if value < 0 { i16::MIN } else { i16::MAX })
 }
 
-/// The factors of the inverse cosine transform (T.81, A.3.3), in units of 1 / 16,384: for each sample
-/// of a block and each coefficient of a row. With fewer than eight samples, the same waves are sampled
-/// at fewer places.
+/// The factors of the inverse cosine transform (T.81, A.3.3), in units of 1 / 16,384. There is one for
+/// each sample of a block and each coefficient of a row. With fewer than eight samples, the same waves
+/// are sampled at fewer places.
 fn waves(scale: usize) -> [[i64; 8]; 8] {
     /// Half the cosine of so many sixteenths of a half turn.
     const HALF_COSINES: [i64; 9] = [8192, 8035, 7568, 6811, 5793, 4551, 3135, 1598, 0];

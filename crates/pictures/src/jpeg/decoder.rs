@@ -24,7 +24,7 @@ const SCAN_PADDING_BYTES_MAX: usize = 7;
 /// A mean (DC) has at most so many bits.
 const DC_SIZE_MAX: u8 = 15;
 
-/// What has been read so far.
+/// The data that has been read so far.
 #[derive(Default)]
 pub(super) struct Decoder<'a> {
     bytes: &'a [u8],
@@ -34,7 +34,7 @@ pub(super) struct Decoder<'a> {
     frame: Option<Frame>,
     /// Units between two restart markers; 0 for no such markers.
     restart_interval: u32,
-    /// Where the data of each scan ends.
+    /// The end of the data of each scan.
     scan_ends: Vec<usize>,
     pub(super) coefficients: Coefficients,
     pub(super) segments: AppSegments<'a>,

@@ -54,8 +54,9 @@ impl<'a> AppSegments<'a> {
         self.adobe.and_then(|body| body.last().copied())
     }
 
-    /// The segments that follow the start marker of the copy: JFIF without a thumbnail, EXIF with
-    /// nothing but an orientation that is not upright, the profile if it is complete, and Adobe's.
+    /// The segments that follow the start marker of the copy. They are JFIF without a thumbnail,
+    /// EXIF with nothing but an orientation that is not upright, the profile if it is complete, and
+    /// Adobe's.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let (orientation, has_profile) = (self.orientation(), is_complete(&self.profile));
         let is_turned = orientation != Orientation::UPRIGHT;

@@ -297,8 +297,8 @@ fn progressive_scans_go_on_where_the_last_one_stopped() {
     }
 }
 
-/// A refinement has a correction bit for each coefficient that is not zero already, and how many
-/// of those there are is known from the scans before only.
+/// A refinement has a correction bit for each coefficient that is not zero already. Only the scans
+/// before tell how many of those there are.
 #[test]
 fn refinement_scans_are_read_with_the_coefficients_so_far() {
     // Coefficients 1 and 2 get a value, then the block ends.
@@ -369,8 +369,8 @@ fn the_bits_of_a_scan_are_counted_exactly() {
     }
 }
 
-/// Every 16-bit number is compared with the plain way of the standard: take a bit, look whether
-/// there is such a code of that length, take the next.
+/// Every 16-bit number is compared with the plain way of the standard. That takes a bit, looks
+/// whether there is such a code of that length, and takes the next.
 #[test]
 fn codes_of_every_length_are_found() {
     let counts = [0, 1, 2, 1, 1, 1, 2, 1, 1, 2, 1, 3, 1, 1, 5, 9];

@@ -24,7 +24,7 @@ pub(super) struct Stripped {
     pub(super) length: usize,
 }
 
-/// What the chunk IHDR says.
+/// The content of the chunk IHDR.
 pub(super) struct Header {
     pub(super) side: u32,
     colour: ColorType,

@@ -72,7 +72,7 @@ impl Store {
 }
 
 impl AppUpdate {
-    /// Makes a new pay key. With `newest`, only if that is still the newest generation: so a page that is
+    /// Makes a new pay key. With `newest`, only if that is still the newest generation. So a page that is
     /// loaded twice does not retire a key that is in use.
     pub(super) async fn rotate_pay_key(
         &self,

@@ -15,7 +15,7 @@ use crate::operator_log::{LogLine, OperatorAction};
 use crate::store::Store;
 
 domain::word_enum! {
-    /// What becomes of the entries of an archive.
+    /// The state of an archive, by its entries.
     pub(crate) enum ArchiveState {
         /// They leave the ledger.
         Moving = "moving",

@@ -15,7 +15,7 @@ use super::file::{ArchiveColumns, ArchiveWriter, FileDigest};
 use super::{ArchiveError, unusable};
 use crate::secrets::random_bytes;
 
-/// How many digits of the checksum a name has. So a file that was left behind never stands in the way of another.
+/// How many digits of the checksum a name has. So a file that was left behind never blocks another.
 const SUM_DIGITS: usize = 8;
 
 /// A file that has not got its name yet. It is removed when nobody names it.

@@ -2,8 +2,9 @@
 //!
 //! Lines of text, each ended by a newline:
 //! - `minitill checkpoint 4`
-//! - a JSON object: `database` (SHA-256 of what `master_key_check` holds), `at`, how many `entries`
-//!   there were, and the newest line of the operator's log: `log_seq` and `log_hash`
+//! - a JSON object: `database` (SHA-256 of what `master_key_check` holds), `at`, and how many
+//!   `entries` there were. It also has the newest line of the operator's log: `log_seq` and
+//!   `log_hash`
 //! - for each wallet with entries, in the order of its keys: `app_id wallet_no seq free_balance
 //!   charge_balance hash`, of its last entry, the hash in hexadecimal. No player is named.
 //! - `hmac-sha256 ` and, in hexadecimal, HMAC-SHA256 of all bytes before this line, under

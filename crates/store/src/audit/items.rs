@@ -25,7 +25,8 @@ pub(super) async fn erased(connection: &mut PgConnection) -> Result<ErasedItems,
     Ok(items.map(|row| ((row.app_id, decoded(&row.item_id)), decoded(&row.digest))).collect())
 }
 
-/// Every item must have the texts of its id, or those that an erasure told of, and every exchange and order of a top-up must have its item.
+/// Every item must have the texts of its id, or those that the line of an erasure has. Every exchange and order of a
+/// top-up must have its item.
 pub(super) async fn check_all(
     connection: &mut PgConnection,
     erased: &ErasedItems,

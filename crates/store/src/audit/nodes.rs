@@ -1,7 +1,7 @@
 //! The audit on Citus: the money of each node, in a snapshot of that node.
 //!
-//! The coordinator has no snapshot of all nodes. But all money of an app lies on one of them. A session with a node sees
-//! the shards of that node under the names of the tables, so the statements of the audit are the same.
+//! The coordinator has no snapshot of all nodes. But all money of an app lies on one of them. A session with a node
+//! sees the shards of that node under the names of the tables. So the statements of the audit are the same.
 
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection as _, PgConnection};
@@ -37,7 +37,7 @@ BEGIN
     END LOOP;
 END $$";
 
-/// Where the shards of the wallets lie.
+/// The nodes of the shards of the wallets.
 const PLACEMENTS: &str = "\
 SELECT n.nodename, n.nodeport, n.groupid = (SELECT groupid FROM pg_dist_local_group), array_agg(p.shardid ORDER BY p.shardid)
 FROM pg_dist_placement p JOIN pg_dist_node n USING (groupid) JOIN pg_dist_shard s USING (shardid)

@@ -126,14 +126,14 @@ pub struct BillLine {
 
 /// Writes a bill as text.
 pub trait BillText: Send {
-    /// What stands in front of the lines.
+    /// The text in front of the lines.
     fn begin(&mut self) -> Result<Vec<u8>, StoreError>;
     /// Some lines.
     ///
     /// # Errors
     /// None is known, because it writes into memory.
     fn lines(&mut self, lines: &[BillLine]) -> Result<Vec<u8>, StoreError>;
-    /// What stands behind the lines.
+    /// The text behind the lines.
     fn end(&mut self, sums: &BillSums) -> Result<Vec<u8>, StoreError>;
 }
 

@@ -76,13 +76,13 @@ pub trait ComparedBooks: Clone + Debug + Send + Sync + 'static {
     fn refuses_shortened(&self) -> bool {
         false
     }
-    /// Where they are, for a file with these columns.
+    /// Their place, for a file with these columns.
     fn rows(&self, columns: &[Self::Column]) -> BookRows;
     /// What is shown of a number.
     fn shown(&self, number: &str) -> BookNumber;
 }
 
-/// Where the books are in the database, as parts of a statement.
+/// The place of the books in the database, as parts of a statement.
 #[derive(Debug)]
 pub struct BookRows {
     /// The relation.
@@ -91,7 +91,7 @@ pub struct BookRows {
     pub number: &'static str,
     /// The time of a row.
     pub at: &'static str,
-    /// Which rows are compared.
+    /// The rows that are compared.
     pub compared: Cow<'static, str>,
 }
 

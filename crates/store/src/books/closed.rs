@@ -200,8 +200,8 @@ impl ClosedPeriod {
         Err(closed_in_another_zone(self.month, self.time_zone).into())
     }
 
-    /// What to tell of the months before and after this one among those of its app, where they were closed in time zones
-    /// in which they do not meet it.
+    /// The texts about the months before and after this one among those of its app. Each is there where its month was
+    /// closed in a time zone in which it does not meet this one.
     ///
     /// # Errors
     /// A row of the database is damaged.

@@ -48,7 +48,7 @@ pub struct Comparison {
     pub of_other_periods: i64,
 }
 
-/// What is compared with a file.
+/// The books that are compared with a file.
 #[derive(Debug, Clone)]
 pub struct ComparisonQuery {
     /// The app.

@@ -25,7 +25,7 @@ const BYTE_ORDER_MARK: &str = "\u{feff}";
 /// Begins a line that is no part of the books, in files of some providers.
 const REMARK: u8 = b'#';
 
-/// What is wrong with a file that cannot be compared (contract 13.5.6).
+/// The fault of a file that cannot be compared (contract 13.5.6).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileFault<C = BookColumn> {
     /// It lacks a column that the comparison needs.

@@ -13,7 +13,7 @@ use crate::store::Store;
 /// After this many wrong codes of an authenticator only a recovery code counts. Whoever tries codes has the password.
 pub(super) const WRONG_CODES_MAX: i32 = 20;
 
-/// Which codes count at an attempt.
+/// The codes that count at an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CodeAttempt {
     /// A code of the authenticator, and a recovery code.

@@ -145,7 +145,7 @@ async fn read_payments(
     Ok(rows.fetch_all(connection).await?.into_iter().map(|row| (row.no, row)).collect())
 }
 
-/// Payments that fitted nothing, as they were told of.
+/// Payments that fitted nothing, as they were reported.
 async fn read_unmatched(
     connection: &mut PgConnection,
     payments: &[(i64, &str, &str)],

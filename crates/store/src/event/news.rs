@@ -13,7 +13,7 @@ use crate::store::Store;
 pub struct EventNews {
     /// The number of the event before them.
     after: i64,
-    /// Where the feed goes on.
+    /// The position at which the feed goes on.
     next: EventCursor,
     keys: Vec<EventKey>,
     /// Each app with each type that one of the events has. Most of those who wait see here that nothing is for them.
@@ -40,7 +40,7 @@ impl EventNews {
         (self.after..self.next.no()).contains(&no)
     }
 
-    /// Where the feed goes on after them.
+    /// The position at which the feed goes on after them.
     #[must_use]
     pub fn next(&self) -> EventCursor {
         self.next

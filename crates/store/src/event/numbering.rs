@@ -115,9 +115,9 @@ impl Store {
     }
 }
 
-/// Gives numbers to some rows of the outbox, in the order of their time: to rows of the time `within` which they were
-/// made, or to all. It holds the head of the events until the transaction ends. Unless it `waits`, it does nothing while
-/// another transaction holds the head.
+/// Gives numbers to some rows of the outbox, in the order of their time. These are the rows of the time `within` which
+/// they were made, or all. It holds the head of the events until the transaction ends. Unless it `waits`, it does
+/// nothing while another transaction holds the head.
 pub(crate) async fn number_some(
     connection: &mut PgConnection,
     waits: bool,

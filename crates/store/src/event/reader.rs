@@ -33,7 +33,7 @@ pub struct Event {
     pub app_id: AppId,
     /// Time of the change.
     pub at: OffsetDateTime,
-    /// What it tells.
+    /// Its content.
     pub data: EventData,
 }
 
@@ -65,7 +65,7 @@ pub(super) enum EventSubject {
     Debt(WalletNo, i64),
 }
 
-/// Which events are read.
+/// The events that are read.
 #[derive(Debug, Clone, Default)]
 pub struct EventFilter {
     /// Only of this app.
@@ -97,7 +97,7 @@ pub struct EventCursor {
 impl EventCursor {
     /// Before the first event.
     pub const START: Self = Self { no: 0, mark: [0; 4] };
-    /// What is accepted, in words that follow "expected".
+    /// The accepted form, in words that follow "expected".
     pub const EXPECTED: &'static str = "a cursor that a page before gave";
 
     /// Parses the text form.

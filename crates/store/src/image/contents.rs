@@ -64,8 +64,8 @@ pub(super) async fn write(connection: &mut PgConnection, contents: &BlobHash, by
 }
 
 impl Store {
-    /// The piece of a blob at the start of `range`, cut to the range: at least one byte, at most up to
-    /// the end of a part.
+    /// The piece of a blob at the start of `range`, cut to the range. It has at least one byte, and
+    /// goes at most up to the end of a part.
     pub async fn contents_piece(&self, contents: &BlobHash, range: Range<u64>) -> Result<Bytes> {
         let mut gone = None;
         let in_part = range.start % PART_BYTES as u64;

@@ -1,7 +1,7 @@
-//! States of what operators change, as lines of the operator's log tell them: users, API keys, apps, receivers, requests,
-//! frozen wallets, closed periods, prices and payment providers.
-//! A new line has the whole state of its subject, secrets as digests. The audit and each confirmation compare the newest
-//! state that was told with what is there.
+//! States of what operators change, from the lines of the operator's log. These are users, API keys, apps, receivers,
+//! requests, frozen wallets, closed periods, prices and payment providers. A new line has the whole state of its
+//! subject, secrets as digests. The audit and each confirmation compare the newest state that was told with what is
+//! there.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The decisions of a batch of reports: a pure function of the reports, in the order of their arrival, and of the rows
-//! that they depend on.
+//! The decisions of a batch of reports. They are a pure function of the reports, in the order of their arrival, and of
+//! the rows that they depend on.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,7 +48,7 @@ pub(super) struct FoundOrder {
     pub(super) reported_create_time: i64,
 }
 
-/// What becomes of a batch: an outcome for each report, and the rows to write, each kind in the order of its keys.
+/// The result of a batch: an outcome for each report, and the rows to write, each kind in the order of its keys.
 #[derive(Debug, Default)]
 pub(super) struct ReportDecisions<'a> {
     /// `None` for a report whose order another transaction holds.

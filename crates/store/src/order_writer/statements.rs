@@ -40,10 +40,10 @@ LEFT JOIN orders o ON o.app_id = k.app_id AND o.out_biz_order_no = k.out_biz_ord
 LEFT JOIN order_events e
     ON e.app_id = o.app_id AND e.out_biz_order_no = o.out_biz_order_no AND e.seq = o.event_count";
 
-/// Writes orders, payments, reports and the events of the outbox, and marks images. COMMIT may follow without a wait, so
-/// a conflict must fail here: an order or a payment number that another transaction has made violates a primary key. An
-/// order that has changed, or an image that a sweep has removed, causes a division by zero. Owner and creation time of an
-/// order never change.
+/// Writes orders, payments, reports and the events of the outbox, and marks images. COMMIT may follow without a wait,
+/// so a conflict must fail here. An order or a payment number that another transaction has made violates a primary key.
+/// An order that has changed, or an image that a sweep has removed, causes a division by zero. Owner and creation time
+/// of an order never change.
 const WRITE: &str = "\
 WITH reported AS (
     SELECT unnest($1::text[]) AS app_id, unnest($2::text[]) AS out_biz_order_no,

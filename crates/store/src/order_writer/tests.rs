@@ -155,7 +155,7 @@ proptest! {
         }
     }
 
-    /// Contract 4.4 and 4.5, without the code that decides: owners and kinds of goods of orders never change, and a
+    /// Contract 4.4 and 4.5, without the code that decides. Owners and kinds of goods of orders never change, and a
     /// payment number belongs to one order.
     #[test]
     fn what_a_batch_writes_keeps_the_rules_of_orders(batch in prop::collection::vec(reported(), 1..64)) {

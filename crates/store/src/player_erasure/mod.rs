@@ -124,7 +124,7 @@ impl Store {
         let context = (app_id.clone(), open_id.clone(), pseudonym.to_owned());
         let erased = self.transaction(context, |connection, (app_id, open_id, pseudonym)| {
             Box::pin(async move {
-                // One moment for all statements: the player may be made known again beside it.
+                // One moment for all statements: the player may be registered again beside it.
                 sqlx::query!("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ").execute(&mut *connection).await?;
                 let wallets = sqlx::query!(
                     r#"SELECT w.app_no, w.wallet_no, w.created_at, w.open_id = $3 AS "is_known_again!"

@@ -100,7 +100,7 @@ impl From<zip::result::ZipError> for ExportError {
     }
 }
 
-/// Whose rows are exported.
+/// The player whose rows are exported.
 #[derive(Debug, Clone)]
 struct ExportedPlayer {
     app_id: String,

@@ -10,7 +10,7 @@ use sqlx::{AssertSqlSafe, PgConnection};
 use super::{ExportedPlayer, ExportedRows};
 
 impl ExportedRows {
-    /// What its files say, for people.
+    /// The description of its files, for people.
     pub(super) fn about(self) -> Cow<'static, str> {
         let about = match self {
             Self::Wallet => "The balances now, and when the app first knew the player.",

@@ -8,7 +8,7 @@ use crate::error::{Result, StoreError};
 use crate::event::EventKey;
 use crate::store::Store;
 
-/// What became of an event at a receiver. `tries` is their number since the event was sent first, or sent again.
+/// The outcome of an event at a receiver. `tries` is their number since the event was sent first, or sent again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EventOutcome {
     /// The receiver is not told of events of this type.
@@ -32,7 +32,7 @@ pub enum EventOutcome {
 }
 
 impl Store {
-    /// What became of an event at a receiver. `None` when the app of the event has no such receiver.
+    /// The outcome of an event at a receiver. `None` when the app of the event has no such receiver.
     pub async fn event_outcome(&self, event: &EventKey, id: &ReceiverId) -> Result<Option<EventOutcome>> {
         let row = sqlx::query!(
             r#"SELECT r.types, r.created_at, r.through_no, d.state AS "state?", d.tries AS "tries?", d.next_at AS "next_at?"

@@ -61,7 +61,7 @@ pub struct DueDelivery {
     pub due_at: OffsetDateTime,
 }
 
-/// An event that was tried and not taken.
+/// An event that was tried and not accepted.
 #[derive(Debug, Clone)]
 pub struct NotTaken {
     /// Number of the event.
@@ -82,11 +82,11 @@ pub struct NotTaken {
     pub asked: Option<Duration>,
     /// HTTP status, where there was an answer.
     pub status: Option<i16>,
-    /// Why it was not taken.
+    /// Why it was not accepted.
     pub error: String,
 }
 
-/// What became of tries.
+/// The outcomes of tries.
 #[derive(Debug, Clone, Default)]
 pub struct TriesNote {
     /// Number up to which every event was tried once.
@@ -95,7 +95,7 @@ pub struct TriesNote {
     pub taken: i64,
     /// The events among them that had been tried before.
     pub taken_again: Vec<DueDelivery>,
-    /// Events that were not taken.
+    /// Events that were not accepted.
     pub not_taken: Vec<NotTaken>,
     /// Events among them of which nothing is left to be sent.
     pub gone: Vec<i64>,

@@ -42,7 +42,7 @@ domain::word_enum! {
 pub struct Zone(String);
 
 impl Zone {
-    /// What is accepted, in words that follow "expected".
+    /// The accepted form, in words that follow "expected".
     pub const EXPECTED: &'static str = "a zone without an underscore, or a whole zone_id";
 
     /// Parses a zone.

@@ -14,7 +14,7 @@ impl Store {
     /// time.
     ///
     /// # Errors
-    /// What does not fit in the query, or the database does not answer.
+    /// A field of the query does not fit, or the database does not answer.
     pub async fn revenue_with_payers(&self, query: RevenueQuery) -> Result<RevenueReport, OperationError> {
         let mut report = self.revenue(query.clone()).await?;
         let all = if query.filter == RevenueFilter::default() {

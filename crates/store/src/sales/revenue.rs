@@ -54,7 +54,7 @@ impl RevenueGroup {
     }
 }
 
-/// Which items are counted: one by its name, or all that have a part of it.
+/// The items that are counted: one by its name, or all that have a part of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ItemFilter {
     /// The name, or a part of it.
@@ -74,7 +74,7 @@ pub struct RevenueFilter {
     pub os: Option<Os>,
 }
 
-/// What is asked for.
+/// The request.
 #[derive(Debug, Clone)]
 pub struct RevenueQuery {
     /// The apps.
@@ -323,7 +323,7 @@ impl Store {
     /// The revenue of apps.
     ///
     /// # Errors
-    /// What does not fit in the query, or the database does not answer.
+    /// A field of the query does not fit, or the database does not answer.
     pub async fn revenue(&self, query: RevenueQuery) -> Result<RevenueReport, OperationError> {
         let engine = self.engine.get();
         self.transaction(query, move |connection, query| Box::pin(report(connection, query, engine))).await

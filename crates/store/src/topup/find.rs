@@ -61,8 +61,8 @@ pub struct EntryMoney {
 
 impl Store {
     /// At most `limit` payments of these apps. They have this id of their provider, also behind the provider and a
-    /// slash, or have paid the order with this number, or name it and wait. On Citus, one that does not wait is found
-    /// with its provider alone.
+    /// slash. Or they have paid the order with this number, or name it and wait. On Citus, one that does not wait is
+    /// found with its provider alone.
     pub async fn find_payments(&self, apps: &Apps, text: &str, limit: u32) -> Result<Vec<PaymentMatch>> {
         // Each statement has an index of its own. Together they would be one condition without any.
         macro_rules! those {

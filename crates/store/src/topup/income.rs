@@ -182,7 +182,7 @@ impl IncomeReport {
     }
 }
 
-/// What is asked for.
+/// The request.
 #[derive(Debug, Clone)]
 pub struct IncomeQuery {
     /// A payment counts when it was credited, a refund when it was carried out.

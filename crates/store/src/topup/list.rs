@@ -119,7 +119,7 @@ pub struct RefundRow {
     pub refunded_at: Option<OffsetDateTime>,
 }
 
-/// Which payments are listed.
+/// The payments that are listed.
 #[derive(Debug, Clone, Default)]
 pub struct TopupFilter {
     /// Those that fit nothing and wait for an operator.

@@ -1,9 +1,9 @@
 //! Payments: each is credited once, or kept because it fits nothing (contract 19.3).
 //!
 //! A writer ([`crate::writer`]) carries out all payments that wait for one app in one transaction, or in two. First
-//! come those that nothing stands in the way of ([`unhindered`]). The row of a payment, its ledger entry, the purses
-//! and the event are in one. The key of the row and the key of the entry are both the pair of the provider. So of two
-//! transactions about one payment one is repeated, and finds the row.
+//! come those without an obstacle ([`unhindered`]). The row of a payment, its ledger entry, the purses and the event
+//! are in one. The key of the row and the key of the entry are both the pair of the provider. So of two transactions
+//! about one payment one is repeated, and finds the row.
 
 mod unhindered;
 mod work;
@@ -37,8 +37,8 @@ impl Store {
     /// Credits a payment once for its pair, for ever, or keeps it as unmatched.
     ///
     /// # Errors
-    /// There is no such app, the pair was told of with other content, too many payments wait, or the database is away. After
-    /// the last the payment may have been taken; a repeat is told what became of it.
+    /// There is no such app, the pair was reported with other content, too many payments wait, or the database is away.
+    /// After the last the payment may have been taken; a repeat is told what became of it.
     pub async fn take_payment(
         &self,
         teller: &Operator,
@@ -81,8 +81,8 @@ async fn write_payments(
     Ok(outcomes)
 }
 
-/// Carries out payments that nobody has told of, each with its place, in the order of their keys. Those that must be tried
-/// again have no report.
+/// Carries out payments that nobody has reported, each with its place, in the order of their keys. Those that must be
+/// tried again have no report.
 async fn write_new(
     connection: &mut PgConnection,
     engine: Engine,

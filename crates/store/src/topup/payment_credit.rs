@@ -47,7 +47,7 @@ impl From<NotCredited> for UnmatchedReason {
     }
 }
 
-/// What became of the credit of a payment.
+/// The outcome of the credit of a payment.
 pub(super) enum PaymentCredit {
     /// It was made.
     Made(CreditedPayment),

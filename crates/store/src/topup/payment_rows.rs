@@ -28,12 +28,12 @@ use crate::error::{Result, StoreError};
 use crate::payment_queue::{PaymentOutcome, PaymentReport};
 use crate::pseudonym::is_pseudonym;
 
-/// Who told of something, as its row names them.
+/// The reporter of a payment or refund, as its row names it.
 pub(super) fn teller_name(teller: &Operator) -> String {
     format!("{} {}", teller.kind().as_str(), teller.name())
 }
 
-/// Who told of something, by the name in its row.
+/// The reporter of a payment or refund, by the name in its row.
 pub(super) fn teller_of(told_by: &str) -> Option<Operator> {
     let (kind, name) = told_by.split_once(' ')?;
     Operator::new(OperatorKind::parse(kind).ok()?, name).ok()
@@ -207,7 +207,7 @@ pub(super) fn again_if_taken(error: sqlx::Error) -> StoreError {
     if is_taken { StoreError::Again } else { error.into() }
 }
 
-/// A payment as it was first told of.
+/// A payment as it was first reported.
 pub(super) struct FirstTold {
     provider: String,
     provider_order_id: String,
@@ -226,7 +226,7 @@ pub(super) struct FirstTold {
     credited_to: Option<String>,
 }
 
-/// Those of these payments that somebody has told of. It may have others of their providers, too.
+/// Those of these payments that were reported. It may have others of their providers, too.
 pub(super) async fn first_told(
     connection: &mut PgConnection,
     engine: Engine,
@@ -292,7 +292,7 @@ impl FirstTold {
         } else {
             let first = self.target()?;
             match first.open_id().filter(|player| is_pseudonym(player.as_str())) {
-                // The player was erased: the provider still tells of the one who was.
+                // The player was erased. The provider still reports the old player.
                 Some(player) => first.differs_in(&payment.target.clone().with_player(player)),
                 None => first.differs_in(&payment.target),
             }
@@ -319,7 +319,7 @@ impl FirstTold {
         target.ok_or_else(|| StoreError::damaged("topup_payments"))
     }
 
-    /// What was answered first. A payment that was settled later was unmatched then.
+    /// The first answer. A payment that was settled later was unmatched then.
     fn report(&self) -> PaymentReport {
         let is_paid = self.reason.is_none();
         let only_paid = |coins: Option<i64>| coins.filter(|_| is_paid);

@@ -1,8 +1,9 @@
 //! Refunds of payments: each takes back once what the player owes for it, and records as debt what is spent (contract 19.5).
 //!
-//! The row of a refund, its ledger entry, the purses, the debt and the events are one transaction. The refunds of a payment
-//! that was credited wait for each other at its wallet; those of one that was not, at the row of the payment. Where there is
-//! none yet, a refund writes one and removes it at once: the primary key makes the payment itself wait for its end.
+//! The row of a refund, its ledger entry, the purses, the debt and the events are one transaction. The refunds of a
+//! payment that was credited wait for each other at its wallet. Those of one that was not wait at the row of the
+//! payment. Where there is none yet, a refund writes one and removes it at once: the primary key makes the payment
+//! itself wait for its end.
 
 use std::collections::BTreeSet;
 
@@ -82,7 +83,7 @@ enum FoundPayment {
     Credited(CreditedTopup),
     /// Nothing was credited. The row of the payment is locked.
     NotCredited { amount: i64, is_paid_back: bool },
-    /// Nobody has told of the payment. Its key is locked.
+    /// Nobody has reported the payment. Its key is locked.
     Nothing,
 }
 
@@ -132,7 +133,7 @@ impl Store {
     /// Refunds a payment, or a part of it, once for its key, for ever.
     ///
     /// # Errors
-    /// There is no such app, the key was told of with another amount, or the refunds would exceed the payment. The
+    /// There is no such app, the key was reported with another amount, or the refunds would exceed the payment. The
     /// coins are spent and must not become debt, it needs a second person, or the database is away. After the last it
     /// may have been carried out; a repeat is told what became of it.
     pub async fn refund_payment(
@@ -251,7 +252,7 @@ async fn log(
     line.after(after).note(reason).answer(done).record(connection).await
 }
 
-/// The currency of a payment. `None` for one that nobody has told of.
+/// The currency of a payment. `None` for one that nobody has reported.
 async fn currency_of(
     connection: &mut PgConnection,
     app_no: i32,
@@ -266,7 +267,7 @@ async fn currency_of(
     Ok(currency.fetch_optional(connection).await?)
 }
 
-/// Records in the operator's log what became of refunds that waited, each by who told of it. It is the last step of a
+/// Records in the operator's log what became of refunds that waited, each by its reporter. It is the last step of a
 /// transaction: it locks the head of the log, behind which nothing else is locked.
 pub(super) async fn log_ended(
     connection: &mut PgConnection,
@@ -405,8 +406,8 @@ async fn find_and_lock(connection: &mut PgConnection, app_no: i32, key: &Payment
     Ok(FoundPayment::NotCredited { amount: payment.amount, is_paid_back: state == "paid_back" })
 }
 
-/// Locks the key of a payment that nobody has told of: it writes a row of this key and removes it. Until the transaction ends,
-/// whoever writes this key waits at the primary key.
+/// Locks the key of a payment that nobody has reported: it writes a row of this key and removes it. Until the
+/// transaction ends, whoever writes this key waits at the primary key.
 async fn hold_key(connection: &mut PgConnection, app_no: i32, key: &PaymentKey) -> Result<FoundPayment> {
     let held = sqlx::query!(
         "INSERT INTO topup_payments (app_no, provider, provider_order_id, currency, amount, biz_no, paid_at, created_at,
@@ -417,7 +418,7 @@ async fn hold_key(connection: &mut PgConnection, app_no: i32, key: &PaymentKey) 
         key.provider.as_str(),
         key.provider_order_id.as_str()
     );
-    // Another transaction has told of the payment meanwhile.
+    // Another transaction has reported the payment meanwhile.
     if held.execute(&mut *connection).await?.rows_affected() == 0 {
         return Err(StoreError::Again);
     }
@@ -431,7 +432,7 @@ async fn hold_key(connection: &mut PgConnection, app_no: i32, key: &PaymentKey) 
     Ok(FoundPayment::Nothing)
 }
 
-/// What was refunded of a payment, and what waits.
+/// The refunded amount of a payment, with the refunds that wait.
 async fn refunded(connection: &mut PgConnection, app_no: i32, key: &PaymentKey) -> Result<i64> {
     let sum = sqlx::query_scalar!(
         r#"SELECT least(coalesce(sum(amount), 0), 9223372036854775807)::bigint AS "sum!" FROM topup_refunds
@@ -443,7 +444,7 @@ async fn refunded(connection: &mut PgConnection, app_no: i32, key: &PaymentKey) 
     Ok(sum.fetch_one(connection).await?)
 }
 
-/// Takes what a refund owes, and tells of the debt that it makes. The inner error has what is owed and what is held.
+/// Takes what a refund owes, and returns the debt that it makes. The inner error has what is owed and what is held.
 async fn take(
     connection: &mut PgConnection,
     engine: Engine,
@@ -531,7 +532,7 @@ async fn write(
     Ok(())
 }
 
-/// A refund as its row tells it. `None` for one that nobody has told of.
+/// A refund as its row has it. `None` for one that nobody has reported.
 async fn report(
     connection: &mut PgConnection,
     app_no: i32,

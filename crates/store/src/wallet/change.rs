@@ -63,7 +63,7 @@ impl Store {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GiveBackLimit {
     max: i64,
-    /// What must be left of the exchange.
+    /// The amount that must be left of the exchange.
     least_left: i64,
 }
 

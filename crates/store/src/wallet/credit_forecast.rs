@@ -16,7 +16,7 @@ use crate::error::{OperationError, Result, StoreError};
 use crate::store::Store;
 use crate::wallet_writer::foresee;
 
-/// What would become of a credit.
+/// The outcome that a credit would have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ForeseenCredit {
     /// It would be made.
@@ -56,7 +56,7 @@ impl CreditForecast {
         Some(ForeseenCredit::Refused(ref_used(&credit.reference)))
     }
 
-    /// What is known of a player before the next piece of the list, which makes the player known or not.
+    /// The known state of a player before the next piece of the list, which registers the player or not.
     fn player(&self, open_id: &str, is_made_known: bool) -> ListedPlayer {
         ListedPlayer { is_made_known, added: self.added.get(&self.hash(open_id)).copied() }
     }

@@ -38,7 +38,7 @@ pub struct CreditsSource {
     pub note: String,
 }
 
-/// What became of one of many credits.
+/// The outcome of one of many credits.
 pub type CreditResult = Result<ChangedPurses, OperationRefusal>;
 
 impl Store {
@@ -82,7 +82,7 @@ async fn write_credits(
 
 /// Credits that were made, before their line in the operator's log.
 pub(super) struct MadeCredits {
-    /// What became of each, in their order.
+    /// The outcome of each, in their order.
     pub(super) results: Vec<CreditResult>,
     listed: Vec<ListedCredit<'static>>,
     free: i128,

@@ -23,7 +23,7 @@ const BYTE_ORDER_MARK: &str = "\u{feff}";
 /// The most faults of a file that are named. A file can have as many as lines, and each takes more than its line.
 const NAMED_MAX: usize = 100;
 
-/// What is wrong with the lines of a file.
+/// The faults of the lines of a file.
 #[derive(Debug)]
 pub struct NamedFaults<T> {
     /// The first 100.
@@ -85,7 +85,7 @@ pub fn csv_of(
     writer.into_inner().map_err(IntoInnerError::into_error)
 }
 
-/// What is wrong with a line of CSV, in words.
+/// The fault of a line of CSV, in words.
 #[must_use]
 pub(crate) fn csv_fault(error: &csv::Error) -> Text {
     match error.kind() {

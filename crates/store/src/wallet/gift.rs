@@ -39,13 +39,13 @@ pub struct Gift {
     pub charge: i64,
     /// How many lines were credited before the list came.
     pub replayed: i32,
-    /// Whether it makes players known.
+    /// Whether it registers players.
     pub create: bool,
     /// The note of each credit.
     pub reason: String,
-    /// Who started it.
+    /// The operator who started it.
     pub started_by: Option<String>,
-    /// Who asked for it, where somebody else confirmed it.
+    /// The operator who asked for it, where another one confirmed it.
     pub asked_by: Option<String>,
     /// When it was started.
     pub started_at: Option<OffsetDateTime>,
@@ -111,7 +111,7 @@ impl Store {
         lines_after(&self.pool, (app_id.as_str(), name.as_str()), after, PIECE_LINES).await
     }
 
-    /// How many lines of a gift make a player known, and the first of these players, at most `limit`.
+    /// How many lines of a gift register a player, and the first of these players, at most `limit`.
     pub async fn gift_newcomers(
         &self,
         app_id: &AppId,

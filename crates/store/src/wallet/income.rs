@@ -9,7 +9,7 @@ use domain::wallet::{Balances, LedgerEnd};
 use crate::error::Result;
 use crate::store::Store;
 
-/// What came into a wallet up to one of its entries. Operators' debits are taken off, and
+/// The income of a wallet up to one of its entries. Operators' debits are taken off, and
 /// what refunds and settlements took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Income {

@@ -31,9 +31,9 @@ domain::word_enum! {
         Cancel = "cancel",
         /// A payment that was credited.
         Topup = "topup",
-        /// What a refund of a payment took.
+        /// The coins that a refund of a payment took.
         Refund = "refund",
-        /// What a top-up has settled of the wallet's debt.
+        /// The part of the wallet's debt that a top-up has settled.
         Settlement = "settlement",
     }
 }

@@ -20,7 +20,7 @@ use crate::error::StoreError;
 #[derive(Debug)]
 pub(super) struct Batch<'a> {
     pub(super) requests: Vec<(AppNo, &'a WalletRequest)>,
-    /// Where the keys of each request stand.
+    /// The places of the keys of each request.
     pub(super) places: Vec<BatchPlace>,
     /// `(app_no, open_id)`.
     pub(super) wallets: DistinctKeys<'a>,
@@ -28,7 +28,7 @@ pub(super) struct Batch<'a> {
     pub(super) numbers: DistinctKeys<'a>,
 }
 
-/// Where the keys of a request stand in [`Batch::wallets`] and [`Batch::numbers`].
+/// The places of the keys of a request in [`Batch::wallets`] and [`Batch::numbers`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BatchPlace {
     pub(super) wallet: usize,
@@ -141,7 +141,7 @@ impl WalletState {
     }
 }
 
-/// What the database holds of a batch.
+/// The rows of the database for a batch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Rows {
     /// In the order of the batch's wallets.
@@ -175,7 +175,7 @@ pub(super) struct NewRow {
     /// Sequence number and hash of a ledger entry. `None` for a closed number.
     pub(super) entry: Option<(i64, ChainHash)>,
     pub(super) change: PurseChange,
-    /// What can still be given back after a cancel.
+    /// The amount that can still be given back after a cancel.
     pub(super) remaining: Option<i64>,
 }
 

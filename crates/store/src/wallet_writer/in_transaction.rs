@@ -21,7 +21,7 @@ use crate::error::{Result, StoreError};
 use crate::wallet_no::random_wallet_no;
 use crate::writer::{SessionFault, planning};
 
-/// What became of changes.
+/// The outcome of changes.
 pub(crate) struct Changed<T = ChangeOutcome> {
     /// In the order of the changes.
     pub(crate) outcomes: Vec<T>,
@@ -192,9 +192,9 @@ async fn recorded(connection: &mut PgConnection, engine: Engine, batch: &Batch<'
     Ok(query.fetch_all(connection).await?)
 }
 
-/// What would become of changes of one app, in their order, if they were made now. It locks and writes nothing, so another
-/// change may come between. `purses` takes a player and both purses as they are, `None` for a player whom the app does
-/// not know, and gives those on which is decided. `connection` is in a transaction.
+/// The outcome of changes of one app, in their order, if they were made now. It locks and writes nothing, so
+/// another change may come between. `purses` takes a player and both purses as they are, `None` for a player whom the
+/// app does not know. It returns the player and the purses for the decision. `connection` is in a transaction.
 pub(crate) async fn foresee(
     connection: &mut PgConnection,
     engine: Engine,

@@ -16,7 +16,7 @@ use crate::writer::SessionFault;
 /// How many cancels of an exchange a query shows (contract 10).
 const CANCELS_SHOWN_MAX: usize = 100;
 
-/// What a query shows of an exchange besides its record.
+/// The details of an exchange that a query shows besides its record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ExchangeDetail {
     pub(super) product_name: String,

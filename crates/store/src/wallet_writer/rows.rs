@@ -198,7 +198,7 @@ fn wallet(row: &impl ColumnReader) -> Option<WalletState> {
 /// The texts of the developer of a record, in the order of their names.
 pub(super) type RecordTexts<'a> = [Option<Cow<'a, str>>; DeveloperTexts::NAMES.len()];
 
-/// What a reference was used for.
+/// The use of a reference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Record<'a> {
     pub(super) wallet_no: WalletNo,
@@ -207,7 +207,7 @@ pub(super) struct Record<'a> {
     pub(super) charge_change: i64,
     /// Both purses right after it.
     pub(super) balances: Balances,
-    /// What can still be given back: of an exchange now, and of the exchange of a cancel right after it.
+    /// The amount that can still be given back: of an exchange now, and of the exchange of a cancel right after it.
     pub(super) remaining: i64,
     /// The exchange of a cancel.
     pub(super) of: Option<Cow<'a, str>>,
@@ -418,7 +418,7 @@ impl Record<'_> {
         Receipt { reference: request.reference.clone(), balances: self.balances, given_back, ordered }
     }
 
-    /// What an order has fixed.
+    /// The terms that an order has fixed.
     pub(super) fn ordered(&self) -> Option<OrderReceipt> {
         let item_id = self.item_id.filter(|_| self.kind == ReferenceKind::TopupOrder)?;
         Some(OrderReceipt { item_id, created_at: unix_millis(self.at) })

@@ -191,7 +191,7 @@ impl Model {
         model
     }
 
-    /// What was given back of an exchange, oldest first.
+    /// The cancels of an exchange, oldest first.
     fn cancels_of(&self, exchange: &Key) -> Vec<(&Key, &Used)> {
         let of = |used: &Used| used.content.target() == Some(exchange.1.as_str());
         let same_app = self.order.iter().filter(|key| key.0 == exchange.0);
@@ -217,7 +217,7 @@ impl Model {
         Receipt { reference: used.content.reference.clone(), balances, given_back, ordered }
     }
 
-    /// What the first request under a number has ordered.
+    /// The order of the first request under a number.
     fn ordered(used: &Used) -> Option<OrderReceipt> {
         let Action::Order(order) = &used.content.action else { return None };
         let item_id = order.offered.as_ref()?.item_id;

@@ -239,7 +239,7 @@ impl<D: WriterDatabase> Session<D> {
     }
 }
 
-/// What the queries of a batch show of exchanges. Without queries it sends nothing.
+/// The details of exchanges for the queries of a batch. Without queries it sends nothing.
 async fn details<C: DatabaseClient>(
     client: &C,
     batch: &Batch<'_>,

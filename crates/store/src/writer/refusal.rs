@@ -1,4 +1,4 @@
-//! What writers leave for readiness: why the database gave none of them a new session.
+//! The refusal that writers leave for readiness: why the database gave none of them a new session.
 //!
 //! A writer opens a session only when it has work, and the session of readiness may last while no new one is given.
 

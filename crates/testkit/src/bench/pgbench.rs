@@ -16,7 +16,7 @@ pub struct Pgbench {
     folder: PathBuf,
 }
 
-/// What a run gives.
+/// The result of a run.
 pub struct Transactions {
     pub latencies: Vec<Latency>,
     pub rate: f64,

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Linux counts CPU time for `/proc` in hundredths of a second, on every machine.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Whose CPU time is read.
+/// The processes whose CPU time is read.
 #[derive(Debug, Clone)]
 pub struct Watched {
     pub servers: Vec<u32>,

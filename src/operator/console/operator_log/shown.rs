@@ -1,5 +1,5 @@
-//! The changes of a line as people read them: times by the clock of the page, numbers in groups, and money in the units
-//! that people count.
+//! The changes of a line as people read them. Times are by the clock of the page, numbers in groups, and money in the
+//! units that people count.
 
 use domain::changes::{changes, words};
 use domain::moment;

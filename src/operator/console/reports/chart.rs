@@ -75,8 +75,8 @@ pub(super) fn list(mut bars: Vec<Bar>, words: String) -> ReportChart {
     ReportChart { words, scale: [end.shown(), (end / 2).shown()], bars: bars.collect() }
 }
 
-/// The first round number that is not below a value: 2, 4, 6, 8, and from 10 on those of [`STEPS`] times 10, 100 and so on.
-/// Half of it is a whole number.
+/// The first round number that is not below a value. These are 2, 4, 6, 8, and from 10 on those of [`STEPS`] times 10,
+/// 100 and so on. Half of it is a whole number.
 fn end_of_scale(highest: i64) -> i64 {
     if highest < 10 {
         return (highest + highest % 2).max(2);

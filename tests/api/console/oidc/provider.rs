@@ -34,7 +34,7 @@ pub(super) struct Provider {
 
 struct Shared {
     issuer: String,
-    /// Which key it signs with and shows.
+    /// The key that it signs with and shows.
     key: u8,
     /// The token and the PKCE challenge of each code.
     codes: HashMap<String, (String, String)>,

@@ -10,7 +10,7 @@ use crate::wallet::check_credit;
 /// Longest prefix of refs, in bytes. The `open_id` fits behind it.
 pub const REF_PREFIX_BYTES_MAX: usize = 63;
 
-/// What holds for all credits of a list.
+/// The common values of all credits of a list.
 #[derive(Debug, Clone, Default)]
 pub struct CreditsForAll {
     /// Gifted currency for each player, in place of a column.
@@ -25,7 +25,7 @@ pub struct CreditsForAll {
     pub create: bool,
 }
 
-/// What a line of a list has; `None` where it has no such column.
+/// The values of a line of a list; `None` where it has no such column.
 #[derive(Debug, Clone, Default)]
 pub struct CreditCells {
     /// The player.
@@ -80,7 +80,7 @@ pub fn ref_prefix(text: &str) -> Result<String, Expected> {
 }
 
 crate::word_enum! {
-    /// What became of one of many credits.
+    /// The outcome of one of many credits.
     pub enum CreditStatus {
         /// This request made the credit.
         Credited = "credited",
@@ -88,7 +88,7 @@ crate::word_enum! {
         Replayed = "replayed",
         /// The ref was used for another player or with other amounts.
         RefUsed = "ref_used",
-        /// The app does not know the player, and the request makes nobody known.
+        /// The app does not know the player, and the request registers nobody.
         UnknownPlayer = "unknown_player",
         /// A balance would be more than 9223372036854775807.
         BalanceTooLarge = "balance_too_large",

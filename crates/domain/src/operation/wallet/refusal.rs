@@ -25,7 +25,7 @@ pub fn refused(why: Refused, app_id: &AppId, open_id: &OpenId, reference: &Credi
 }
 
 refusals! {
-    /// The app does not know the player, and the change makes nobody known.
+    /// The app does not know the player, and the change registers nobody.
     unknown_player(app_id, open_id): Unknown(Subject::Player) of app_id,
         text!("there is no player {open_id} of an app {app_id}", open_id, app_id);
     /// The app has sold nothing under this number.

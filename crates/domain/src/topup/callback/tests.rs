@@ -244,8 +244,8 @@ fn a_body_of_another_kind_is_named() {
     }
 }
 
-/// Rules 2.5.2 to 2.5.9, by 19.4.5: a number may come as decimal text and an identifier as an integer, and what is empty is
-/// absent, at each level that is read.
+/// Rules 2.5.2 to 2.5.9, by 19.4.5, at each level that is read: a number may come as decimal text, and an identifier as
+/// an integer. Empty is absent.
 #[test]
 fn fields_are_read_as_those_of_the_public_api() {
     let of = |data: &str| {

@@ -1,7 +1,7 @@
-//! Payments that nothing stands in the way of. Each pays an order, and is the first for its pair and for the order. No
-//! debt of the player and no refund waits for it. They are credited as the writers of wallets do it: a statement reads
-//! without a lock, and those that write are sent without a wait. They fail when a wallet has changed since the read.
-//! All other payments are carried out under locks ([`super::write_payments`]).
+//! Payments without an obstacle. Each pays an order, and is the first for its pair and for the order. No debt of the
+//! player and no refund waits for it. They are credited as the writers of wallets do it: a statement reads without a
+//! lock, and those that write are sent without a wait. They fail when a wallet has changed since the read. All other
+//! payments are carried out under locks ([`super::write_payments`]).
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -47,7 +47,7 @@ SELECT 1 / (NOT EXISTS (
         WHERE app_no = $1 AND provider = ANY ($3::text[]) AND provider_order_id = ANY ($4::text[]) AND state = 'waiting')
 )::integer";
 
-/// A session for payments that nothing stands in the way of.
+/// A session for payments without an obstacle.
 pub(super) struct UnhinderedSession {
     client: Client,
     connection: Connection,
@@ -119,12 +119,11 @@ impl UnhinderedSession {
         let _ = (&mut self.connection).await;
     }
 
-    /// Credits those of these payments that nothing stands in the way of. Nothing is written of the others, which have no
-    /// report.
+    /// Credits those of these payments that have no obstacle. Nothing is written of the others, which have no report.
     ///
     /// # Errors
-    /// `Again` or `Blocked` when another transaction was faster, holds something for long, or something stands in the way of
-    /// one of them after all. Nothing was written then.
+    /// `Again` or `Blocked` when another transaction was faster, holds something for long, or an obstacle meets one of
+    /// them after all. Nothing was written then.
     pub(super) async fn credit(
         &mut self,
         app_id: &AppId,

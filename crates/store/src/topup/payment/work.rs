@@ -22,7 +22,7 @@ const BATCH_STATEMENTS: u32 = 3;
 /// What a writer of payments works with.
 pub(super) struct PaymentWork {
     opening: Opening,
-    /// For payments that nothing stands in the way of. `None` before the first, and after it was lost.
+    /// For payments without an obstacle. `None` before the first, and after it was lost.
     unhindered: Option<UnhinderedSession>,
     /// For all others. `None` before the first, and after a fault.
     session: Option<PaymentSession>,
@@ -59,7 +59,7 @@ impl PaymentWork {
         PaymentSession::open(&self.opening, engine).await
     }
 
-    /// Credits those of these payments that nothing stands in the way of.
+    /// Credits those of these payments that have no obstacle.
     async fn credit_unhindered(
         &mut self,
         app_id: &AppId,

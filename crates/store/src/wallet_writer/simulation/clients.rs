@@ -190,8 +190,8 @@ fn is_final(outcome: &Outcome) -> bool {
     matches!(outcome, Ok(_) | Err(StoreError::Internal(_)))
 }
 
-/// The content that a number goes with, so that repeats are common. Half of the numbers are exchanges; three of
-/// eight are cancels of an exchange of the same wallet, some of them two of one; the others are presents and orders.
+/// The content that a number goes with, so that repeats are common. Half of the numbers are exchanges. Three of
+/// eight are cancels of an exchange of the same wallet, some of them two of one. The others are presents and orders.
 fn usual_content(app: usize, number: usize) -> RequestContent {
     let own = number % NUMBERS;
     let before = if own % 16 < 8 { 4 } else { 12 };

@@ -72,7 +72,7 @@ impl World {
         ]);
     }
 
-    /// A provider tells of a payment, often of one that it has told of.
+    /// A provider reports a payment, often one that it has reported before.
     fn operate_pay(&mut self) {
         let ordered = self.tables.records.iter().flatten().map(|(row, _)| row);
         let ordered = ordered.filter(|row| row.content.kind == RequestKind::Order);
@@ -90,7 +90,7 @@ impl World {
         ]);
     }
 
-    /// A provider tells of a refund of a payment that was credited, sometimes of one that it has told of.
+    /// A provider reports a refund of a payment that was credited, sometimes one that it has reported before.
     fn operate_refund(&mut self) {
         if self.tables.payments.is_empty() {
             return;

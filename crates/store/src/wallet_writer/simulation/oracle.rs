@@ -43,7 +43,7 @@ struct Original {
     charge_change: i64,
     /// Both purses before it.
     before: (i64, i64),
-    /// What was left of an exchange, from each commit on. What was left right after a cancel.
+    /// The rest of an exchange, from each commit on. What was left right after a cancel.
     left: Vec<(u64, i64)>,
     commit: u64,
     created_at: u64,
@@ -598,7 +598,7 @@ fn has_no_entry(kind: RequestKind) -> bool {
     matches!(kind, RequestKind::Close | RequestKind::Order)
 }
 
-/// What was left of an exchange since the request came.
+/// The rests of an exchange since the request came.
 fn left_during(exchange: &Original, request: &Request) -> impl Iterator<Item = i64> {
     let over = exchange.left.iter().skip(1).take_while(|(commit, _)| *commit <= request.commit).count();
     exchange.left.iter().skip(over).map(|(_, left)| *left)

@@ -24,7 +24,7 @@ pub(super) enum SqlStatement {
     /// The database's time.
     Now,
     Records(Vec<usize>),
-    /// What queries show of exchanges.
+    /// The details of exchanges that queries show.
     Details(Vec<usize>),
     Write(Write),
     /// Makes a missing wallet.
@@ -75,12 +75,12 @@ pub(super) struct Recorded {
     pub(super) row: RecordRow,
     /// Both purses right after it.
     pub(super) balances: (i64, i64),
-    /// What is left of an exchange now, and after a cancel.
+    /// The rest of an exchange now, and after a cancel.
     pub(super) remaining: i64,
     pub(super) is_expired: bool,
 }
 
-/// What a query shows of an exchange, as a statement reads it.
+/// The details of an exchange that a query shows, as a statement reads them.
 #[derive(Debug, Clone)]
 pub(super) struct Detailed {
     pub(super) variant: u8,

@@ -88,7 +88,7 @@ pub(super) struct RecordRow {
     pub(super) charge_change: i64,
     pub(super) free: i64,
     pub(super) charge: i64,
-    /// What is left of the exchange after a cancel.
+    /// The rest of the exchange after a cancel.
     pub(super) remaining: Option<i64>,
 }
 
