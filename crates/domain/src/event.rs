@@ -12,8 +12,8 @@ use super::ids::WalletNo;
 use super::ledger::ReferenceKind;
 
 pub use data::{
-    CancelData, DebtData, EventData, ExchangeData, FreezeData, ImageData, OperatorData, OrderData,
-    PresentData, RefundData, RefusedRefundData, TopupData, UnmatchedData,
+    CancelData, DebtData, EntryPurses, EventData, ExchangeData, FreezeData, ImageData, OperatorData,
+    OrderData, PresentData, RefundData, RefusedRefundData, TopupData, UnmatchedData,
 };
 
 crate::word_enum! {

@@ -35,6 +35,7 @@ use connection::Reply;
 pub use error::FetchError;
 use resolve::Resolver;
 pub use target::Target;
+pub use tls::ServerCheck;
 use tls::Tls;
 pub use url::Host;
 

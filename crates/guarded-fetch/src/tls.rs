@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{
-    ClientConfig, ConfigBuilder, DigitallySignedStruct, RootCertStore, SignatureScheme, WantsVerifier,
+    CertificateError, ClientConfig, ConfigBuilder, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    WantsVerifier,
 };
 use tokio::sync::OnceCell;
 use tokio_rustls::TlsConnector;
@@ -22,9 +23,9 @@ pub(super) struct Tls(OnceCell<Option<TlsConnector>>);
 impl Tls {
     /// Takes every certificate, so it does not know who answers.
     pub(super) fn unverified() -> Self {
-        let verifier = Arc::new(AnyCertificate(ring::default_provider()));
-        let mut config =
-            versions().dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
+        let provider = Arc::new(ring::default_provider());
+        let check = Arc::new(ServerCheck { chain: None, takes_any_name: true, provider });
+        let mut config = versions().dangerous().with_custom_certificate_verifier(check).with_no_client_auth();
         config.resumption = Resumption::disabled();
         Self(OnceCell::new_with(Some(Some(TlsConnector::from(Arc::new(config))))))
     }
@@ -84,20 +85,33 @@ fn connector(roots: RootCertStore) -> TlsConnector {
     TlsConnector::from(Arc::new(config))
 }
 
-/// Takes every certificate that its sender holds the key of.
+/// Checks the certificate of a server, whose sender must hold its key in any case.
 #[derive(Debug)]
-struct AnyCertificate(CryptoProvider);
+pub struct ServerCheck {
+    /// Checks the chain and the name. Without it every certificate is taken.
+    pub chain: Option<Arc<WebPkiServerVerifier>>,
+    /// Whether the name may be another one.
+    pub takes_any_name: bool,
+    /// Checks signatures.
+    pub provider: Arc<CryptoProvider>,
+}
 
-impl ServerCertVerifier for AnyCertificate {
+impl ServerCertVerifier for ServerCheck {
     fn verify_server_cert(
         &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
+        let Some(chain) = &self.chain else { return Ok(ServerCertVerified::assertion()) };
+        match chain.verify_server_cert(certificate, intermediates, name, ocsp_response, now) {
+            Err(rustls::Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) if self.takes_any_name => Ok(ServerCertVerified::assertion()),
+            verdict => verdict,
+        }
     }
 
     fn verify_tls12_signature(
@@ -106,7 +120,7 @@ impl ServerCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
     }
 
     fn verify_tls13_signature(
@@ -115,10 +129,10 @@ impl ServerCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }

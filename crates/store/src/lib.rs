@@ -14,6 +14,7 @@ mod api_key;
 mod app;
 mod app_cache;
 mod app_lookup;
+mod app_number;
 mod archive;
 mod audit;
 mod books;

@@ -17,11 +17,9 @@ mod settle;
 mod unused;
 
 use domain::ids::{AppId, ItemId};
-use domain::operation::unknown_app;
 use domain::topup::Offer;
-use sqlx::PgConnection;
 
-use crate::error::{OperationError, Result, StoreError};
+use crate::error::{Result, StoreError};
 use crate::store::Store;
 
 pub use consumption::ConsumptionReport;
@@ -88,10 +86,4 @@ impl Store {
         };
         Ok(TopupOrderState { product_id: row.product_name, offer, paid_at: row.paid_at, refunded })
     }
-}
-
-/// The number of an app.
-async fn number_of(connection: &mut PgConnection, app_id: &AppId) -> Result<i32, OperationError> {
-    let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
-    Ok(app_no.fetch_optional(connection).await?.ok_or_else(|| unknown_app(app_id))?)
 }

@@ -21,6 +21,7 @@ use store::secrets::random_bytes;
 use subject::{AmountField, ChangeSubject};
 
 use super::change_notice::address_after_change;
+use super::error::ConsoleError;
 use super::i18n::Moment as _;
 use super::page::{Page, Section, Shown as _, render};
 use super::player::signed;
@@ -148,26 +149,30 @@ enum Preview {
 async fn check(kind: ChangeKind, Path(names): Path<(String, String)>, request: ConsoleRequest) -> Answer {
     let target = ChangeSubject::find(kind, &request.state, &names).await?;
     let wanted = Wanted::read(&request.fields, &target)?;
-    let reference = wanted.command.reference();
-    let preview = match request.state.store.change_by_ref(&target.app_id, reference).await? {
-        Some(earlier) if wanted.is(&earlier, &target) => Preview::Made(earlier),
-        Some(_) => return Err(ref_used(reference).into()),
-        None => match request.state.store.change_request(target.app_id.as_str(), reference).await? {
-            Some(asked) if wanted.is_asked(&asked, &target) => {
-                Preview::Asked(requests::request_path(&target.app_id, reference))
-            }
-            Some(_) => return Err(ref_used(reference).into()),
-            None => {
-                wanted.check_give_back(request.give_back_max())?;
-                Preview::New(wanted.preview(&target)?)
-            }
-        },
-    };
+    let preview = preview(&request, &target, &wanted).await?;
     let needs_second = requests::needs_second_person(&request, &wanted).await?;
     let words = kind.words();
     let page = request
         .page(words.section, text!("{verb} {target}?", verb = Text::new(words.verb), target = target.name()));
     render(&ChangeCheckPage { page, words, target: &target, wanted: &wanted, preview, needs_second })
+}
+
+async fn preview(
+    request: &ConsoleRequest,
+    target: &ChangeSubject,
+    wanted: &Wanted,
+) -> Result<Preview, ConsoleError> {
+    let (store, app_id, reference) = (&request.state.store, &target.app_id, wanted.command.reference());
+    let made = store.change_by_ref(app_id, reference).await?;
+    if made.is_none()
+        && let Some(asked) = store.change_request(app_id.as_str(), reference).await?
+    {
+        let path = wanted.is_asked(&asked, target).then(|| requests::request_path(app_id, reference));
+        return path.map(Preview::Asked).ok_or_else(|| ref_used(reference).into());
+    }
+    let change = store.foresee_change(&request.moving_operator()?, app_id, &wanted.command).await?;
+    // Without both, somebody has just made it.
+    change.map(Preview::New).or(made.map(Preview::Made)).ok_or_else(|| ref_used(reference).into())
 }
 
 /// Rows of the preview: the currency, its balance now, the change, and the balance after it.

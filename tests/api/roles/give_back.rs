@@ -29,6 +29,12 @@ async fn support_gives_back_up_to_the_limit_of_an_exchange() {
         let fields = [("amount", amount), ("reference", reference), ("reason", "late")];
         support.post(&format!("{EXCHANGE}/give-back{path}"), &fields).await
     };
+    // The preview refuses with the words of the change, also where two things stand in its way.
+    for path in ["/check", ""] {
+        let refused = send(path, "2001", "r1").await;
+        let words = ">2000 is left to give back.</p>";
+        assert!(refused.status == 400 && refused.body.contains(words), "{path}: {}", refused.body);
+    }
     for path in ["/check", ""] {
         let refused = send(path, "1001", "r1").await;
         assert!(refused.status == 400 && refused.body.contains(above), "{path}: {}", refused.body);

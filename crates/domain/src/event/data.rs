@@ -38,6 +38,19 @@ pub enum EventData {
     Image(ImageData),
 }
 
+/// What a ledger entry did to the purses of its wallet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct EntryPurses {
+    /// Change of the gifted purse. A deduction is negative.
+    pub free_change: i64,
+    /// Change of the charged purse. A deduction is negative.
+    pub charge_change: i64,
+    /// Gifted currency after it.
+    pub free_balance: i64,
+    /// Charged currency after it.
+    pub charge_balance: i64,
+}
+
 /// Declares the data of events of a wallet. All of them have both changes and both balances.
 macro_rules! wallet_data {
     ($(#[$doc:meta])* $name:ident { $($(#[$before_doc:meta])* $before:ident: $before_type:ty,)+ }
@@ -49,14 +62,9 @@ macro_rules! wallet_data {
             #[schemars(with = "OpenId")]
             pub open_id: String,
             $($(#[$before_doc])* pub $before: $before_type,)+
-            /// Change of the gifted purse. A deduction is negative.
-            pub free_change: i64,
-            /// Change of the charged purse. A deduction is negative.
-            pub charge_change: i64,
-            /// Gifted currency after it.
-            pub free_balance: i64,
-            /// Charged currency after it.
-            pub charge_balance: i64,
+            /// What it did to the purses.
+            #[serde(flatten)]
+            pub purses: EntryPurses,
             $($($(#[$after_doc])* pub $after: $after_type,)+)?
         }
     };
@@ -296,16 +304,19 @@ pub struct ImageData {
     pub img_id: String,
 }
 
+impl EntryPurses {
+    fn of([free_change, charge_change]: [i64; 2], [free_balance, charge_balance]: [i64; 2]) -> Self {
+        Self { free_change, charge_change, free_balance, charge_balance }
+    }
+}
+
 impl OperatorData {
     fn example(open_id: String, charge_change: i64) -> Self {
         Self {
             open_id,
             seq: 5,
             r#ref: "order-4711".to_owned(),
-            free_change: 0,
-            charge_change,
-            free_balance: 20,
-            charge_balance: 100 + charge_change,
+            purses: EntryPurses::of([0, charge_change], [20, 100 + charge_change]),
         }
     }
 }
@@ -321,10 +332,7 @@ impl TopupData {
             product_id: "gems60".to_owned(),
             currency: "CNY".to_owned(),
             amount: 600,
-            free_change: 6,
-            charge_change: 60,
-            free_balance: 26,
-            charge_balance: 160,
+            purses: EntryPurses::of([6, 60], [26, 160]),
         }
     }
 }
@@ -341,10 +349,7 @@ impl RefundData {
             product_id: "gems60".to_owned(),
             currency: "CNY".to_owned(),
             amount: 600,
-            free_change: -6,
-            charge_change: -50,
-            free_balance: 20,
-            charge_balance: 0,
+            purses: EntryPurses::of([-6, -50], [20, 0]),
             free_debt: 0,
             charge_debt: 10,
         }
@@ -353,16 +358,7 @@ impl RefundData {
 
 impl DebtData {
     fn example(open_id: String) -> Self {
-        Self {
-            open_id,
-            seq: 8,
-            free_change: -6,
-            charge_change: -50,
-            free_balance: 20,
-            charge_balance: 0,
-            free_debt: 0,
-            charge_debt: 10,
-        }
+        Self { open_id, seq: 8, purses: EntryPurses::of([-6, -50], [20, 0]), free_debt: 0, charge_debt: 10 }
     }
 }
 
@@ -405,10 +401,7 @@ impl EventData {
                 seq: 2,
                 biz_no: text("order1001"),
                 amount: 60,
-                free_change: -40,
-                charge_change: -20,
-                free_balance: 0,
-                charge_balance: 80,
+                purses: EntryPurses::of([-40, -20], [0, 80]),
                 product_name: text("Double-up card"),
                 product_info: text(r#"[{"product_id":1001,"product_num":1,"product_type":0}]"#),
                 product_desc: text("For one match"),
@@ -420,10 +413,7 @@ impl EventData {
                 seq: 3,
                 biz_no: text("present1001"),
                 amount: 10,
-                free_change: 10,
-                charge_change: 0,
-                free_balance: 10,
-                charge_balance: 80,
+                purses: EntryPurses::of([10, 0], [10, 80]),
                 product_desc: text("For the first win"),
                 extension: String::new(),
             }),
@@ -433,10 +423,7 @@ impl EventData {
                 seq: 4,
                 biz_no: text("refund1001"),
                 amount: 30,
-                free_change: 10,
-                charge_change: 20,
-                free_balance: 20,
-                charge_balance: 100,
+                purses: EntryPurses::of([10, 20], [20, 100]),
                 product_desc: String::new(),
                 extension: String::new(),
                 pay_biz_no: text("order1001"),

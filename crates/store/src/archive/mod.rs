@@ -17,6 +17,7 @@ use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
 use time::OffsetDateTime;
 
 pub(crate) use self::states::{ArchiveState, lock_newest};
+use crate::app_number::number_if_any;
 use crate::engine::Engine;
 use crate::error::{Result, StoreError};
 use crate::store::Store;
@@ -271,8 +272,7 @@ impl Store {
     }
 
     async fn number_of_app(&self, app_id: &AppId) -> Result<i32> {
-        let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
-        Ok(app_no.fetch_one(&self.pool).await?)
+        number_if_any(&self.pool, app_id).await?.ok_or_else(|| StoreError::damaged("apps"))
     }
 
     async fn newest_archive(&self, app_id: &AppId) -> Result<Option<Archive>> {

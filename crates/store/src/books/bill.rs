@@ -8,7 +8,6 @@ use std::fmt;
 
 use domain::ids::{AppId, OpenId};
 use domain::operation::books::too_many_entries;
-use domain::operation::unknown_app;
 use domain::operation::wallet::unknown_player;
 use domain::period::TimeSpan;
 use futures_util::{Stream, TryStreamExt as _};
@@ -21,6 +20,7 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 use self::csv_lines::BillCsv;
 use self::workbook::{ENTRIES_AT_ONCE, give_workbook};
 pub use self::workbook::{SheetStyle, SheetWords, WORKBOOK_ENTRIES_MAX, revenue_headings};
+use crate::app_number::number_of;
 use crate::error::{OperationError, StoreError};
 use crate::store::Store;
 use crate::wallet::LedgerFilter;
@@ -175,9 +175,7 @@ impl Store {
         format: BillFormat,
     ) -> Result<Bill, OperationError> {
         let permit = self.bills.take(app_id).await?;
-        let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
-        let app_no = app_no.fetch_optional(&self.pool).await?;
-        let app_no = app_no.ok_or_else(|| unknown_app(app_id))?;
+        let app_no = number_of(&self.pool, app_id).await?;
         let mut connection = self.connect_without_limits().await?;
         if matches!(format, BillFormat::Workbook(_)) {
             must_fit(&mut connection, app_no, span).await?;

@@ -9,7 +9,6 @@ use std::io;
 
 use domain::ids::AppId;
 use domain::moment;
-use domain::operation::unknown_app;
 use domain::period::{TimeSpan, TimeZone};
 use domain::text::Text;
 use futures_util::TryStreamExt as _;
@@ -18,6 +17,7 @@ use time::OffsetDateTime;
 
 use super::book_column::{BookColumn, BookNumber, BookRows, ComparedBooks, ComparedBy, FileColumn};
 use super::their_file::{FileRefusal, TheirFile};
+use crate::app_number::number_of;
 use crate::error::{OperationError, StoreError};
 use crate::store::Store;
 
@@ -117,9 +117,7 @@ impl Store {
         span: Option<TimeSpan>,
         mut file: TheirFile<B>,
     ) -> Result<Reconciled<B>, ReconcileError<B::Column>> {
-        let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
-        let app_no = app_no.fetch_optional(&self.pool).await?;
-        let app_no = app_no.ok_or_else(|| unknown_app(app_id))?;
+        let app_no = number_of(&self.pool, app_id).await?;
         let mut connection = self.connect_without_limits().await?;
         let columns = file.columns();
         make_tables(&mut connection, &columns).await?;

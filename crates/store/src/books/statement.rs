@@ -6,7 +6,6 @@ use std::fmt::Write as _;
 use domain::ids::AppId;
 use domain::moment::rfc3339;
 use domain::operation::books::{not_closed, sums_too_large};
-use domain::operation::unknown_app;
 use domain::period::{Period, TimeSpan, TimeZone};
 use domain::text;
 use domain::text::TextMoment;
@@ -16,6 +15,7 @@ use sqlx::{Connection as _, PgConnection};
 use time::OffsetDateTime;
 
 use super::settled::{SETTLES_IN, Settled, settled};
+use crate::app_number::number_of;
 use crate::error::{OperationError, StoreError};
 use crate::store::Store;
 use crate::transaction::snapshot_of;
@@ -134,10 +134,7 @@ impl Store {
         period: Period,
         zone: &TimeZone,
     ) -> Result<Statement, OperationError> {
-        let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
-        let Some(app_no) = app_no.fetch_optional(&self.pool).await? else {
-            return Err(unknown_app(app_id).into());
-        };
+        let app_no = number_of(&self.pool, &app_id).await?;
         let span = period.span(zone);
         let mut connection = self.connect_without_limits().await?;
         must_be_closed(settled(&mut connection, self.engine.get(), span.until).await?, period, zone, span)?;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use domain::event::{
-    CancelData, EventData, EventType, ExchangeData, FreezeData, ImageData, OperatorData, OrderData,
-    PresentData, TopupData, UnmatchedData, freeze_end,
+    CancelData, EntryPurses, EventData, EventType, ExchangeData, FreezeData, ImageData, OperatorData,
+    OrderData, PresentData, TopupData, UnmatchedData, freeze_end,
 };
 use domain::ledger::{ReferenceKind, told_reference};
 use domain::order::Order;
@@ -98,12 +98,7 @@ struct PaymentRow {
 }
 
 impl PaymentRow {
-    fn data(
-        self,
-        (open_id, seq): (String, i64),
-        (free_change, charge_change): (i64, i64),
-        (free_balance, charge_balance): (i64, i64),
-    ) -> TopupData {
+    fn data(self, (open_id, seq): (String, i64), purses: EntryPurses) -> TopupData {
         TopupData {
             open_id,
             seq,
@@ -113,10 +108,7 @@ impl PaymentRow {
             product_id: self.paid_product_id,
             currency: self.currency,
             amount: self.amount,
-            free_change,
-            charge_change,
-            free_balance,
-            charge_balance,
+            purses,
         }
     }
 }
@@ -247,11 +239,10 @@ struct OfTopup {
 }
 
 impl OfTopup {
-    fn data(self, entry: (String, i64), changes: [i64; 2], balances: [i64; 2]) -> Option<EventData> {
-        let (changes, balances) = (changes.into(), balances.into());
+    fn data(self, entry: (String, i64), purses: EntryPurses) -> Option<EventData> {
         match (self.payment, self.refund) {
-            (Some(payment), _) => Some(EventData::Topup(payment.data(entry, changes, balances))),
-            (None, Some(refund)) => Some(EventData::Refund(refund.data(entry, changes, balances))),
+            (Some(payment), _) => Some(EventData::Topup(payment.data(entry, purses))),
+            (None, Some(refund)) => Some(EventData::Refund(refund.data(entry, purses))),
             (None, None) => None,
         }
     }
@@ -260,6 +251,7 @@ impl OfTopup {
 impl EntryRow {
     fn data(self, item: Option<&ItemRow>, of_topup: OfTopup) -> Option<EventData> {
         let Self { open_id, seq, free_change, charge_change, free_balance, charge_balance, .. } = self;
+        let purses = EntryPurses { free_change, charge_change, free_balance, charge_balance };
         let [zone_id, extension, remark] =
             [self.zone_id, self.extension, self.remark].map(Option::unwrap_or_default);
         let (biz_no, of_operator) = told_reference(&self.reference);
@@ -273,10 +265,7 @@ impl EntryRow {
                 seq,
                 biz_no: reference,
                 amount,
-                free_change,
-                charge_change,
-                free_balance,
-                charge_balance,
+                purses,
                 product_name: item?.product_name.clone(),
                 product_info: item?.product_info.clone(),
                 product_desc: item?.product_desc.clone(),
@@ -288,10 +277,7 @@ impl EntryRow {
                 seq,
                 biz_no: reference,
                 amount,
-                free_change,
-                charge_change,
-                free_balance,
-                charge_balance,
+                purses,
                 product_desc: remark,
                 extension,
             }),
@@ -301,27 +287,16 @@ impl EntryRow {
                 seq,
                 biz_no: reference,
                 amount,
-                free_change,
-                charge_change,
-                free_balance,
-                charge_balance,
+                purses,
                 product_desc: remark,
                 extension,
                 pay_biz_no: self.of_biz_no?,
                 remaining: self.remaining?,
             }),
-            EventType::WalletCredited | EventType::WalletDebited => EventData::Operator(OperatorData {
-                open_id,
-                seq,
-                r#ref: reference,
-                free_change,
-                charge_change,
-                free_balance,
-                charge_balance,
-            }),
-            EventType::TopupPaid | EventType::TopupRefunded => {
-                of_topup.data((open_id, seq), [free_change, charge_change], [free_balance, charge_balance])?
+            EventType::WalletCredited | EventType::WalletDebited => {
+                EventData::Operator(OperatorData { open_id, seq, r#ref: reference, purses })
             }
+            EventType::TopupPaid | EventType::TopupRefunded => of_topup.data((open_id, seq), purses)?,
             EventType::WalletFrozen
             | EventType::WalletThawed
             | EventType::WalletDebtChanged

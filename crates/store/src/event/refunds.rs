@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use domain::event::{DebtData, EventData, RefundData, RefusedRefundData};
+use domain::event::{DebtData, EntryPurses, EventData, RefundData, RefusedRefundData};
 use sqlx::PgConnection;
 
 use crate::error::Result;
@@ -22,12 +22,7 @@ pub(super) struct RefundEventRow {
 }
 
 impl RefundEventRow {
-    pub(super) fn data(
-        self,
-        (open_id, seq): (String, i64),
-        (free_change, charge_change): (i64, i64),
-        (free_balance, charge_balance): (i64, i64),
-    ) -> RefundData {
+    pub(super) fn data(self, (open_id, seq): (String, i64), purses: EntryPurses) -> RefundData {
         RefundData {
             open_id,
             seq,
@@ -38,10 +33,7 @@ impl RefundEventRow {
             product_id: self.paid_product_id,
             currency: self.currency,
             amount: self.amount,
-            free_change,
-            charge_change,
-            free_balance,
-            charge_balance,
+            purses,
             free_debt: self.free_debt,
             charge_debt: self.charge_debt,
         }
@@ -131,10 +123,12 @@ pub(super) async fn read_debts(
         let data = DebtData {
             open_id: row.open_id,
             seq: row.seq,
-            free_change: row.free_change,
-            charge_change: row.charge_change,
-            free_balance: row.free_balance,
-            charge_balance: row.charge_balance,
+            purses: EntryPurses {
+                free_change: row.free_change,
+                charge_change: row.charge_change,
+                free_balance: row.free_balance,
+                charge_balance: row.charge_balance,
+            },
             free_debt: row.free_debt,
             charge_debt: row.charge_debt,
         };

@@ -14,6 +14,7 @@ use sqlx::types::Json;
 use time::OffsetDateTime;
 
 use super::refusals::RefusalRecord;
+use crate::app_number::number_if_any;
 use crate::error::Result;
 use crate::store::Store;
 
@@ -280,8 +281,7 @@ impl Store {
         biz_no: &BizNo,
         with_user_ip: bool,
     ) -> Result<Option<ExchangeRecord>> {
-        let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
-        let Some(app_no) = app_no.fetch_optional(&self.pool).await? else { return Ok(None) };
+        let Some(app_no) = number_if_any(&self.pool, app_id).await? else { return Ok(None) };
         // Each table is asked for the number of the app, so that Citus sends the statement to its node as it is.
         let row = sqlx::query!(
             r#"SELECT w.open_id AS "open_id!", x.zone_id AS "zone_id!", x.os AS "os?", e.ts AS "ts?",

@@ -19,6 +19,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
+use crate::app_number::number_if_any;
 use crate::archive::{ArchiveState, lock_newest};
 use crate::books::await_writers;
 use crate::error::{OperationError, Result, StoreError};
@@ -79,8 +80,7 @@ impl Store {
         self.long_transaction(context, |connection, (operator, app_id, open_id, pseudonym)| {
             Box::pin(async move {
                 let names = Names { app_id: app_id.as_str(), open_id: open_id.as_str(), pseudonym };
-                let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", names.app_id);
-                let Some(app_no) = app_no.fetch_optional(&mut *connection).await? else {
+                let Some(app_no) = number_if_any(&mut *connection, app_id).await? else {
                     return Err(nothing_recorded(app_id, open_id).into());
                 };
                 let (rows, archive_files) = erase(connection, app_no, &names).await?;

@@ -23,6 +23,7 @@ use time::OffsetDateTime;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
+use crate::app_number::number_if_any;
 use crate::error::{OperationError, StoreError};
 use crate::operator_log::{LogLine, OperatorAction};
 use crate::store::Store;
@@ -177,8 +178,7 @@ async fn subject(
     open_id: &OpenId,
 ) -> Result<(ExportedPlayer, OffsetDateTime), ExportError> {
     // Apart, because on Citus the wallets lie on another node than what the last query reads.
-    let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
-    let app_no = app_no.fetch_optional(&mut *connection).await?;
+    let app_no = number_if_any(&mut *connection, app_id).await?;
     let wallet_no = sqlx::query_scalar!(
         "SELECT wallet_no FROM wallets WHERE app_no = $1 AND open_id = $2",
         app_no,

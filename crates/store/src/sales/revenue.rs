@@ -388,11 +388,6 @@ async fn report(
     })
 }
 
-pub(super) async fn app_no(connection: &mut PgConnection, app_id: &AppId) -> Result<Option<i32>> {
-    let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
-    Ok(app_no.fetch_optional(connection).await?)
-}
-
 /// The apps by their numbers. Each that is named must be there.
 pub(super) async fn apps_of(
     connection: &mut PgConnection,

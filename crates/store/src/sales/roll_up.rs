@@ -5,12 +5,12 @@
 
 use domain::event::{EventKeys, EventType};
 use domain::ids::AppId;
-use domain::operation::unknown_app;
 use serde::Serialize;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use super::revenue::{GroupRow, RevenueScope, Span, app_no};
+use super::revenue::{GroupRow, RevenueScope, Span};
+use crate::app_number::number_of;
 use crate::engine::Engine;
 use crate::error::{OperationError, Result, StoreError};
 use crate::store::Store;
@@ -343,7 +343,7 @@ async fn check(connection: &mut PgConnection, app_id: &AppId) -> Result<RollUpCh
         .execute(&mut *connection)
         .await?;
     sqlx::query!("SET LOCAL statement_timeout = 0").execute(&mut *connection).await?;
-    let app_no = app_no(connection, app_id).await?.ok_or_else(|| unknown_app(app_id))?;
+    let app_no = number_of(&mut *connection, app_id).await?;
     let keys = unrolled(connection, &[app_no]).await?;
     let rows =
         sqlx::query_scalar!(r#"SELECT count(*) AS "rows!" FROM sales_hours WHERE app_no = $1"#, app_no);

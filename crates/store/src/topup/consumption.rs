@@ -6,7 +6,7 @@ use domain::topup::{Lot, LotExchange, LotUse, PaymentKey};
 use futures_util::TryStreamExt as _;
 use serde::Serialize;
 
-use super::number_of;
+use crate::app_number::number_of;
 use crate::error::{OperationError, StoreError};
 use crate::store::Store;
 
@@ -39,7 +39,7 @@ impl Store {
         key: &PaymentKey,
     ) -> Result<ConsumptionReport, OperationError> {
         let mut session = self.pool.acquire().await.map_err(StoreError::from)?;
-        let app_no = number_of(&mut session, app_id).await?;
+        let app_no = number_of(&mut *session, app_id).await?;
         // One statement, so that lots and deductions are of one moment. A sum of a table is made once, and not for each row.
         let mut rows = sqlx::query!(
             r#"SELECT p.state AS "state!", coalesce(p.charge, 0) AS "charge!", (came.coins - went.coins)::text AS "before!", own.taken AS "taken!",

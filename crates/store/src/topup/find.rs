@@ -9,6 +9,7 @@ use time::OffsetDateTime;
 
 use super::orders::{placed_order, placed_orders};
 use super::payment_rows::key_columns;
+use crate::app_number::number_if_any;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::store::Store;
@@ -187,8 +188,7 @@ impl Store {
     /// The order of a top-up with this number. `None` where there is none.
     pub async fn placed_topup_order(&self, app_id: &AppId, biz_no: &BizNo) -> Result<Option<PlacedOrder>> {
         let mut session = self.pool.acquire().await?;
-        let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
-        let Some(app_no) = app_no.fetch_optional(&mut *session).await? else { return Ok(None) };
+        let Some(app_no) = number_if_any(&mut *session, app_id).await? else { return Ok(None) };
         Ok(placed_orders(&mut session, app_no, &[biz_no]).await?.remove(biz_no))
     }
 

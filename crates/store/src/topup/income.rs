@@ -14,7 +14,7 @@ use serde::Serialize;
 use sqlx::{Connection as _, PgConnection};
 use time::OffsetDateTime;
 
-use super::number_of;
+use crate::app_number::number_of;
 use crate::error::{OperationError, StoreError};
 use crate::store::Store;
 use crate::transaction::snapshot_of;
@@ -217,7 +217,7 @@ impl Store {
     async fn make_income(&self, app_id: AppId, query: IncomeQuery) -> Result<IncomeReport, OperationError> {
         let mut connection = self.connect_without_limits().await?;
         let mut snapshot = snapshot_of(&mut connection).await?;
-        let app_no = number_of(&mut snapshot, &app_id).await?;
+        let app_no = number_of(&mut *snapshot, &app_id).await?;
         let TimeSpan { since, until } = query.span;
         let is_by = |group| query.groups.contains(&group);
         // Days of all time zones begin at a quarter of an hour, so the database need not know the zone.

@@ -17,7 +17,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use super::number_of;
+use crate::app_number::number_of;
 use crate::error::{OperationError, Result, StoreError};
 use crate::operator_log::{LogLine, OperatorAction};
 use crate::store::Store;
@@ -71,7 +71,7 @@ impl Store {
     /// There is no such app, or the database is away.
     pub async fn prices(&self, app_id: &AppId) -> Result<PriceList, OperationError> {
         let mut connection = self.pool.acquire().await?;
-        let app_no = number_of(&mut connection, app_id).await?;
+        let app_no = number_of(&mut *connection, app_id).await?;
         Ok(newest(&mut connection, app_no).await?)
     }
 
@@ -81,7 +81,7 @@ impl Store {
     /// There is no such app, or the database is away.
     pub async fn prices_of(&self, app_id: &AppId, version: i32) -> Result<PriceList, OperationError> {
         let mut connection = self.pool.acquire().await?;
-        let app_no = number_of(&mut connection, app_id).await?;
+        let app_no = number_of(&mut *connection, app_id).await?;
         Ok(list_of(&mut connection, app_no, version).await?)
     }
 

@@ -21,10 +21,10 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 
 use super::debt::debt_of;
-use super::number_of;
 use super::payment_credit::CreditedPayment;
 use super::payment_rows::{key_columns, key_of, teller_name, teller_of};
 use crate::alone_limit::require_within;
+use crate::app_number::number_of;
 use crate::engine::Engine;
 use crate::error::{OperationError, Result, StoreError};
 use crate::event::{tell_of_debt, tell_of_refused_refund};
@@ -160,7 +160,7 @@ async fn write_refund(
     refund: &NewRefund,
 ) -> Result<RefundReport, OperationError> {
     plan_by_keys(connection, engine).await?;
-    let app_no = number_of(connection, app_id).await?;
+    let app_no = number_of(&mut *connection, app_id).await?;
     let NewRefund { key, reason, shortfall, .. } = refund;
     if let Some(first) = report(connection, app_no, key, true).await? {
         return repeated(first, refund);

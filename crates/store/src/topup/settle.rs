@@ -13,13 +13,13 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
-use super::number_of;
 use super::orders::{known_players, placed_orders};
 use super::payment_credit::{CreditedPayment, NotCredited, credit, settle_debt_with};
 use super::payment_rows::{again_if_taken, first_told, keep_purses};
 use super::prices::prices_of;
 use super::refund::{CreditedTopup, end_waiting, log_ended, purses_after};
 use crate::alone_limit::require_within;
+use crate::app_number::number_of;
 use crate::engine::Engine;
 use crate::error::{OperationError, StoreError};
 use crate::operator_log::{LogLine, OperatorAction};
@@ -81,7 +81,7 @@ async fn write_settlement(
     SettlePayment { settlement, reason }: &SettlePayment,
 ) -> Result<SettledPayment, OperationError> {
     plan_by_keys(connection, engine).await?;
-    let app_no = number_of(connection, app_id).await?;
+    let app_no = number_of(&mut *connection, app_id).await?;
     lock(connection, app_no, key).await?;
     let payment = key.as_text();
     let first = first_told(connection, engine, app_no, &[key]).await?.remove(key);

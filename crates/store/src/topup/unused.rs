@@ -14,7 +14,7 @@ use sqlx::Connection as _;
 use time::OffsetDateTime;
 
 use super::income::number;
-use super::number_of;
+use crate::app_number::number_of;
 use crate::books::{SETTLES_IN, Settled, settled};
 use crate::error::{OperationError, StoreError};
 use crate::store::Store;
@@ -116,7 +116,7 @@ impl Store {
             must_be_settled(settled(&mut connection, self.engine.get(), at).await?, at)?;
         }
         let mut snapshot = snapshot_of(&mut connection).await?;
-        let app_no = number_of(&mut snapshot, &app_id).await?;
+        let app_no = number_of(&mut *snapshot, &app_id).await?;
         let now = sqlx::query_scalar!(r#"SELECT clock_timestamp() AS "now!""#);
         let now = now.fetch_one(&mut *snapshot).await.map_err(StoreError::from)?;
         let lots = sqlx::query_as!(

@@ -6,15 +6,15 @@ use std::hash::{BuildHasher as _, Hash};
 
 use domain::ids::AppId;
 use domain::operation::OperationRefusal;
-use domain::operation::unknown_app;
 use domain::operation::wallet::{Credit, ref_used, refused};
 use domain::wallet::{Balances, WalletOutcome, WalletRequest};
 use sqlx::PgConnection;
 
+use crate::app_number::number_of;
 use crate::engine::Engine;
 use crate::error::{OperationError, Result, StoreError};
 use crate::store::Store;
-use crate::wallet_writer::foresee;
+use crate::wallet_writer::{ChangeOutcome, foresee};
 
 /// The outcome that a credit would have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,8 +100,7 @@ impl Store {
         forecast: &mut CreditForecast,
         credits: &[Credit],
     ) -> Result<Vec<ForeseenCredit>, OperationError> {
-        let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
-        let app_no = app_no.fetch_optional(&self.pool).await?.ok_or_else(|| unknown_app(app_id))?;
+        let app_no = number_of(&self.pool, app_id).await?;
         let mut foreseen: Vec<_> = credits.iter().map(|credit| forecast.of_earlier(credit)).collect();
         let left = foreseen.iter().zip(credits).filter(|(earlier, _)| earlier.is_none());
         let left: Vec<&Credit> = left.map(|(_, credit)| credit).collect();
@@ -116,10 +115,10 @@ impl Store {
         let outcomes = self.transaction((requests, players), move |connection, (requests, players)| {
             Box::pin(look(connection, engine, app_no, requests, players))
         });
-        let outcomes: Result<Vec<WalletOutcome>> = outcomes.await;
+        let outcomes: Result<Vec<ChangeOutcome>> = outcomes.await;
         let outcomes = outcomes?;
         let rest = foreseen.iter_mut().filter(|earlier| earlier.is_none());
-        for ((place, credit), outcome) in rest.zip(left).zip(outcomes) {
+        for ((place, credit), (outcome, _)) in rest.zip(left).zip(outcomes) {
             *place = Some(match outcome {
                 WalletOutcome::Done(_) => {
                     forecast.make(credit);
@@ -144,7 +143,7 @@ async fn look(
     app_no: i32,
     requests: &[WalletRequest],
     players: &HashMap<String, ListedPlayer>,
-) -> Result<Vec<WalletOutcome>> {
+) -> Result<Vec<ChangeOutcome>> {
     let purses =
         |open_id: &str, now| players.get(open_id).map_or(now, |player: &ListedPlayer| player.purses(now));
     foresee(connection, engine, app_no, requests, purses).await

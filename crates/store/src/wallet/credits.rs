@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use domain::ids::AppId;
 use domain::ledger::without_ref_mark;
 use domain::moment::rfc3339;
+use domain::operation::OperationRefusal;
 use domain::operation::wallet::{ChangedPurses, Credit, needs_second_person, refused};
-use domain::operation::{OperationRefusal, unknown_app};
 use domain::operator::Operator;
 use domain::wallet::{WalletOutcome, WalletRequest};
 use serde_json::{Map, Value, json};
@@ -14,6 +14,7 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 
 use crate::alone_limit::require_within;
+use crate::app_number::number_of;
 use crate::engine::Engine;
 use crate::error::{OperationError, Result, StoreError};
 use crate::operator_log::{ListedCredit, LogLine, OperatorAction};
@@ -54,8 +55,7 @@ impl Store {
         source: CreditsSource,
         credits: Vec<Credit>,
     ) -> Result<Vec<CreditResult>, OperationError> {
-        let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
-        let app_no = app_no.fetch_optional(&self.pool).await?.ok_or_else(|| unknown_app(app_id))?;
+        let app_no = number_of(&self.pool, app_id).await?;
         let engine = self.engine.get();
         let context = (operator.clone(), app_id.clone(), source, credits);
         let results = self.transaction(context, move |connection, (operator, app_id, source, credits)| {

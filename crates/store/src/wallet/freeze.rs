@@ -6,14 +6,14 @@ use domain::ids::{AppId, OpenId, Reason, WalletNo};
 use domain::ledger::{micros, unix_millis};
 use domain::moment::rfc3339;
 use domain::operation::freeze::{FreezeCommand, FreezeReport, until_past};
-use domain::operation::unknown_app;
 use domain::operation::wallet::unknown_player;
 use domain::operator::Operator;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use crate::error::{OperationError, Result, StoreError};
+use crate::app_number::number_of;
+use crate::error::{OperationError, Result};
 use crate::event::tell_of_freeze;
 use crate::operator_log::{LogLine, OperatorAction, OperatorLogLine};
 use crate::store::Store;
@@ -61,9 +61,7 @@ async fn write_freeze(
     command: &FreezeCommand,
 ) -> Result<FreezeReport, OperationError> {
     let report = FreezeReport::after(command, app_id, open_id);
-    let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
-    let app_no = app_no.fetch_optional(&mut *connection).await.map_err(StoreError::from)?;
-    let app_no = app_no.ok_or_else(|| unknown_app(app_id))?;
+    let app_no = number_of(&mut *connection, app_id).await?;
     let wallet = lock(connection, app_no, open_id).await?;
     let wallet = wallet.ok_or_else(|| unknown_player(app_id, open_id))?;
     let (until, reason) = match command {

@@ -14,7 +14,6 @@ use domain::wallet::{
 
 use super::query::ExchangeDetail;
 use super::rows::Record;
-use crate::error::StoreError;
 
 /// The requests of one transaction in the order of arrival, and their distinct keys.
 #[derive(Debug)]
@@ -197,17 +196,6 @@ pub(super) struct Decisions {
     pub(super) rows: Vec<NewRow>,
     /// In the order of their keys.
     pub(super) wallets: Vec<WalletUpdate>,
-}
-
-impl Decisions {
-    /// The outcomes of changes whose wallets were locked without skipping any.
-    pub(super) fn outcomes(self) -> Result<Vec<WalletOutcome>, StoreError> {
-        let outcome = |verdict| match verdict {
-            Decision::Answer(outcome) => Ok(outcome),
-            Decision::SetAside | Decision::NeedsLock => Err(StoreError::Again),
-        };
-        self.verdicts.into_iter().map(outcome).collect()
-    }
 }
 
 impl Batch<'_> {

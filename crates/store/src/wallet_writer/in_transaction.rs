@@ -201,7 +201,7 @@ pub(crate) async fn foresee(
     app_no: i32,
     requests: &[WalletRequest],
     purses: impl Fn(&str, Option<Balances>) -> Option<Balances>,
-) -> Result<Vec<WalletOutcome>> {
+) -> Result<Vec<ChangeOutcome>> {
     plan_by_keys(connection, engine).await?;
     let batch = Batch::new(requests.iter().map(|request| (AppNo(app_no), request)).collect());
     let seen = sqlx::query(AssertSqlSafe(rows::look_statement(engine)));
@@ -234,8 +234,8 @@ pub(crate) async fn foresee(
             WalletState::Held(_) => {}
         }
     }
-    let at = known.at();
-    batch.decide(&known.rows, at).outcomes()
+    let outcomes = DecidedChanges::new(batch, &known).changed()?.outcomes;
+    outcomes.into_iter().collect::<Option<_>>().ok_or(StoreError::Again)
 }
 
 fn store_error(fault: SessionFault) -> StoreError {

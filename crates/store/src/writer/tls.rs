@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use guarded_fetch::ServerCheck;
 use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore};
 use sqlx::ConnectOptions as _;
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use tokio_postgres::Config;
@@ -63,8 +63,9 @@ pub(super) fn connector(options: &PgConnectOptions) -> Result<Option<MakeRustlsC
         let value = url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())?;
         Some(value.strip_prefix("file: ").unwrap_or(&value).to_owned())
     };
-    let verifier = Verifier { inner: verifier(mode, file("sslrootcert"), &provider)?, mode, provider };
-    let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
+    let chain = verifier(mode, file("sslrootcert"), &provider)?;
+    let check = ServerCheck { chain, takes_any_name: matches!(mode, PgSslMode::VerifyCa), provider };
+    let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(check));
     let config = match (file("sslcert"), file("sslkey")) {
         (Some(certificate), Some(key)) => {
             let chain = certificates(&certificate)?;
@@ -106,58 +107,6 @@ fn unreadable(file: &str, error: impl std::fmt::Display) -> StoreError {
 
 fn unusable(error: impl std::fmt::Display) -> StoreError {
     StoreError::Internal(format!("database.url: TLS cannot be set up: {error}"))
-}
-
-/// Verifies the server's certificate as the `sslmode` requires: nothing, the chain, or chain and
-/// name.
-#[derive(Debug)]
-struct Verifier {
-    inner: Option<Arc<WebPkiServerVerifier>>,
-    mode: PgSslMode,
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for Verifier {
-    fn verify_server_cert(
-        &self,
-        certificate: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
-        ocsp_response: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        let Some(inner) = &self.inner else { return Ok(ServerCertVerified::assertion()) };
-        match inner.verify_server_cert(certificate, intermediates, name, ocsp_response, now) {
-            Err(rustls::Error::InvalidCertificate(
-                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-            )) if matches!(self.mode, PgSslMode::VerifyCa) => Ok(ServerCertVerified::assertion()),
-            verdict => verdict,
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
 }
 
 #[cfg(test)]

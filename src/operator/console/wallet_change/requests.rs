@@ -57,8 +57,7 @@ pub(super) async fn ask(
             return Ok(None);
         }
         // What the till would refuse now is not asked for.
-        wanted.check_give_back(request.give_back_max())?;
-        wanted.preview(target)?;
+        store.foresee_change(&request.moving_operator()?, app_id, &wanted.command).await?;
     }
     let command = wanted.command.clone();
     store.ask_for_change(&request.operator()?, app_id, &target.open_id, command).await?;

@@ -6,9 +6,9 @@ use domain::ids::AppId;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use tokio::time::Instant;
 
-use super::super::number_of;
 use super::unhindered::UnhinderedSession;
 use super::write_payments;
+use crate::app_number::number_of;
 use crate::engine::Engine;
 use crate::error::{OperationError, Refusable, Result, StoreError};
 use crate::payment_queue::{PaymentOutcome, ToldPayment};

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::io::Cursor;
 
 use domain::ids::AppId;
-use domain::operation::unknown_app;
 use domain::operation::wallet::{Credit, CreditsForAll};
 use domain::text;
 use domain::text::Text;
@@ -13,6 +12,7 @@ use sqlx::PgConnection;
 use super::super::credit_list::{CreditList, CreditOfList, ListFault};
 use super::super::csv_file::{NamedFaults, csv_line};
 use super::{GIFT_LINES_MAX, Gift, GiftDigest, PIECE_LINES, find};
+use crate::app_number::number_of;
 use crate::error::{OperationError, Result, StoreError};
 use crate::store::Store;
 use crate::wallet::{CreditForecast, ForeseenCredit};
@@ -53,8 +53,7 @@ impl Store {
         for_all: &CreditsForAll,
         list: &[u8],
     ) -> Result<Result<Gift, GiftFault>, OperationError> {
-        let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
-        let app_no = app_no.fetch_optional(&self.pool).await?.ok_or_else(|| unknown_app(app_id))?;
+        let app_no = number_of(&self.pool, app_id).await?;
         let found = match self.look_at(app_id, for_all, list).await? {
             Ok(found) => found,
             Err(fault) => return Ok(Err(fault)),
