@@ -121,11 +121,13 @@ impl Store {
     ) -> Result<Vec<RefusalSum>> {
         Ok(sqlx::query_as!(
             RefusalSum,
-            r#"SELECT code, sum(count)::bigint AS "count!", count(DISTINCT (app_id, biz_no)) AS "numbers!",
-                   count(DISTINCT (app_id, open_id)) AS "players!"
-               FROM exchange_refusals
-               WHERE ($1::text[] IS NULL OR app_id = ANY ($1)) AND last_at > now() - make_interval(days => $2)
-                   AND ($3::timestamptz IS NULL OR last_at >= $3) AND ($4::timestamptz IS NULL OR last_at < $4)
+            r#"SELECT code, sum(count)::bigint AS "count!", sum(numbers)::bigint AS "numbers!",
+                   sum(players)::bigint AS "players!"
+               FROM (SELECT code, sum(count) AS count, count(DISTINCT biz_no) AS numbers, count(DISTINCT open_id) AS players
+                   FROM exchange_refusals
+                   WHERE ($1::text[] IS NULL OR app_id = ANY ($1)) AND last_at > now() - make_interval(days => $2)
+                       AND ($3::timestamptz IS NULL OR last_at >= $3) AND ($4::timestamptz IS NULL OR last_at < $4)
+                   GROUP BY app_id, code) of_app
                GROUP BY code ORDER BY 2 DESC, code"#,
             apps.ids(),
             KEPT_DAYS,
@@ -141,18 +143,18 @@ impl Store {
     pub async fn remove_old_refusals(&self) -> Result<u64> {
         let mut removed = 0;
         loop {
-            // Rows that are being written stay for the next time.
+            // Rows that are being written stay for the next time. One limit for both reasons: with OR between two, the index of
+            // the oldest is read from one end to the other.
             let some = sqlx::query!(
                 "DELETE FROM exchange_refusals gone USING (
                      SELECT r.app_id, r.biz_no, r.open_id, r.code FROM apps a
                      CROSS JOIN LATERAL (
-                         SELECT coalesce((
+                         SELECT greatest(now() - make_interval(days => $1), (
                              SELECT last_at FROM exchange_refusals r WHERE r.app_id = a.app_id
-                             ORDER BY last_at DESC OFFSET $2 LIMIT 1), '-infinity') AS at) beyond
+                             ORDER BY last_at DESC OFFSET $2 LIMIT 1)) AS at) too_old
                      CROSS JOIN LATERAL (
                          SELECT * FROM exchange_refusals r
-                         WHERE r.app_id = a.app_id
-                             AND (r.last_at < now() - make_interval(days => $1) OR r.last_at <= beyond.at)
+                         WHERE r.app_id = a.app_id AND r.last_at <= too_old.at
                          ORDER BY r.last_at LIMIT $3 FOR UPDATE SKIP LOCKED) r
                      LIMIT $3) old
                  WHERE gone.app_id = old.app_id AND gone.biz_no = old.biz_no AND gone.open_id = old.open_id

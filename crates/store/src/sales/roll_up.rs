@@ -246,7 +246,9 @@ pub(super) async fn of_hours(
 ) -> Result<Vec<GroupRow>> {
     let has_product = scope.by_product || scope.item.is_some();
     let has_zone = scope.by_zone || scope.zone.is_some();
-    let cut: i16 = match (scope.is_of_os(), has_product, has_zone) {
+    // Platforms are few: where their rows go back far enough, they are fewer than those of products.
+    let is_by_os = scope.is_of_os() || !has_product && !has_zone && since >= known_by_os(connection).await?;
+    let cut: i16 = match (is_by_os, has_product, has_zone) {
         (true, false, false) => 4,
         (true, ..) => 7,
         (false, true, true) => 3,
@@ -287,7 +289,8 @@ pub(super) async fn of_hours(
         scope.by_os,
         scope.os
     );
-    Ok(rows.fetch_all(connection).await?)
+    // A plan for any arguments expects a single row, and sorts all of them on disk.
+    Ok(rows.persistent(false).fetch_all(connection).await?)
 }
 
 /// The sums of the same hours of what is not rolled up.
