@@ -341,6 +341,8 @@ async fn report(
         .await?;
     // To compile the statements would take longer than most reports.
     sqlx::query!("SET LOCAL jit = off").execute(&mut *connection).await?;
+    // A plan for any arguments expects a single row, and sorts all of them on disk.
+    sqlx::query!("SET LOCAL plan_cache_mode = force_custom_plan").execute(&mut *connection).await?;
     let apps = apps_of(connection, &query.apps).await?;
     let app_id = Some(&apps).filter(|apps| apps.len() == 1).and_then(|apps| apps.values().next().cloned());
     let since = query.since.map(|since| query.time_zone.moment(since));

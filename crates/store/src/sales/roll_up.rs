@@ -289,8 +289,7 @@ pub(super) async fn of_hours(
         scope.by_os,
         scope.os
     );
-    // A plan for any arguments expects a single row, and sorts all of them on disk.
-    Ok(rows.persistent(false).fetch_all(connection).await?)
+    Ok(rows.fetch_all(connection).await?)
 }
 
 /// The sums of the same hours of what is not rolled up.
