@@ -23,11 +23,12 @@ pub(crate) mod service_manager;
 use std::sync::Arc;
 use std::time::Duration;
 
+use store::{IMAGES_AT_ONCE, REMOVED_AT_ONCE};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
-use self::job::{Begins, Job, Rest, done};
+use self::job::{Begins, Job, Rest, done, piece};
 use crate::state::AppState;
 use crate::{metrics, notify, operator};
 
@@ -43,20 +44,23 @@ static JOBS: [Job<AppState>; 21] = [
     Job::every(Duration::from_secs(30), "write_key_uses", |state| done(state.store.write_key_uses())),
     // A flood of refusals does not wait for an hour: an app adds at most 60,000 rows on each server meanwhile.
     Job::every(Duration::from_mins(1), "remove_refusals", |state| done(state.store.remove_old_refusals())),
-    Job::hourly("remove_admin_answers", |state| done(state.store.forget_old_requests())),
-    Job::hourly("remove_tokens", |state| done(state.store.forget_expired_tokens())),
-    Job::hourly("remove_login_codes", |state| done(state.store.forget_expired_login_codes())),
+    Job::hourly("remove_admin_answers", |state| piece(REMOVED_AT_ONCE, state.store.forget_old_requests())),
+    Job::hourly("remove_tokens", |state| piece(REMOVED_AT_ONCE, state.store.forget_expired_tokens())),
+    Job::hourly("remove_login_codes", |state| {
+        piece(REMOVED_AT_ONCE, state.store.forget_expired_login_codes())
+    }),
     Job::hourly("remove_sign_in_attempts", |state| done(state.store.forget_old_console_attempts())),
     Job::hourly("remove_console_sessions", |state| done(state.store.forget_ended_console_sessions())),
-    Job::hourly("remove_replays", |state| done(state.store.forget_old_replays())),
+    Job::hourly("remove_replays", |state| piece(REMOVED_AT_ONCE, state.store.forget_old_replays())),
     Job::hourly("remove_key_uses", |state| done(state.store.forget_old_key_uses())),
-    Job::hourly("remove_gifts", |state| done(state.store.forget_old_gifts())),
-    Job::hourly("remove_events", |state| done(state.store.remove_old_events(state.config.notify.keep))),
+    // One gift may be all that a run removes: it can have 100,000 lines.
+    Job::hourly("remove_gifts", |state| piece(1, state.store.forget_old_gifts())),
+    Job::hourly("remove_events", |state| Box::pin(remove_events(state))),
     Job::hourly("remove_health", |state| done(state.store.forget_old_health())),
-    Job::hourly("remove_sandbox_faults", |state| done(state.store.forget_test_worlds())),
+    Job::hourly("remove_sandbox_faults", |state| piece(REMOVED_AT_ONCE, state.store.forget_test_worlds())),
     Job::reading_ledgers("compare_closed_periods", |state| Box::pin(compare_closed(state))),
     Job::hourly("remove_images", |state| {
-        done(state.store.sweep_unused_images(state.config.image.unused_ttl))
+        piece(IMAGES_AT_ONCE, state.store.sweep_unused_images(state.config.image.unused_ttl))
     }),
 ];
 
@@ -85,6 +89,16 @@ async fn credit_gifts(state: &AppState) -> store::Result<()> {
 /// Adds new exchanges to the sums of their hours.
 async fn roll_up_sales(state: &AppState) -> store::Result<Rest> {
     Ok(if state.store.roll_up_some_sales().await? { Rest::Something } else { Rest::Nothing })
+}
+
+/// Removes old deliveries, and then old events: a delivery that failed keeps its event.
+async fn remove_events(state: &AppState) -> store::Result<Rest> {
+    let keep = state.config.notify.keep;
+    let rest = piece(REMOVED_AT_ONCE, state.store.remove_old_deliveries(keep)).await?;
+    if rest == Rest::Nothing {
+        state.store.remove_old_events(keep).await?;
+    }
+    Ok(rest)
 }
 
 /// Compares a closed period with its statement now. The pauses of a job with something left keep it from the exchanges.

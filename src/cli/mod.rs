@@ -59,6 +59,7 @@ use domain::clock::{Clock, SystemClock};
 use domain::operator::Operator;
 use output::Output;
 use refusal::{not_done, refused, unknown_app};
+use store::StoreError;
 use tracing_subscriber::field::MakeExt as _;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::debug_fn;
@@ -229,7 +230,7 @@ pub fn main() -> ExitCode {
         Ok(arguments) => {
             let is_json = arguments.json;
             run(arguments).unwrap_or_else(|error| {
-                output::fail(is_json, &error.to_string());
+                output::fail(is_json, &words_of(&error));
                 ExitCode::FAILURE
             })
         }
@@ -248,6 +249,12 @@ pub fn main() -> ExitCode {
         }
         Err(usage) => usage.exit(),
     }
+}
+
+/// The words of an error. Who reads too much for one statement is told what helps.
+fn words_of(error: &anyhow::Error) -> String {
+    let is_too_slow = error.downcast_ref::<StoreError>().is_some_and(StoreError::is_too_slow);
+    if is_too_slow { format!("{error}; {}", StoreError::TOO_SLOW) } else { error.to_string() }
 }
 
 /// The definition of all commands, with the examples of their help.
@@ -389,4 +396,21 @@ pub fn start_log(filter: &str, format: LogFormat) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rule 9.5.3.
+    #[test]
+    fn a_statement_that_is_too_slow_is_told_with_what_helps() {
+        let words = |error: &str| words_of(&StoreError::Unavailable(error.to_owned()).into());
+        assert_eq!(
+            words("57014: canceling statement due to statement timeout"),
+            "the database is not available: 57014: canceling statement due to statement timeout; it takes longer than a \
+             statement may (database.statement_timeout): ask for a shorter time or one app"
+        );
+        assert_eq!(words("it has no host"), "the database is not available: it has no host");
+    }
 }

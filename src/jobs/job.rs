@@ -129,6 +129,18 @@ pub(super) fn done<'a, T>(
     Box::pin(async { work.await.map(|_| Rest::Nothing) })
 }
 
+/// A run that removes a piece of what is old, and gives its size. A `full` one may have left something, so the job goes on
+/// after a pause. Meanwhile others have their turn.
+pub(super) fn piece<'a>(
+    full: u32,
+    removing: impl Future<Output = store::Result<u64>> + Send + 'a,
+) -> BoxFuture<'a, store::Result<Rest>> {
+    Box::pin(async move {
+        let removed = removing.await?;
+        Ok(if removed >= u64::from(full) { Rest::Something } else { Rest::Nothing })
+    })
+}
+
 /// Starts each job in a task of its own. The tasks end when what this returns is dropped. A run that hears nothing for
 /// `silence_max` has failed.
 pub(super) fn start<C: Clone + Send + Sync>(
@@ -313,6 +325,18 @@ mod tests {
         probe.permits[0].add_permits(1);
         probe.until(|runs| runs[1] == 1).await;
         assert_eq!(probe.runs()[0], 1, "it pauses");
+    }
+
+    /// Only a full piece may have left something.
+    #[tokio::test]
+    async fn a_full_piece_has_more_to_do() {
+        for (removed, rest) in
+            [(0, Rest::Nothing), (19, Rest::Nothing), (20, Rest::Something), (21, Rest::Something)]
+        {
+            assert_eq!(piece(20, async move { Ok(removed) }).await, Ok(rest), "{removed}");
+        }
+        let failed = piece(20, async { Err(StoreError::Overloaded) }).await;
+        assert_eq!(failed, Err(StoreError::Overloaded));
     }
 
     /// What has more to do goes on before its next time, which is an hour away.

@@ -77,6 +77,23 @@ async fn an_image_that_nothing_uses_goes_and_every_other_stays() {
     assert_ne!(uploaded(&till, &app, 1).await, unused, "an image of its own");
 }
 
+/// Rule: contract 5.10.3. A sweep removes a piece, so that other jobs have their turn.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sweep_removes_a_piece() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    let some = u8::try_from(store::IMAGES_AT_ONCE).unwrap();
+    for number in 0..=some {
+        uploaded(&till, &app, number).await;
+    }
+    age(&till).await;
+    assert_eq!(till.store.sweep_unused_images(DAY).await.unwrap(), u64::from(some));
+    assert_eq!(till.number("SELECT count(*) FROM images").await, 1);
+    assert_eq!(till.store.sweep_unused_images(DAY).await.unwrap(), 1);
+    assert_eq!(till.store.sweep_unused_images(DAY).await.unwrap(), 0);
+    assert_eq!(till.number("SELECT count(*) FROM picture_parts").await, 0);
+}
+
 /// Rule: bytes in a folder go with the last image that has them.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_object_of_an_unused_image_goes_too() {

@@ -5,6 +5,8 @@ use domain::picture_store::Outside;
 
 use crate::objects::ObjectStoreError;
 
+/// The SQLSTATE of a statement that was ended, as by its time limit.
+const QUERY_CANCELED: &str = "57014";
 /// How the driver says that the server has no TLS, where `sslmode` asks for it.
 const NO_TLS: &str = "server does not support TLS";
 
@@ -37,6 +39,9 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// What to tell somebody who reads and whose statement takes too long.
+    pub const TOO_SLOW: &str = "it takes longer than a statement may (database.statement_timeout): ask for a shorter time or one app";
+
     /// The error of a row that does not parse.
     pub(super) fn damaged(what: &str) -> Self {
         Self::Internal(format!("a stored row is damaged: {what}"))
@@ -65,6 +70,12 @@ impl StoreError {
         let Self::Unavailable(words) = self else { return false };
         let code = words.split(':').next().unwrap_or_default();
         matches!(code, "28000" | "28P01" | "3D000") || words.ends_with(NO_TLS)
+    }
+
+    /// Whether the database ended a statement, because it took too long. Who reads can ask for less; a wait helps nobody.
+    #[must_use]
+    pub fn is_too_slow(&self) -> bool {
+        matches!(self, Self::Unavailable(words) if words.split(':').next() == Some(QUERY_CANCELED))
     }
 
     /// The error of a call to an object store.
@@ -169,5 +180,18 @@ mod tests {
         ] {
             assert!(!unavailable(words).is_lasting(), "{words}");
         }
+    }
+
+    /// Rule 9.5.3: only a statement that was ended is too slow.
+    #[test]
+    fn a_statement_that_was_ended_is_too_slow() {
+        let ended = "57014: canceling statement due to statement timeout";
+        let error = StoreError::from_code("57014", ended.to_owned());
+        assert_eq!(error, StoreError::Unavailable(ended.to_owned()));
+        assert!(error.is_too_slow());
+        for other in ["57P01: terminating connection", "570145: x", "it does not answer: 57014", ""] {
+            assert!(!StoreError::Unavailable(other.to_owned()).is_too_slow(), "{other}");
+        }
+        assert!(!StoreError::Internal(ended.to_owned()).is_too_slow());
     }
 }

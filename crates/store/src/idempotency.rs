@@ -7,6 +7,7 @@ use serde_json::Value;
 use sqlx::PgConnection;
 
 use crate::error::{Result, StoreError};
+use crate::removal::remove_piece;
 use crate::secrets::Cipher;
 use crate::store::Store;
 
@@ -61,13 +62,14 @@ impl Store {
         }
     }
 
-    /// Deletes records that are older than a day.
+    /// Deletes a piece of the records that are older than a day.
     pub async fn forget_old_requests(&self) -> Result<u64> {
-        let gone = sqlx::query!(
-            "DELETE FROM api_requests WHERE created_at < now() - make_interval(hours => $1)",
+        Ok(remove_piece!(
+            self,
+            "api_requests",
+            "created_at < now() - make_interval(hours => $2)",
             ANSWERS_KEPT_HOURS
-        );
-        Ok(gone.execute(&self.pool).await?.rows_affected())
+        ))
     }
 }
 

@@ -33,6 +33,7 @@ pub use contents::PART_BYTES;
 pub use moving::{BlobLocation, MoveOutcome};
 pub use search::{ImageCursor, ImageDetail, ImageFilter, ImageKey};
 pub use sweep::Swept;
+pub use unused::IMAGES_AT_ONCE;
 
 /// How often an upload starts again after a sweep has removed its object.
 const KEEP_ATTEMPTS_MAX: u32 = 3;

@@ -53,6 +53,7 @@ mod pseudonym;
 mod readiness;
 mod readiness_session;
 mod receiver;
+mod removal;
 mod sales;
 mod sandbox;
 mod sandbox_server;
@@ -95,8 +96,8 @@ pub use history::{HistoryCursor, HistoryFilter, HistoryKind, HistoryLine, Histor
 pub use hosts::DatabaseAddress;
 pub use idempotency::EarlierAnswer;
 pub use image::{
-    BlobCheck, BlobHash, BlobLocation, Block, ImageCursor, ImageDetail, ImageFilter, ImageKey, KeepOutcome,
-    MoveOutcome, PART_BYTES, StoredImage, Swept,
+    BlobCheck, BlobHash, BlobLocation, Block, IMAGES_AT_ONCE, ImageCursor, ImageDetail, ImageFilter,
+    ImageKey, KeepOutcome, MoveOutcome, PART_BYTES, StoredImage, Swept,
 };
 pub use key_lease::ApiKey;
 
@@ -115,6 +116,7 @@ pub use receiver::{
     DueDelivery, EventOutcome, FailedEvent, LeasedReceiver, NotTaken, ReceiverCounts, ReceiverDetail,
     ReceiverTry, TriesNote,
 };
+pub use removal::REMOVED_AT_ONCE;
 pub use sales::{
     ItemFilter, ListedKind, REPORT_ENTRIES_MAX, REVENUE_ROWS_MAX, RevenueFilter, RevenueGroup, RevenueQuery,
     RevenueReport, RevenueRow, RevenueSums, RollUpCheck, RollUpDifference, SaleCursor, SaleFilter, SaleKey,

@@ -13,6 +13,7 @@ use sqlx::PgConnection;
 use crate::app::AppUpdate;
 use crate::error::{OperationError, Result, StoreError};
 use crate::operator_log::OperatorAction;
+use crate::removal::remove_piece;
 use crate::secrets::{random_token, token_hash};
 use crate::store::Store;
 use crate::wallet::make_known;
@@ -38,10 +39,9 @@ impl Store {
         .await
     }
 
-    /// Deletes login codes that expired. They are answered as codes that never were.
+    /// Deletes a piece of the login codes that expired. They are answered as codes that never were.
     pub async fn forget_expired_login_codes(&self) -> Result<u64> {
-        let gone = sqlx::query!("DELETE FROM login_codes WHERE expires_at <= now()");
-        Ok(gone.execute(&self.pool).await?.rows_affected())
+        Ok(remove_piece!(self, "login_codes", "expires_at <= now()"))
     }
 }
 

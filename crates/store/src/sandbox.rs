@@ -13,6 +13,7 @@ use sqlx::PgConnection;
 
 use crate::error::{Result, StoreError};
 use crate::operator_log::{LogLine, OperatorAction};
+use crate::removal::remove_piece;
 use crate::store::Store;
 
 /// How long faults and shipments are kept.
@@ -185,18 +186,17 @@ impl Store {
         .await?)
     }
 
-    /// Deletes old faults and shipments. Returns how many.
+    /// Deletes a piece of the old faults, and one of the old shipments. Returns how many.
     pub async fn forget_test_worlds(&self) -> Result<u64> {
-        let faults = sqlx::query!(
-            "DELETE FROM sandbox_faults WHERE asked_at < now() - make_interval(days => $1)",
+        let faults =
+            remove_piece!(self, "sandbox_faults", "asked_at < now() - make_interval(days => $2)", KEPT_DAYS);
+        let shipments = remove_piece!(
+            self,
+            "sandbox_shipments",
+            "first_at < now() - make_interval(days => $2)",
             KEPT_DAYS
         );
-        let faults = faults.execute(&self.pool).await?.rows_affected();
-        let shipments = sqlx::query!(
-            "DELETE FROM sandbox_shipments WHERE first_at < now() - make_interval(days => $1)",
-            KEPT_DAYS
-        );
-        Ok(faults + shipments.execute(&self.pool).await?.rows_affected())
+        Ok(faults + shipments)
     }
 }
 

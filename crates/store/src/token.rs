@@ -16,6 +16,7 @@ use crate::app::{AppUpdate, app_exists};
 use crate::error::{OperationError, Result};
 use crate::operator_log::OperatorAction;
 use crate::paging::LISTED_MAX;
+use crate::removal::remove_piece;
 use crate::secrets::{random_token, token_hash};
 use crate::store::Store;
 
@@ -84,13 +85,14 @@ impl Store {
         Ok(Some((token, expires_at)))
     }
 
-    /// Deletes tokens that expired a week ago.
+    /// Deletes a piece of the tokens that expired a week ago.
     pub async fn forget_expired_tokens(&self) -> Result<u64> {
-        let gone = sqlx::query!(
-            "DELETE FROM access_tokens WHERE expires_at < now() - make_interval(days => $1)",
+        Ok(remove_piece!(
+            self,
+            "access_tokens",
+            "expires_at < now() - make_interval(days => $2)",
             EXPIRED_TOKENS_KEPT_DAYS
-        );
-        Ok(gone.execute(&self.pool).await?.rows_affected())
+        ))
     }
 
     /// The tokens of an app that have not expired, newest first, 1,000 at most.

@@ -97,6 +97,8 @@ async fn answer(route: &'static AdminRoute, state: AppState, request: Request) -
     let started = tokio::time::Instant::now();
     // In a box, a request is not moved through each layer.
     let outcome = guarded(Box::pin(serve(route, &state, request))).instrument(span.clone()).await;
+    let reads = matches!(route.access, RouteEffect::Read | RouteEffect::Check | RouteEffect::File);
+    let outcome = outcome.map_err(|problem| if reads { problem.of_reading() } else { problem });
     let (endpoint, elapsed) = (route.id, started.elapsed());
     let status = match &outcome {
         Ok(_) => status_of(route),

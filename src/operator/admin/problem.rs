@@ -115,12 +115,21 @@ pub struct Problem {
     pub(super) header: Option<Box<(HeaderName, HeaderValue)>>,
     /// Cause for the log; never sent.
     pub(super) cause: Option<String>,
+    /// Whether the database ended a statement, because it took too long.
+    is_too_slow: bool,
 }
 
 impl Problem {
     /// A problem without more.
     pub(super) fn new(kind: ProblemKind, detail: impl Into<String>) -> Self {
-        Self { kind, detail: detail.into(), errors: Vec::new(), header: None, cause: None }
+        Self {
+            kind,
+            detail: detail.into(),
+            errors: Vec::new(),
+            header: None,
+            cause: None,
+            is_too_slow: false,
+        }
     }
 
     /// Fields that are wrong.
@@ -159,6 +168,11 @@ impl Problem {
         let detail = "the database is away or too busy; nothing is known to be done";
         let unavailable = Self { cause: Some(cause), ..Self::new(ProblemKind::Unavailable, detail) };
         unavailable.with_header(header::RETRY_AFTER, RETRY_AFTER_SECONDS.into())
+    }
+
+    /// The problem of a request that changes nothing. Where a statement takes too long, its caller can ask for less.
+    pub(super) fn of_reading(self) -> Self {
+        if self.is_too_slow { Self { detail: StoreError::TOO_SLOW.to_owned(), ..self } } else { self }
     }
 
     /// The problem with a header that goes with it.
@@ -235,8 +249,9 @@ fn statuses() -> BTreeSet<u16> {
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
-        let cause = error.to_string();
+        let (cause, is_too_slow) = (error.to_string(), error.is_too_slow());
         match error {
+            StoreError::Unavailable(_) if is_too_slow => Self { is_too_slow, ..Self::unavailable(cause) },
             StoreError::Unavailable(_)
             | StoreError::PicturesUnavailable(_)
             | StoreError::Overloaded

@@ -150,6 +150,12 @@ impl ConsoleError {
         "Try again in a moment. The server log and /readyz have details. \
          It is safe to send a change again.",
     );
+    const TOO_SLOW: Self = Self::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "Not available",
+        "It takes longer than a statement may (database.statement_timeout).",
+        "Ask for a shorter time or one app. It is safe to send a change again.",
+    );
     const FAULT: Self = Self::new(
         StatusCode::INTERNAL_SERVER_ERROR,
         "Server error",
@@ -256,6 +262,9 @@ impl IntoResponse for ConsoleError {
 impl From<StoreError> for ConsoleError {
     fn from(error: StoreError) -> Self {
         match error {
+            StoreError::Unavailable(_) if error.is_too_slow() => {
+                Self { cause: error.to_string(), ..Self::TOO_SLOW }
+            }
             StoreError::Unavailable(_)
             | StoreError::PicturesUnavailable(_)
             | StoreError::Overloaded
@@ -361,6 +370,16 @@ mod tests {
     use domain::ids::{AppId, OpenId};
 
     use super::*;
+
+    /// Rule 9.5.3: who reads too much for one statement is told so.
+    #[test]
+    fn a_statement_that_is_too_slow_is_told() {
+        let error = ConsoleError::from(StoreError::Unavailable("57014: canceling statement".to_owned()));
+        assert_eq!(error.status, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(error.what(), "It takes longer than a statement may (database.statement_timeout).");
+        let away = ConsoleError::from(StoreError::Unavailable("57P01: terminating connection".to_owned()));
+        assert_eq!(away.what(), "The database or the picture store does not answer.");
+    }
 
     #[test]
     fn a_field_that_does_not_parse_is_named() {

@@ -1,5 +1,7 @@
 //! A walk over the route table of the admin API: each route has its cases of authentication here.
 
+use std::time::Duration;
+
 use domain::console_user::Role;
 use domain::rights::Need;
 use minitill::openapi::{Place, plain};
@@ -230,6 +232,28 @@ async fn a_database_that_is_away_is_503_with_the_time_to_wait() {
     let detail = "the database is away or too busy; nothing is known to be done";
     assert_problem(&answer, 503, "unavailable", detail);
     assert_eq!(answer.header("retry-after"), Some("1"));
+}
+
+/// Rule 9.5.3: who reads too much for one statement is told what helps. A change is not, because it cannot ask for less.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_whose_statement_takes_too_long_says_what_helps() {
+    let patient = TestTill::start().await;
+    patient.app("a1").await;
+    let till = TestTill::start_on(patient.database_url.clone(), |config| {
+        config.database.statement_timeout = Duration::from_secs(1);
+    })
+    .await;
+    let caller = Caller::admin(&till).await;
+    let mut held = till.sql.begin().await.unwrap();
+    sqlx::query("LOCK TABLE access_tokens").execute(&mut *held).await.unwrap();
+    let read = caller.get("/apps/a1/tokens").await;
+    assert_problem(&read, 503, "unavailable", store::StoreError::TOO_SLOW);
+    assert_eq!(read.header("retry-after"), Some("1"));
+    let change = caller.post("/apps/a1/tokens", "k1", json!({})).await;
+    let detail = "the database is away or too busy; nothing is known to be done";
+    assert_problem(&change, 503, "unavailable", detail);
+    held.rollback().await.unwrap();
+    assert_eq!(caller.get("/apps/a1/tokens").await.status, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]

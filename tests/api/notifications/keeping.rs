@@ -13,7 +13,8 @@ use crate::support::receiver::{Receiver, Reply};
 const KEPT: Duration = Duration::from_hours(30 * 24);
 
 async fn remove(till: &TestTill) -> u64 {
-    till.store.remove_old_events(KEPT).await.unwrap()
+    let events = till.store.remove_old_events(KEPT).await.unwrap();
+    events + till.store.remove_old_deliveries(KEPT).await.unwrap()
 }
 
 /// Makes these events older than they are kept.

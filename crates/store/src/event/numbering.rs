@@ -8,6 +8,7 @@ use time::OffsetDateTime;
 
 use crate::engine::Engine;
 use crate::error::Result;
+use crate::removal::remove_piece;
 use crate::store::Store;
 
 /// Rows of the outbox that get their numbers in one transaction.
@@ -87,8 +88,18 @@ impl Store {
             .await?)
     }
 
-    /// Removes events that are older than `keep`, unless a receiver still needs them, and what was noted of their
-    /// deliveries. Returns the number of rows.
+    /// Removes a piece of what was noted of deliveries before `keep`, but not of those that wait. Returns the number of
+    /// rows.
+    pub async fn remove_old_deliveries(&self, keep: Duration) -> Result<u64> {
+        Ok(remove_piece!(
+            self,
+            "deliveries",
+            "state <> 'waiting' AND last_at < now() - make_interval(secs => $2)",
+            keep.as_secs_f64()
+        ))
+    }
+
+    /// Removes events that are older than `keep`, unless a receiver still needs them. Returns the number of rows.
     pub async fn remove_old_events(&self, keep: Duration) -> Result<u64> {
         let seconds = keep.as_secs_f64();
         self.roll_up_sales().await?;
@@ -104,14 +115,9 @@ impl Store {
             removed += some;
             match next {
                 Some(next) => after = next,
-                None => break,
+                None => return Ok(removed),
             }
         }
-        let deliveries = sqlx::query!(
-            "DELETE FROM deliveries WHERE state <> 'waiting' AND last_at < now() - make_interval(secs => $1)",
-            seconds
-        );
-        Ok(removed + deliveries.execute(&self.pool).await?.rows_affected())
     }
 }
 

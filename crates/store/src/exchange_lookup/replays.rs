@@ -6,6 +6,7 @@
 
 use crate::counts::TakenCounts;
 use crate::error::Result;
+use crate::removal::remove_piece;
 use crate::store::Store;
 
 /// How long a count is stored after the last replay.
@@ -40,13 +41,9 @@ impl Store {
         Ok(())
     }
 
-    /// Deletes counts whose last replay was 30 days ago. There is no index for it: it would cost
-    /// every count more than this hourly scan of a small table.
+    /// Deletes a piece of the counts whose last replay was 30 days ago. There is no index for it: it
+    /// would cost every count more than this hourly scan of a small table.
     pub async fn forget_old_replays(&self) -> Result<u64> {
-        let gone = sqlx::query!(
-            "DELETE FROM exchange_replays WHERE last_at < now() - make_interval(days => $1)",
-            KEPT_DAYS
-        );
-        Ok(gone.execute(&self.pool).await?.rows_affected())
+        Ok(remove_piece!(self, "exchange_replays", "last_at < now() - make_interval(days => $2)", KEPT_DAYS))
     }
 }

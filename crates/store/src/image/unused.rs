@@ -9,10 +9,8 @@ use sqlx::PgConnection;
 use crate::error::Result;
 use crate::store::Store;
 
-/// How many images are removed in one transaction.
-const IMAGES_AT_ONCE: i64 = 20;
-/// The pause between two such transactions.
-const PAUSE: Duration = Duration::from_millis(200);
+/// The most images of a piece. A run that removed so many may have left some.
+pub const IMAGES_AT_ONCE: u32 = 20;
 
 /// Makes the image one that was uploaded now. `false` when it has just been swept.
 pub(super) async fn uploaded_again(
@@ -29,25 +27,21 @@ pub(super) async fn uploaded_again(
 }
 
 impl Store {
-    /// Removes images that nothing has used for `ttl`, and the blobs that no other image has. It works
-    /// in small steps. Instances that sweep at once take different images. Returns their number.
+    /// Removes a piece of the images that nothing has used for `ttl`, and the blobs that no other image has. Instances
+    /// that sweep at once take different images. Returns their number.
     pub async fn sweep_unused_images(&self, ttl: Duration) -> Result<u64> {
-        let mut count = 0;
-        loop {
-            let contents = self
-                .transaction(ttl, |connection, ttl| Box::pin(remove_some_unused(connection, *ttl)))
-                .await?;
-            if contents.is_empty() {
-                return Ok(count);
-            }
-            count += contents.len() as u64;
-            for object in self.forget_contents(contents).await? {
-                if let Err(error) = self.remove_object(&object).await {
-                    tracing::warn!(%error, "an unused object is left to `minitill image sweep`");
-                }
-            }
-            tokio::time::sleep(PAUSE).await;
+        let contents =
+            self.transaction(ttl, |connection, ttl| Box::pin(remove_some_unused(connection, *ttl))).await?;
+        let count = contents.len() as u64;
+        if contents.is_empty() {
+            return Ok(count);
         }
+        for object in self.forget_contents(contents).await? {
+            if let Err(error) = self.remove_object(&object).await {
+                tracing::warn!(%error, "an unused object is left to `minitill image sweep`");
+            }
+        }
+        Ok(count)
     }
 }
 
@@ -65,7 +59,7 @@ async fn remove_some_unused(connection: &mut PgConnection, ttl: Duration) -> Res
          DELETE FROM images i USING unused u WHERE i.app_id = u.app_id AND i.img_id = u.img_id
          RETURNING i.app_id, i.byte_length, i.content_sha256",
         ttl.as_secs_f64(),
-        IMAGES_AT_ONCE
+        i64::from(IMAGES_AT_ONCE)
     );
     let removed = removed.fetch_all(&mut *connection).await?;
     let apps: Vec<String> = removed.iter().map(|image| image.app_id.clone()).collect();

@@ -12,6 +12,7 @@ use sqlx::PgExecutor;
 use time::OffsetDateTime;
 
 use crate::error::{Result, StoreError};
+use crate::removal::REMOVED_AT_ONCE;
 use crate::store::Store;
 
 pub use draft::GiftFault;
@@ -151,14 +152,25 @@ impl Store {
         rows.fetch_all(&self.pool).await?.into_iter().collect()
     }
 
-    /// Removes gifts that nobody started for a day, unless a request of them waits, and those that ended 30 days ago.
+    /// Removes gifts that nobody started for a day, unless a request of them waits, and those that ended 30 days ago. It
+    /// takes some of them: the last one begins before their lines are a full piece. A gift never loses some lines alone,
+    /// because somebody could still start it.
     pub async fn forget_old_gifts(&self) -> Result<u64> {
         let removed = sqlx::query!(
-            "DELETE FROM gifts g WHERE ended_at < now() - make_interval(days => $1)
-                 OR started_at IS NULL AND made_at < now() - interval '1 day' AND NOT EXISTS (
-                     SELECT 1 FROM console_requests r WHERE r.app_id = g.app_id AND r.ref = g.gift
-                         AND r.state = 'waiting' AND r.asked_at > now() - interval '7 days')",
-            KEPT_DAYS
+            "WITH old AS (
+                 SELECT app_id, gift, line_count FROM gifts g
+                 WHERE ended_at < now() - make_interval(days => $1)
+                     OR started_at IS NULL AND made_at < now() - interval '1 day' AND NOT EXISTS (
+                         SELECT 1 FROM console_requests r WHERE r.app_id = g.app_id AND r.ref = g.gift
+                             AND r.state = 'waiting' AND r.asked_at > now() - interval '7 days')
+                 LIMIT $2 FOR UPDATE SKIP LOCKED
+             ), piece AS (
+                 SELECT app_id, gift, sum(line_count) OVER (ORDER BY app_id, gift) - line_count AS lines_before FROM old
+             )
+             DELETE FROM gifts g USING piece p
+             WHERE g.app_id = p.app_id AND g.gift = p.gift AND p.lines_before < $2",
+            KEPT_DAYS,
+            i64::from(REMOVED_AT_ONCE)
         );
         Ok(removed.execute(&self.pool).await?.rows_affected())
     }
