@@ -207,12 +207,16 @@ async fn nothing_of_an_erased_player_is_left_but_the_money() {
             "wallet.credit",
             "wallet.credits",
             "change_request.ask",
+            "change_request.refuse",
             "player.erase"
         ])
     );
-    assert_eq!(told("note")[1..], ["", "", "", "", "", ""]);
+    assert_eq!(told("note")[1..], ["", "", "", "", "", "the player was erased", ""]);
+    // Nobody confirms a change of an erased player.
+    let ended = "SELECT count(*) FROM console_requests WHERE ref = 'large' AND state = 'refused'";
+    assert_eq!(till.number(ended).await, 1);
     assert_eq!(lines[3]["after"]["ref"], "r1");
-    assert_eq!(lines[6]["after"]["rows"], erased["rows"]);
+    assert_eq!(lines[7]["after"]["rows"], erased["rows"]);
     let noted = "SELECT note FROM operator_log WHERE subject = 'other' AND after ->> 'ref' = 'r2'";
     let noted: String = sqlx::query_scalar(noted).fetch_one(&till.sql).await.unwrap();
     assert_eq!(noted, format!("not for {pseudonym}, for other"));
@@ -327,6 +331,32 @@ async fn texts_of_products_go_and_what_is_left_is_told() {
     let found = till.audit(None).await;
     let found: Vec<_> = found.findings.iter().map(|found| found.detail.as_str()).collect();
     assert!(found.len() == 1 && found[0].ends_with("its texts are not those of its id"), "{found:?}");
+}
+
+/// Contract 13.7.9: a zone and a key of a request are told that have the player as a part of a word.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_player_in_a_longer_word_is_told() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    till.player(&app, PLAYER, 0, 100).await;
+    till.player(&app, "other", 0, 100).await;
+    let zone = format!("z{PLAYER}_r1");
+    assert_eq!(Game::new(&app, "other", "b1", 1).with("zone_id", zone).send(&till).await.code(), 1);
+    till.execute(&format!(
+        "INSERT INTO api_requests (api_key, idempotency_key, content_sha256, attempt, answer)
+         VALUES ('shop', '{PLAYER}_2026', '', '', '')"
+    ))
+    .await;
+    let open_id = OpenId::parse(PLAYER).unwrap();
+    let erased = till.store.erase_player(&operator(), &app.id, &open_id).await.unwrap();
+    let left = json!(erased.left);
+    for told in [
+        json!({ "column": "api_requests.idempotency_key", "rows": 1,
+            "why": "a key of a request of the admin API, which goes after a day" }),
+        json!({ "column": "ledger_entries.zone_id", "rows": 1, "why": "a zone of the game's server" }),
+    ] {
+        assert!(left.as_array().unwrap().contains(&told), "{told} is not in {left}");
+    }
 }
 
 /// Contract 13.7.4: texts of the developer in the entries of others name the pseudonym.
@@ -463,6 +493,29 @@ async fn orders_under_way_bring_no_text_back() {
     );
     assert_eq!(till.number("SELECT count(*) FROM orders").await, 0);
     assert_eq!(till.number("SELECT count(*) FROM ledger_entries WHERE kind = 'topup_order'").await, 1);
+}
+
+/// Contract 13.7.2: a refusal that was noted before the erasure and is written after it goes too. One that names the player
+/// in what somebody else wanted to buy names the pseudonym. What is refused afterwards is a new player's.
+#[tokio::test(flavor = "multi_thread")]
+async fn refusals_that_are_not_written_yet_go_too() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    for player in [PLAYER, "other"] {
+        till.player(&app, player, 0, 1).await;
+        let wanted = Game::new(&app, player, &format!("no-{player}"), 99);
+        let refused = wanted.with("product_name", format!("Gift of {PLAYER}")).send(&till).await;
+        assert_eq!(refused.code(), 10_000_601, "{}", refused.body);
+    }
+    till.store.erase_player(&operator(), &app.id, &OpenId::parse(PLAYER).unwrap()).await.unwrap();
+    till.store.write_refusals().await.unwrap();
+    let of_player = format!("SELECT count(*) FROM exchange_refusals WHERE open_id = '{PLAYER}'");
+    assert_eq!(till.number(&of_player).await, 0);
+    let of_other = "SELECT count(*) FROM exchange_refusals WHERE open_id = 'other' AND product_name LIKE 'Gift of erased-%'";
+    assert_eq!(till.number(of_other).await, 1);
+    assert_eq!(Game::new(&app, PLAYER, "new", 1).send(&till).await.code(), 10_000_423);
+    till.store.write_refusals().await.unwrap();
+    assert_eq!(till.number(&of_player).await, 1);
 }
 
 /// Contract 13.7.8: nobody to erase, and entries that are on their way.

@@ -384,6 +384,48 @@ async fn a_refund_of_an_unmatched_payment_waits_for_its_settlement() {
     till.assert_audit_clean().await;
 }
 
+/// Rules 13.6 and 13.7.5: a payment that names only an order of the player, and was credited to nobody, is the player's. One
+/// that was credited to another player is that player's.
+#[tokio::test(flavor = "multi_thread")]
+async fn payments_that_name_only_an_order_are_exported_and_erased() {
+    let till = TestTill::start().await;
+    let (_, admin, teller) = paid(&till).await;
+    let again = |id: &str| {
+        let mut again = payment(id, "t1");
+        again["note"] = "Ada, 555-0199".into();
+        again
+    };
+    for id in ["pi_2", "pi_3"] {
+        assert_eq!(tell(&teller, &again(id)).await.json()["reason"], "order_paid");
+    }
+    let body = json!({"refund_id": "re_1", "amount": 200, "reason": "Ada, 555-0199", "shortfall": "refuse"});
+    assert_eq!(refund(&admin, "pi_2", &body).await.status, 202);
+    let body =
+        json!({"action": "credit", "reason": "Ben, 555-0100", "open_id": "o2", "product_id": "gems60"});
+    let settled = admin.post("/apps/a1/topups/stripe/pi_3/settlement", "k1", body).await;
+    assert_eq!(settled.status, 200, "{}", settled.body);
+    let (program, folder) = (Program::on(&till.database_url), Folder::new("refunds-of-orders"));
+    std::fs::create_dir_all(folder.path()).unwrap();
+    let exported = program.json(&["player", "export", "a1", "o1", "--out", &folder.file("o1.zip")]);
+    let rows = &exported["rows"];
+    assert_eq!((&rows["topup_payments"], &rows["topup_refunds"]), (&json!(2), &json!(1)), "{exported}");
+    let erased = program.json(&["player", "erase", "a1", "o1", "--yes"]);
+    let rows = &erased["rows"];
+    assert_eq!((&rows["topup_payments"], &rows["topup_refunds"]), (&json!(2), &json!(1)), "{erased}");
+    for (with_text, rows) in [
+        ("topup_payments WHERE note <> ''", 1),
+        ("topup_payments WHERE note <> '' AND provider_order_id = 'pi_3'", 1),
+        ("topup_refunds WHERE reason <> ''", 0),
+        ("operator_log WHERE strpos(note, 'Ada') > 0", 0),
+        ("operator_log WHERE strpos(note, 'Ben') > 0", 1),
+    ] {
+        assert_eq!(till.number(&format!("SELECT count(*) FROM {with_text}")).await, rows, "{with_text}");
+    }
+    let told = tell(&teller, &again("pi_2")).await;
+    assert_eq!((told.status, &told.json()["replayed"]), (202, &json!(true)), "{}", told.body);
+    till.assert_audit_clean().await;
+}
+
 /// Rules 19.5.3 and 19.5.9: of the refunds that came before a payment whose money is paid back, those that would exceed it are
 /// refused.
 #[tokio::test(flavor = "multi_thread")]

@@ -13,6 +13,7 @@ use domain::operation::unknown_app;
 use domain::operation::wallet::{WalletCommand, ref_used, unknown_gift};
 use domain::operator::Operator;
 use domain::rights::Apps;
+pub(crate) use end::{log_refused, refuse_requests_of};
 use row::{ChangeRequestRow, requests};
 use time::OffsetDateTime;
 

@@ -23,6 +23,7 @@ use crate::error::{Result, StoreError};
 use crate::store::Store;
 
 pub use consumption::ConsumptionReport;
+pub(crate) use find::orders_of_wallet;
 pub use find::{EntryMoney, OpenTopupOrder, PaymentMatch, TopupOrderMatch};
 pub use income::{IncomeGroup, IncomeQuery, IncomeReport, IncomeRow, IncomeSums, UnmatchedSums};
 pub use list::{RefundRow, TopupCursor, TopupFilter, TopupRow, TopupsPage};

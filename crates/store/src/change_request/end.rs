@@ -1,6 +1,6 @@
 //! The end of a request: another admin confirms it, or somebody refuses it.
 
-use domain::ids::CreditRef;
+use domain::ids::{AppId, CreditRef, OpenId};
 use domain::operation::account::{AccountChange, request_differs, user_differs};
 use domain::operation::user::UserCommand;
 use domain::operation::wallet::{own_request, unknown_request};
@@ -9,7 +9,7 @@ use domain::operator_log::ChainedLine;
 use sqlx::PgConnection;
 
 use super::ask::shown;
-use super::row::requests;
+use super::row::{WAITS_DAYS, requests};
 use super::second_person::{require_right, require_two_people};
 use super::{ChangeRequest, RequestState, RequestedChange};
 use crate::api_key::insert_key;
@@ -161,6 +161,52 @@ async fn lock(
     .execute(connection)
     .await?;
     Ok(Some(request))
+}
+
+/// Refuses the requests for changes of a player that wait, because the player is erased. Returns their refs. Whoever calls it
+/// records them in the operator's log, as its last step ([`log_refused`]).
+pub(crate) async fn refuse_requests_of(
+    connection: &mut PgConnection,
+    operator: &Operator,
+    app_id: &AppId,
+    open_id: &OpenId,
+) -> Result<Vec<String>> {
+    let refused = sqlx::query_scalar!(
+        "UPDATE console_requests SET state = $4, ended_by = $3, ended_at = clock_timestamp()
+         WHERE app_id = $1 AND open_id = $2 AND state = 'waiting'
+             AND asked_at > clock_timestamp() - make_interval(days => $5)
+         RETURNING ref",
+        app_id.as_str(),
+        open_id.as_str(),
+        operator.name(),
+        RequestState::Refused.as_str(),
+        WAITS_DAYS
+    );
+    Ok(refused.fetch_all(connection).await?)
+}
+
+/// Records requests that the erasure of their player has refused. Their rows have the pseudonym already.
+pub(crate) async fn log_refused(
+    connection: &mut PgConnection,
+    operator: &Operator,
+    app_id: &AppId,
+    references: &[String],
+) -> Result<()> {
+    // The answer to the call is that of the erasure, which has a line of its own.
+    let operator = Operator::new(operator.kind(), operator.name());
+    let operator = operator.map_err(|_| StoreError::Internal("an operator without a name".to_owned()))?;
+    for reference in references {
+        let row = requests!("WHERE app_id = $2 AND ref = $3", app_id.as_str(), reference.as_str());
+        let request = row.fetch_one(&mut *connection).await?.request()?;
+        let ChangeRequest { reference, change, asked_by, .. } = request;
+        let before = shown(&reference, &change, RequestState::Waiting, &asked_by);
+        let after = shown(&reference, &change, RequestState::Refused, &asked_by);
+        let line =
+            LogLine::new(&operator, OperatorAction::ChangeRequestRefuse, change.subject_of(&reference));
+        let line = line.of_app(app_id).before(before).after(after);
+        line.note("the player was erased").record(&mut *connection).await?;
+    }
+    Ok(())
 }
 
 /// Refuses a request that is not as the operator's log tells, and one of a user who is not.

@@ -24,6 +24,8 @@ const REFERENCES: [&str; 10] = [
 ];
 /// Columns of the operator's log that have such numbers among others.
 const WITH_REFERENCES: [&str; 4] = ["before", "after", "state", "credits"];
+/// Columns of other texts that a program chooses as one word, such as `player-1_2026`. A name in them may be a part of it.
+const JOINED_WORDS: [&str; 3] = ["idempotency_key", "zone_id", "zone"];
 
 /// A table with its text columns.
 struct SearchedTable {
@@ -48,9 +50,9 @@ pub(super) async fn search(
             .iter()
             .map(|column| {
                 let text = format!("\"{column}\"::text");
-                let is_reference =
-                    REFERENCES.contains(&column.as_str()) || WITH_REFERENCES.contains(&column.as_str());
-                let is_word = if is_reference { "true".to_owned() } else { format!("{text} ~ $2") };
+                let in_any_word = [&REFERENCES[..], &WITH_REFERENCES[..], &JOINED_WORDS[..]];
+                let is_part = in_any_word.iter().any(|listed| listed.contains(&column.as_str()));
+                let is_word = if is_part { "true".to_owned() } else { format!("{text} ~ $2") };
                 format!("count(*) FILTER (WHERE strpos({text}, $1) > 0 AND {is_word})")
             })
             .collect();
@@ -104,6 +106,7 @@ async fn tables(connection: &mut PgConnection) -> Result<Vec<SearchedTable>> {
 fn why(table: &str, column: &str) -> &'static str {
     match (table, column) {
         (_, column) if REFERENCES.contains(&column) => "a number that a game or an operator chose",
+        ("api_requests", "idempotency_key") => "a key of a request of the admin API, which goes after a day",
         ("receivers", "url") => "the URL of a receiver",
         ("orders" | "order_events", _) => "an order of another player, or its URL",
         ("items", "product_name" | "product_info") => "a product that the app sells, or a number of an item",

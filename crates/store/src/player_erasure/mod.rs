@@ -3,7 +3,8 @@
 //!
 //! All of it is one transaction. A writer that has read the wallet before it finds another player in it, and reads
 //! again: then there is no such player. What changes no wallet, such as a report of an order, may still be written by a
-//! transaction that began before. Such transactions are waited for, and what they wrote is erased by a second one.
+//! transaction that began before. Such transactions are waited for, and what they wrote is erased by a second one. A
+//! third one does the same to refusals, which a process writes about a second after it has noted them.
 
 mod archived;
 mod left;
@@ -22,10 +23,12 @@ use time::OffsetDateTime;
 use crate::app_number::number_if_any;
 use crate::archive::{ArchiveState, lock_newest};
 use crate::books::await_writers;
+use crate::change_request::{log_refused, refuse_requests_of};
 use crate::error::{OperationError, Result, StoreError};
 use crate::operator_log::{LogLine, OperatorAction, OperatorLogLine};
 use crate::pseudonym::{is_pseudonym, new_pseudonym, scrub_entries};
 use crate::store::Store;
+use crate::topup::orders_of_wallet;
 
 use texts::{
     Names, replace_in_deliveries, replace_in_items, replace_in_ledger, replace_in_log, replace_in_reasons,
@@ -34,6 +37,8 @@ use texts::{
 
 /// How long a batch takes at most from its look at a wallet to its first lock, but for a machine that stands still.
 const BATCH_TIME: Duration = Duration::from_millis(250);
+/// How long a process takes at most to write the refusals that it has noted. It writes them once a second.
+const REFUSALS_TIME: Duration = Duration::from_millis(1_500);
 
 impl Store {
     /// The line of the erasure that gave a player this pseudonym: who erased the player, and when.
@@ -53,13 +58,16 @@ impl Store {
     ) -> Result<ErasedPlayer, OperationError> {
         let (store, operator) = (self.clone(), operator.clone());
         let (app_id, open_id) = (app_id.clone(), open_id.clone());
-        // Nobody drops it between its two transactions.
+        // Nobody drops it between its transactions.
         let task = self.runtime.spawn(async move {
             let erased = store.erase_known(&operator, &app_id, &open_id).await?;
             // The erasure stands. It must not seem to have failed.
-            if let Err(error) = store.erase_late_orders(&app_id, &open_id, &erased.pseudonym).await {
-                let pseudonym = &erased.pseudonym;
+            let pseudonym = &erased.pseudonym;
+            if let Err(error) = store.erase_late_orders(&app_id, &open_id, pseudonym).await {
                 tracing::warn!(%app_id, %pseudonym, %error, "orders that were under way during an erasure may be left");
+            }
+            if let Err(error) = store.erase_late_refusals(&app_id, &open_id, pseudonym).await {
+                tracing::warn!(%app_id, %pseudonym, %error, "refusals that were noted before an erasure may be left");
             }
             Ok(erased)
         });
@@ -83,6 +91,8 @@ impl Store {
                 let Some(app_no) = number_if_any(&mut *connection, app_id).await? else {
                     return Err(nothing_recorded(app_id, open_id).into());
                 };
+                // Before the wallet, as a confirmation does. Nobody confirms a change whose reason is gone.
+                let refused = refuse_requests_of(connection, operator, app_id, open_id).await?;
                 let (rows, archive_files) = erase(connection, app_no, &names).await?;
                 let items = replace_in_items(connection, app_no, &names).await?;
                 let lines = replace_in_log(connection, app_no, &names).await?;
@@ -100,6 +110,8 @@ impl Store {
                 if erased.rows.values().sum::<u64>() == 0 {
                     return Err(nothing_recorded(app_id, open_id).into());
                 }
+                // Behind the search: each line locks the head of the log.
+                log_refused(connection, operator, app_id, &refused).await?;
                 let note = names.replaced(operator.reason());
                 LogLine::new(operator, OperatorAction::PlayerErase, pseudonym)
                     .of_app(app_id)
@@ -145,6 +157,36 @@ impl Store {
         });
         erased.await?;
         let lasts = || StoreError::Unavailable("a transaction that writes orders does not end".to_owned());
+        have_ended?.then_some(()).ok_or_else(lasts)
+    }
+
+    /// Erases refusals of a player that processes have noted before the erasure and write after it (contract 13.1.4).
+    async fn erase_late_refusals(&self, app_id: &AppId, open_id: &OpenId, pseudonym: &str) -> Result<()> {
+        let have_own = self.write_refusals().await;
+        // What is refused from now on is a new player's.
+        let until = sqlx::query_scalar!(r#"SELECT clock_timestamp() AS "until!""#);
+        let until = until.fetch_one(&self.pool).await?;
+        tokio::time::sleep(REFUSALS_TIME).await;
+        let mut session = self.pool.acquire().await?;
+        let have_ended = await_writers(&mut session, self.engine.get(), &["exchange_refusals"]).await;
+        drop(session);
+        let context = (app_id.clone(), open_id.clone(), pseudonym.to_owned(), until);
+        let erased = self.transaction(context, |connection, (app_id, open_id, pseudonym, until)| {
+            Box::pin(async move {
+                let names = Names { app_id: app_id.as_str(), open_id: open_id.as_str(), pseudonym };
+                let refusals = sqlx::query!(
+                    "DELETE FROM exchange_refusals WHERE app_id = $1 AND open_id = $2 AND last_at < $3",
+                    names.app_id,
+                    names.open_id,
+                    *until
+                );
+                refusals.execute(&mut *connection).await?;
+                replace_in_refusals(connection, &names).await
+            })
+        });
+        erased.await?;
+        have_own?;
+        let lasts = || StoreError::Unavailable("a transaction that writes refusals does not end".to_owned());
         have_ended?.then_some(()).ok_or_else(lasts)
     }
 }
@@ -202,7 +244,7 @@ async fn erase(
     if gift_lines > 0 {
         rows.insert("gift_lines", gift_lines);
     }
-    let mut archive_files = Vec::new();
+    let (mut archive_files, mut topup_orders) = (Vec::new(), Vec::new());
     let wallet_no = sqlx::query_scalar!(
         "UPDATE wallets SET open_id = $3 WHERE app_no = $1 AND open_id = $2 RETURNING wallet_no",
         app_no,
@@ -215,6 +257,7 @@ async fn erase(
         let (entries, files) = archived::scrub(connection, app_id, app_no, wallet_no).await?;
         rows.insert("archived_entries", entries);
         archive_files = files;
+        topup_orders = orders_of_wallet(connection, app_no, wallet_no).await?;
     }
     let refusals =
         sqlx::query!("DELETE FROM exchange_refusals WHERE app_id = $1 AND open_id = $2", app_id, open_id);
@@ -223,7 +266,7 @@ async fn erase(
         sqlx::query!("DELETE FROM login_codes WHERE app_id = $1 AND open_id = $2", app_id, open_id);
     rows.insert("login_codes", login_codes.execute(&mut *connection).await?.rows_affected());
     rows.insert("orders", erase_orders(connection, app_id, open_id, None).await?);
-    rows.extend(scrub_payments(connection, app_no, names).await?);
+    rows.extend(scrub_payments(connection, app_no, names, &topup_orders).await?);
     let requests = sqlx::query!(
         "UPDATE console_requests SET open_id = $3, reason = '' WHERE app_id = $1 AND open_id = $2",
         app_id,
@@ -243,32 +286,40 @@ async fn scrub_refunds(
     connection: &mut PgConnection,
     app_no: i32,
     names: &Names<'_>,
+    topup_orders: &[String],
 ) -> Result<Option<(&'static str, u64)>> {
     let refunds = sqlx::query!(
         "UPDATE topup_refunds r SET reason = '' FROM topup_payments p
          WHERE r.app_no = $1 AND p.app_no = $1 AND p.provider = r.provider AND p.provider_order_id = r.provider_order_id
-             AND (p.open_id = $2 OR p.wallet_no = (SELECT wallet_no FROM wallets WHERE app_no = $1 AND open_id = $3))",
+             AND (p.open_id = $2 OR p.wallet_no = (SELECT wallet_no FROM wallets WHERE app_no = $1 AND open_id = $3)
+                 OR p.wallet_no IS NULL AND p.open_id IS NULL AND p.biz_no = ANY ($4))",
         app_no,
         names.open_id,
-        names.pseudonym
+        names.pseudonym,
+        topup_orders
     );
     let refunds = refunds.execute(connection).await?.rows_affected();
     Ok((refunds > 0).then_some(("topup_refunds", refunds)))
 }
 
-/// Takes what is personal out of the payments of a player and their refunds. The wallet has its pseudonym already.
+/// Takes what is personal out of the payments of a player and their refunds. The wallet has its pseudonym already. A
+/// payment that names only one of the player's orders is the player's, unless it was credited to somebody else.
 async fn scrub_payments(
     connection: &mut PgConnection,
     app_no: i32,
     names: &Names<'_>,
+    topup_orders: &[String],
 ) -> Result<impl Iterator<Item = (&'static str, u64)>> {
-    let refunds = scrub_refunds(connection, app_no, names).await?;
+    let refunds = scrub_refunds(connection, app_no, names, topup_orders).await?;
     let payments = sqlx::query!(
         "UPDATE topup_payments SET open_id = CASE WHEN open_id = $2 THEN $3 ELSE open_id END, os = NULL, note = ''
-         WHERE app_no = $1 AND (open_id = $2 OR wallet_no = (SELECT wallet_no FROM wallets WHERE app_no = $1 AND open_id = $3))",
+         WHERE app_no = $1
+             AND (open_id = $2 OR wallet_no = (SELECT wallet_no FROM wallets WHERE app_no = $1 AND open_id = $3)
+                 OR wallet_no IS NULL AND open_id IS NULL AND biz_no = ANY ($4))",
         app_no,
         names.open_id,
-        names.pseudonym
+        names.pseudonym,
+        topup_orders
     );
     let payments = payments.execute(connection).await?.rows_affected();
     Ok(refunds.into_iter().chain([("topup_payments", payments)]))

@@ -12,6 +12,7 @@ use sqlx::{AssertSqlSafe, PgConnection};
 
 use crate::error::{Result, StoreError};
 use crate::operator_log::ListedCredit;
+use crate::topup::orders_of_wallet;
 
 /// Keys in the operator's log that stay as they are. They are numbers, which the ledger has too, what an operator set,
 /// and what the till reads from the log again. That is sums, moments and who asked for a change.
@@ -191,12 +192,24 @@ pub(super) async fn replace_in_log(
 
 /// The payments of an erased player, as the log names them. They have the pseudonym already.
 async fn payments_of(connection: &mut PgConnection, app_no: i32, pseudonym: &str) -> Result<Vec<String>> {
+    let wallet_no = sqlx::query_scalar!(
+        "SELECT wallet_no FROM wallets WHERE app_no = $1 AND open_id = $2",
+        app_no,
+        pseudonym
+    );
+    let wallet_no = wallet_no.fetch_optional(&mut *connection).await?;
+    let orders = match wallet_no {
+        Some(wallet_no) => orders_of_wallet(connection, app_no, wallet_no).await?,
+        None => Vec::new(),
+    };
     let payments = sqlx::query_scalar!(
         r#"SELECT provider || '/' || provider_order_id AS "payment!" FROM topup_payments
            WHERE app_no = $1
-               AND (open_id = $2 OR wallet_no = (SELECT wallet_no FROM wallets WHERE app_no = $1 AND open_id = $2))"#,
+               AND (open_id = $2 OR wallet_no = $3 OR wallet_no IS NULL AND open_id IS NULL AND biz_no = ANY ($4))"#,
         app_no,
-        pseudonym
+        pseudonym,
+        wallet_no,
+        &orders
     );
     Ok(payments.fetch_all(connection).await?)
 }

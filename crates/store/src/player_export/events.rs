@@ -125,7 +125,7 @@ fn payment_of(of: EventType, text: &str) -> &str {
     }
 }
 
-/// Those of these unmatched payments that name the player.
+/// Those of these unmatched payments that name the player, or only an order of the player.
 async fn own_payments(
     connection: &mut PgConnection,
     subject: &ExportedPlayer,
@@ -136,11 +136,14 @@ async fn own_payments(
     }
     let own = sqlx::query_scalar!(
         r#"SELECT provider || '/' || provider_order_id AS "payment!" FROM topup_payments
-           WHERE app_no = $1 AND (open_id = $2 OR wallet_no = $3) AND provider || '/' || provider_order_id = ANY ($4)"#,
+           WHERE app_no = $1
+               AND (open_id = $2 OR wallet_no = $3 OR wallet_no IS NULL AND open_id IS NULL AND biz_no = ANY ($5))
+               AND provider || '/' || provider_order_id = ANY ($4)"#,
         subject.app_no,
         subject.open_id,
         subject.wallet_no,
-        payments
+        payments,
+        &subject.topup_orders
     );
     Ok(own.fetch_all(connection).await?.into_iter().collect())
 }

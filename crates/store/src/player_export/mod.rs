@@ -27,6 +27,7 @@ use crate::app_number::number_if_any;
 use crate::error::{OperationError, StoreError};
 use crate::operator_log::{LogLine, OperatorAction};
 use crate::store::Store;
+use crate::topup::orders_of_wallet;
 use crate::transaction::snapshot_of;
 
 domain::word_enum! {
@@ -110,6 +111,8 @@ struct ExportedPlayer {
     app_no: Option<i32>,
     /// `None` for a player whom the app does not know.
     wallet_no: Option<i64>,
+    /// The numbers of the orders of top-ups, which payments may name in place of the player.
+    topup_orders: Vec<String>,
 }
 
 impl Store {
@@ -185,6 +188,10 @@ async fn subject(
         open_id.as_str()
     );
     let wallet_no = wallet_no.fetch_optional(&mut *connection).await?;
+    let topup_orders = match (app_no, wallet_no) {
+        (Some(app_no), Some(wallet_no)) => orders_of_wallet(&mut *connection, app_no, wallet_no).await?,
+        _ => Vec::new(),
+    };
     let found = sqlx::query!(
         r#"SELECT now() AS "at!",
                EXISTS (SELECT FROM exchange_refusals WHERE app_id = $1 AND open_id = $2)
@@ -201,7 +208,7 @@ async fn subject(
         return Err(nothing_recorded(app_id, open_id).into());
     }
     let (app_id, open_id) = (app_id.to_string(), open_id.to_string());
-    Ok((ExportedPlayer { app_id, open_id, app_no, wallet_no }, found.at))
+    Ok((ExportedPlayer { app_id, open_id, app_no, wallet_no, topup_orders }, found.at))
 }
 
 /// Writes the rows of a kind. Each is an object of JSON, as text.

@@ -188,10 +188,13 @@ pub(super) fn of<'c>(
                  reason, paid_biz_no, paid_product_id, seq AS entry_seq, charge, bonus, free_balance, charge_balance, created_at,
                  credited_at
              FROM topup_payments
-             WHERE app_no = $1 AND (wallet_no = $2 OR open_id = $3) ORDER BY created_at, provider, provider_order_id",
+             WHERE app_no = $1
+                 AND (wallet_no = $2 OR open_id = $3 OR wallet_no IS NULL AND open_id IS NULL AND biz_no = ANY ($4))
+             ORDER BY created_at, provider, provider_order_id",
             subject.app_no,
             subject.wallet_no,
-            open_id
+            open_id,
+            &subject.topup_orders
         ),
         ExportedRows::TopupRefunds => texts!(
             connection,
@@ -200,11 +203,14 @@ pub(super) fn of<'c>(
                  r.created_at, r.refunded_at
              FROM topup_refunds r JOIN topup_payments p ON p.app_no = r.app_no AND p.provider = r.provider
                  AND p.provider_order_id = r.provider_order_id
-             WHERE p.app_no = $1 AND (p.wallet_no = $2 OR p.open_id = $3)
+             WHERE p.app_no = $1
+                 AND (p.wallet_no = $2 OR p.open_id = $3
+                     OR p.wallet_no IS NULL AND p.open_id IS NULL AND p.biz_no = ANY ($4))
              ORDER BY r.created_at, r.provider, r.provider_order_id, r.refund_id",
             subject.app_no,
             subject.wallet_no,
-            open_id
+            open_id,
+            &subject.topup_orders
         ),
         ExportedRows::Events => futures_util::stream::empty().boxed(),
         ExportedRows::ChangeRequests => texts!(

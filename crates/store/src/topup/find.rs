@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use domain::ids::{AppId, BizNo, OpenId};
 use domain::rights::Apps;
 use domain::topup::{PaymentKey, PlacedOrder};
+use sqlx::PgConnection;
 use time::OffsetDateTime;
 
 use super::orders::{placed_order, placed_orders};
@@ -58,6 +59,24 @@ pub struct EntryMoney {
     pub amount: i64,
     /// Whether the operator's log has a line about it.
     pub is_logged: bool,
+}
+
+/// The numbers of the orders of top-ups of a wallet, archived ones too. A payment that names one of them and no player is
+/// about this wallet's player, also while nobody has credited it.
+pub(crate) async fn orders_of_wallet(
+    connection: &mut PgConnection,
+    app_no: i32,
+    wallet_no: i64,
+) -> Result<Vec<String>> {
+    // The condition of kinds is that of the index of entries that are no exchanges.
+    let orders = sqlx::query_scalar!(
+        r#"SELECT n.reference AS "biz_no!" FROM numbers n
+           WHERE n.app_no = $1 AND n.wallet_no = $2 AND n.seq IS NULL
+               AND n.kind = 'topup_order' AND n.kind NOT IN ('exchange', 'cancel', 'closed')"#,
+        app_no,
+        wallet_no
+    );
+    Ok(orders.fetch_all(connection).await?)
 }
 
 impl Store {
