@@ -45,12 +45,17 @@ pub(super) async fn run(context: &Context, store: &Store, command: ExchangeComma
         }
         ExchangeCommand::Show { app_id, biz_no } => (app_id, biz_no),
     };
-    let number = store.number(&app_id, &biz_no, true).await?;
-    let none = || {
-        anyhow!(
+    let Some(number) = store.number(&app_id, &biz_no, true).await? else {
+        // A top-up has no exchange, and its order was signed well.
+        let of_topup = if store.placed_topup_order(&app_id, &biz_no).await?.is_some() {
+            format!("; {biz_no} is an order of a top-up")
+        } else {
+            String::new()
+        };
+        return Err(anyhow!(
             "the app {app_id} has no exchange {biz_no}, and refused none in the last 30 days; a request without a \
-             right signature leaves no trace but in the server log"
-        )
+             right signature leaves no trace but in the server log{of_topup}"
+        ));
     };
-    context.output.show(&number.ok_or_else(none)?)
+    context.output.show(&number)
 }

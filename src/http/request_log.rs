@@ -2,6 +2,7 @@
 //! refused. Apps that take real money have none.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::fields::{Fields, holds_secret};
@@ -25,8 +26,10 @@ pub(crate) const ANSWER_BYTES_MAX: usize = 4_096;
 const LINE_BYTES: usize = 256;
 /// The text in place of a secret.
 const MASK: &str = "***";
-/// Members of answers that are credentials.
-const SECRET_MEMBERS: [&str; 3] = ["access_token", "session_key", "refresh_token"];
+/// The IP address of a player, which only admins see.
+const USER_IP: &str = "user_ip";
+/// Members of answers that are credentials, or the IP address.
+const SECRET_MEMBERS: [&str; 4] = ["access_token", "session_key", "refresh_token", USER_IP];
 
 /// A call of a sandbox app.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -156,16 +159,56 @@ pub fn masked_fields(fields: &Fields) -> Vec<(String, String)> {
     fields.texts().map(|(name, value)| (cut(&redacted(name), VALUE_BYTES_MAX), masked(name, value))).collect()
 }
 
-/// The answer as the log has it.
+/// The answer as the log has it. It may repeat fields, such as those of a string to sign.
 #[must_use]
 pub fn masked_answer(bytes: &[u8]) -> Value {
     let mut answer: Value = serde_json::from_slice(bytes).unwrap_or_default();
-    for name in SECRET_MEMBERS {
-        if let Some(member) = answer.get_mut(name) {
-            *member = MASK.into();
-        }
-    }
+    let mut addresses = Vec::new();
+    note_addresses(&answer, &mut addresses);
+    mask(&mut answer, &addresses);
     answer
+}
+
+/// Notes the IP addresses of players that stand in the texts of an answer.
+fn note_addresses(value: &Value, addresses: &mut Vec<String>) {
+    match value {
+        Value::String(text) => {
+            let pairs = text.split('&').filter_map(|piece| piece.split_once('='));
+            let of_player = pairs.filter(|(name, value)| *name == USER_IP && value.parse::<IpAddr>().is_ok());
+            addresses.extend(of_player.map(|(_, value)| value.to_owned()));
+        }
+        Value::Array(items) => items.iter().for_each(|item| note_addresses(item, addresses)),
+        Value::Object(members) => members.values().for_each(|member| note_addresses(member, addresses)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn mask(value: &mut Value, addresses: &[String]) {
+    match value {
+        Value::String(text) => *text = masked_text(text, addresses),
+        Value::Array(items) => items.iter_mut().for_each(|item| mask(item, addresses)),
+        Value::Object(members) => {
+            for (name, member) in members {
+                if SECRET_MEMBERS.contains(&name.as_str()) {
+                    *member = MASK.into();
+                } else {
+                    mask(member, addresses);
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// A text of an answer: what a field of it would hide is hidden here too.
+fn masked_text(text: &str, addresses: &[String]) -> String {
+    let pieces = text.split('&').map(|piece| match piece.split_once('=') {
+        Some((name, value)) if !value.is_empty() && holds_secret(name, value) => format!("{name}={MASK}"),
+        _ => piece.to_owned(),
+    });
+    let masked = pieces.collect::<Vec<_>>().join("&");
+    let masked = addresses.iter().fold(masked, |text, address| text.replace(address, MASK));
+    redacted(&masked).into_owned()
 }
 
 fn cut(text: &str, bytes_max: usize) -> String {
@@ -249,5 +292,33 @@ mod tests {
         let answer = masked_answer(br#"{"result":1,"access_token":"t0ken","session_key":"k"}"#);
         assert_eq!(answer, json!({"result": 1, "access_token": "***", "session_key": "***"}));
         assert_eq!(masked_answer(b"\xff"), Value::Null);
+    }
+
+    /// Contract 18.3.2: the string that the server signed has the fields once more.
+    #[test]
+    fn what_the_fields_hide_is_hidden_in_the_answer_too() {
+        let key = "B7Y0c6E5bCKMEQOsvCExziNhq16ObGqh";
+        let answer = json!({
+            "err_no": 100_200_103,
+            "err_tips": "sign: 198.51.100.99 came",
+            "data": {
+                "bytes": 9,
+                "string_to_sign":
+                    format!("amount=1&extension={key}&note=a&scene={{\"user_ip\":\"9\"}}&ts=&user_ip=198.51.100.99"),
+                "list": ["user_ip=198.51.100.99&x=1", { "user_ip": "198.51.100.99", "session_key": "k" }],
+            },
+        });
+        assert_eq!(
+            masked_answer(answer.to_string().as_bytes()),
+            json!({
+                "err_no": 100_200_103,
+                "err_tips": "sign: *** came",
+                "data": {
+                    "bytes": 9,
+                    "string_to_sign": "amount=1&extension=B7Y0...&note=a&scene=***&ts=&user_ip=***",
+                    "list": ["user_ip=***&x=1", { "user_ip": "***", "session_key": "***" }],
+                },
+            })
+        );
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::clock::Clock;
-use domain::console_user::{ConsoleUserName, ProvidedUser, Role, SUBJECT_BYTES_MAX};
+use domain::console_user::{ConsoleUserName, ProvidedIdentity, ProvidedUser, Role, SUBJECT_BYTES_MAX};
 use guarded_fetch::bulkhead::Bulkhead;
 use guarded_fetch::{FetchError, ServiceClient};
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -35,14 +35,14 @@ const EXCHANGES_PER_ADDRESS_MAX: u32 = 2;
 const AHEAD_MILLIS_MAX: i64 = 60_000;
 
 /// Why nobody is signed in. The cause is for the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OidcFault {
     /// The provider does not answer, or not as one.
     Unavailable(&'static str),
     /// The provider does not accept the code, or its token does not hold.
     Refused(&'static str),
     /// The user is in no group that has a role.
-    NoRole,
+    NoRole(ProvidedIdentity),
     /// Too many codes are being exchanged.
     Busy,
 }
@@ -178,8 +178,6 @@ impl SignInProvider {
         if subject.is_empty() || subject.len() > SUBJECT_BYTES_MAX {
             return Err(OidcFault::Refused("token_unusable"));
         }
-        let role = self.role_in(claims.additional_claims().all.get(&self.settings.groups_claim));
-        let role = role.ok_or(OidcFault::NoRole)?;
         let preferred = claims.preferred_username().map(|name| name.to_ascii_lowercase());
         let email = claims.email().map(|email| email.to_ascii_lowercase());
         // Nobody else has this one.
@@ -193,6 +191,9 @@ impl SignInProvider {
         if times.into_iter().flatten().any(|at| at.saturating_sub(now) > AHEAD_MILLIS_MAX) {
             return Err(OidcFault::Refused("token_of_the_future"));
         }
+        // The last: whoever has no role loses their sessions, and only a token that holds says so.
+        let role = self.role_in(claims.additional_claims().all.get(&self.settings.groups_claim));
+        let Some(role) = role else { return Err(OidcFault::NoRole(ProvidedIdentity { issuer, subject })) };
         let authenticated =
             proved.map(|at| Duration::from_millis(u64::try_from(now.saturating_sub(at)).unwrap_or_default()));
         Ok(ProvidedUser { issuer, subject, names, role, authenticated })

@@ -257,5 +257,8 @@ async fn an_erased_players_freeze_stays() {
     // Rule 13.7.5: its line has the pseudonym and no note, and the audit finds the freeze that it tells of.
     let lines = format!("SELECT count(*) FROM operator_log WHERE subject = '{pseudonym}' AND note = ''");
     assert_eq!(till.number(&format!("{lines} AND action = 'wallet.freeze'")).await, 1);
+    let page =
+        till.browser(Role::Viewer).await.get(&format!("/console/apps/a1/players/{pseudonym}")).await.body;
+    assert!(page.contains(" froze it on ") && !page.contains("“”"), "{page}");
     till.assert_audit_clean().await;
 }

@@ -536,6 +536,24 @@ async fn the_list_of_calls_has_what_came_late_or_without_a_token() {
     }
 }
 
+/// Rule 18.3.2: an answer that has the fields once more hides there what the fields hide. The game got it as it was.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_string_to_sign_in_the_list_of_calls_has_no_secret() {
+    let till = TestTill::start().await;
+    let app = sandbox_app(&till).await;
+    let game = Game::new(&app, "o1", "b1", 60).with("extension", &app.pay_key).keyed("another key");
+    let wrong = game.send(&till).await;
+    let told = wrong.json()["data"]["string_to_sign"].as_str().unwrap().to_owned();
+    assert!(told.contains("user_ip=203.0.113.9") && told.contains(&app.pay_key), "{told}");
+    let calls = logged(&till, &app, "").await;
+    let kept = calls[0]["answer"]["data"]["string_to_sign"].as_str().unwrap();
+    assert!(kept.contains("user_ip=***") && kept.contains("biz_no=b1"), "{kept}");
+    let text = calls.to_string();
+    for secret in ["203.0.113.9", app.pay_key.as_str()] {
+        assert!(!text.contains(secret), "{secret} stands in {text}");
+    }
+}
+
 /// Rule 18.3.1: an answer that a fault took away is told as it would have come.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_answer_is_in_the_list_of_calls() {

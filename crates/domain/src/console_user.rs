@@ -60,6 +60,15 @@ pub struct ProvidedUser {
     pub authenticated: Option<Duration>,
 }
 
+/// Who an OpenID Connect provider says that somebody is, whatever their groups.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProvidedIdentity {
+    /// The provider.
+    pub issuer: String,
+    /// The provider's id of the user.
+    pub subject: String,
+}
+
 /// A password that may be given to a user. Never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct NewPassword(String);

@@ -281,7 +281,7 @@ impl From<OidcFault> for ConsoleError {
         match fault {
             OidcFault::Unavailable(cause) => Self { cause: cause.to_owned(), ..Self::PROVIDER_UNAVAILABLE },
             OidcFault::Refused(cause) => Self { cause: cause.to_owned(), ..Self::NOT_SIGNED_IN },
-            OidcFault::NoRole => Self { cause: "the user is in no group".to_owned(), ..Self::NO_ROLE },
+            OidcFault::NoRole(_) => Self { cause: "the user is in no group".to_owned(), ..Self::NO_ROLE },
             OidcFault::Busy => Self::BUSY,
         }
     }

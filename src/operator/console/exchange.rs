@@ -69,6 +69,15 @@ pub(super) fn no_exchange(app_id: &str, biz_no: &str) -> ConsoleError {
     ))
 }
 
+fn order_of_topup(app_id: &AppId, biz_no: &str) -> ConsoleError {
+    ConsoleError::not_found(text!(
+        "The app {app_id} has no exchange with the biz_no {biz_no}, and no refusal of it in the last 30 days; {biz_no} is \
+         an order of a top-up.",
+        app_id,
+        biz_no
+    ))
+}
+
 #[derive(Template)]
 #[template(path = "exchange.html")]
 struct ExchangeTemplate<'a> {
@@ -85,7 +94,12 @@ async fn exchange(Path((app_id, biz_no)): Path<(String, String)>, request: Conso
     let (Ok(app_id), Ok(number)) = (AppId::parse(&app_id), BizNo::parse(&biz_no)) else { return Err(none()) };
     // The IP address of the player is personal data, which only admins see.
     let found = request.state.store.number(&app_id, &number, request.user.is_admin()).await?;
-    let record = match found.ok_or_else(none)? {
+    let Some(found) = found else {
+        // A top-up has no exchange, and its order was signed well.
+        let order = request.state.store.placed_topup_order(&app_id, &number).await?;
+        return Err(if order.is_some() { order_of_topup(&app_id, &biz_no) } else { none() });
+    };
+    let record = match found {
         NumberRecord::Exchange(record) => record,
         NumberRecord::Refused(number) => return refused::page_of(&request, &app_id, &number).await,
     };

@@ -42,7 +42,7 @@
   const cut = () => {
     for (const id of document.querySelectorAll("#content .id:not(.cut)")) {
       const text = id.textContent;
-      if (id.childElementCount || text.length < 3 * TAIL || /\s/.test(text)) continue;
+      if (id.childElementCount || text.length < 2 * TAIL || /\s/.test(text)) continue;
       const parts = [text.slice(0, -TAIL), text.slice(-TAIL)].map((part) => {
         const span = document.createElement("span");
         span.textContent = part;

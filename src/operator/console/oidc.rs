@@ -138,7 +138,13 @@ async fn come_back(
         return Err(ConsoleError::refused_by_provider(text(&fields, "error")));
     }
     let client = counted_as(client);
-    let user = oidc.user(client, &sign_in.secret, text(&fields, "code")).await?;
+    let user = match oidc.user(client, &sign_in.secret, text(&fields, "code")).await {
+        Err(OidcFault::NoRole(identity)) => {
+            state.store.end_provided_sessions(&identity).await?;
+            return Err(OidcFault::NoRole(identity).into());
+        }
+        answer => answer?,
+    };
     let over = (header::SET_COOKIE, sign_in_cookie("", 0, oidc.is_https()));
     if sign_in.again {
         prove(&state, &headers, &user).await?;

@@ -32,6 +32,7 @@ use super::page::{Page, Section, Shown, render_search};
 use super::refused::{asked_in_words, code_in_words, purses_in_words};
 use super::request::{Answer, ConsoleRequest, Filters, address};
 use super::route::{ConsoleRoute, routes};
+use super::topups::payment_path;
 use crate::state::AppState;
 
 pub(super) const ROUTES: &[ConsoleRoute] = routes! {
@@ -317,6 +318,18 @@ fn description(row: &LedgerRow, moneys: &HashMap<i64, EntryMoney>) -> String {
         Some(product_id) => format!("{product_id}, {money}"),
         None => money,
     }
+}
+
+/// The page of the payment behind an entry: a top-up, a refund or a settlement of debt.
+fn payment_of(row: &LedgerRow, app_id: &str) -> Option<String> {
+    let payment = match EntryKind::parse(&row.line.kind) {
+        Ok(EntryKind::Topup | EntryKind::Settlement) => row.line.number(),
+        // The id of a refund has no slash.
+        Ok(EntryKind::Refund) => row.line.number().rsplit_once('/')?.0,
+        _ => return None,
+    };
+    let (provider, id) = payment.split_once('/')?;
+    Some(payment_path(app_id, provider, id))
 }
 
 /// Whether the operator's log has a line about an entry. A game's own entries have none, and few top-ups have one.

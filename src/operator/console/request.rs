@@ -139,7 +139,7 @@ impl ConsoleRequest {
     }
 
     /// How many coins of an exchange the user may give back; `None` for all.
-    fn give_back_max(&self) -> Option<i64> {
+    pub(super) fn give_back_max(&self) -> Option<i64> {
         (self.user.rights.role == Role::Support).then_some(self.state.config.console.support_give_back_max)
     }
 

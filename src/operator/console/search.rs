@@ -8,7 +8,7 @@ use domain::fields::Fields;
 use domain::ids::{AppId, BizNo, OpenId, OrderNo};
 use domain::rights::Apps;
 use domain::text;
-use store::{EntryKind, ImageFilter, ImageKey, OrderFilter, PlayerFilter, Store, StoreError};
+use store::{EntryKind, ImageFilter, ImageKey, OrderFilter, PaymentMatch, PlayerFilter, Store, StoreError};
 
 use super::exchange::{exchange_path, parse_number, path_of};
 use super::i18n::said;
@@ -78,7 +78,7 @@ pub(super) async fn find(store: &Store, of: &Apps, text: &str) -> Result<Vec<Gro
     });
     let (players, alike): (Vec<Hit>, Vec<Hit>) =
         players(store, of, text).await?.into_iter().partition(|hit| hit.name == text);
-    let payments = payments(store, of, text).await?;
+    let mut payments = payments(store, of, text).await?;
     let ledger = ledger(store, of, text, &payments).await?;
     let mut refused = store.find_refused_number(of, text, HITS_MAX).await?;
     // The page of an exchange shows its refusals too.
@@ -88,12 +88,19 @@ pub(super) async fn find(store: &Store, of: &Apps, text: &str) -> Result<Vec<Gro
         name: number.name,
         app_id: number.app_id,
     });
+    let topup_orders = topup_orders(store, of, text, &payments).await?;
+    // After the orders: the id of a refund names no order.
+    for hit in refunded_payments(store, of, text).await? {
+        if payments.iter().all(|known| known.path != hit.path) {
+            payments.push(hit);
+        }
+    }
     let groups = [
         Group { kind: "Apps", hits: apps.collect() },
         Group { kind: "Players", hits: players },
         Group { kind: "Exchanges and credits", hits: ledger },
         Group { kind: "Refused numbers", hits: refused.collect() },
-        Group { kind: "Orders of top-ups", hits: topup_orders(store, of, text, &payments).await? },
+        Group { kind: "Orders of top-ups", hits: topup_orders },
         Group { kind: "Payments of top-ups", hits: payments },
         Group { kind: "Orders", hits: orders(store, of, text).await? },
         Group { kind: "Images", hits: images(store, of, text).await? },
@@ -142,12 +149,21 @@ async fn ledger(store: &Store, of: &Apps, text: &str, payments: &[Hit]) -> Resul
 /// Payments of top-ups with this id of the provider, and those that paid or name the order with this number.
 async fn payments(store: &Store, of: &Apps, text: &str) -> Result<Vec<Hit>, StoreError> {
     let found = store.find_payments(of, text, HITS_MAX).await?.into_iter();
-    let hits = found.map(|payment| Hit {
+    Ok(found.map(payment_hit).collect())
+}
+
+/// Payments of which a refund has this id of the provider.
+async fn refunded_payments(store: &Store, of: &Apps, text: &str) -> Result<Vec<Hit>, StoreError> {
+    let found = store.find_refunded_payments(of, text, HITS_MAX).await?.into_iter();
+    Ok(found.map(payment_hit).collect())
+}
+
+fn payment_hit(payment: PaymentMatch) -> Hit {
+    Hit {
         path: payment_path(&payment.app_id, &payment.provider, &payment.provider_order_id),
         name: format!("{}/{}", payment.provider, payment.provider_order_id),
         app_id: payment.app_id,
-    });
-    Ok(hits.collect())
+    }
 }
 
 /// Orders of top-ups with this number. The page of a payment shows its order; the top-ups of the player show the others.

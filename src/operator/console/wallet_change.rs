@@ -115,7 +115,7 @@ struct FormTemplate<'a> {
 
 async fn form(kind: ChangeKind, Path(names): Path<(String, String)>, request: ConsoleRequest) -> Answer {
     let target = ChangeSubject::find(kind, &request.state, &names).await?;
-    let amounts = target.amount_fields()?;
+    let amounts = target.amount_fields(request.give_back_max())?;
     let words = kind.words();
     let page = request
         .page(words.section, text!("{verb} {target}", verb = Text::new(words.verb), target = target.name()));

@@ -126,6 +126,8 @@ async fn a_page_lists_the_keys_and_names_the_script() {
     let script = viewer.get("/console/keys.js").await;
     assert_eq!(script.header("content-type"), Some("text/javascript; charset=utf-8"));
     assert!(script.body.contains("\"use strict\";"));
+    // An id of 13 characters keeps its end in a narrow column too: its beginning is that of others.
+    assert!(script.body.contains("text.length < 2 * TAIL"));
     let stranger = Request::get("/console/sign-in").send(till.operator_address).await.body;
     assert!(!stranger.contains("<script") && !stranger.contains("<dialog"));
     let keys = "<dl>\n<dt><kbd>/</kbd></dt><dd>Search</dd>\n<dt><kbd>g</kbd> <kbd>p</kbd></dt><dd>Players</dd>\n\

@@ -2,7 +2,7 @@
 
 mod provider;
 
-use domain::console_user::{ConsoleUserName, PasswordHash, Role};
+use domain::console_user::{ConsoleUserName, PasswordHash, ProvidedIdentity, Role};
 use domain::operation::user::{UserCommand, of_a_provider};
 use domain::operator::{Operator, OperatorKind};
 use domain::rights::{Apps, Rights};
@@ -246,6 +246,34 @@ async fn a_removed_user_comes_back_with_the_name_and_the_apps_of_before() {
     till.assert_audit_clean().await;
 }
 
+/// Rule 8.6.22: whoever is in none of the groups any more is out at the next sign-in, in every browser. Nobody else is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_whom_the_provider_put_out_of_all_groups_loses_the_sessions() {
+    let provider = Provider::start().await;
+    let till = TestTill::start_with(provider.settings()).await;
+    let lines =
+        "SELECT count(*) FROM operator_log WHERE action = 'console_user.end_session' AND operator = 'alice'
+                 AND subject = 'alice' AND after ->> 'sessions' = '2'";
+    let (first, second) =
+        (signed_as(&till, &provider, "alice").await, signed_as(&till, &provider, "alice").await);
+    let other = till.browser(Role::Viewer).await;
+    // A token that does not hold says nothing about the groups.
+    let late = signed(&till, &provider, "", |token| {
+        token.claims["groups"] = json!([]);
+        token.claims["iat"] = json!(now() + 90);
+    });
+    assert_eq!(late.await.status, 403);
+    assert_eq!(first.get("/console").await.status, 200);
+    for _ in 0..2 {
+        let refused = signed(&till, &provider, "", of_groups(json!([]))).await;
+        assert!(refused.status == 403 && refused.body.contains("none of your groups"), "{}", refused.body);
+        assert_eq!((first.get("/console").await.status, second.get("/console").await.status), (303, 303));
+    }
+    assert_eq!((other.get("/console").await.status, till.number(lines).await), (200, 1));
+    // The account stays as it was, for whoever comes back.
+    assert_eq!(signed_as(&till, &provider, "alice").await.get("/console").await.status, 200);
+}
+
 /// Rule 8.6.24: what does not hold signs nobody in.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sign_in_that_does_not_hold_is_refused() {
@@ -256,6 +284,8 @@ async fn a_sign_in_that_does_not_hold_is_refused() {
     let secret = SignInSecret("s".to_owned());
     let address = oidc.address(&secret, false).await.unwrap();
     let refused = OidcFault::Refused;
+    let identity = ProvidedIdentity { issuer: provider.issuer.clone(), subject: "subject-1".to_owned() };
+    let no_role = || OidcFault::NoRole(identity.clone());
     let cases: [(Change, OidcFault); 19] = [
         (|token| token.claims["nonce"] = json!("0"), refused("token_of_another_sign_in")),
         (|token| token.claims["nonce"] = Value::Null, refused("token_of_another_sign_in")),
@@ -273,9 +303,9 @@ async fn a_sign_in_that_does_not_hold_is_refused() {
         (|token| (token.key, token.header) = (0, json!({ "alg": "HS256" })), refused("token_signature")),
         (|token| token.header["kid"] = json!("unknown"), refused("token_signature")),
         (|token| token.claims["sub"] = json!("s".repeat(256)), refused("token_unusable")),
-        (|token| token.claims["groups"] = Value::Null, OidcFault::NoRole),
-        (|token| token.claims["groups"] = json!(["till-admin", "", 7]), OidcFault::NoRole),
-        (|token| token.claims["groups"] = json!({ "till-admins": true }), OidcFault::NoRole),
+        (|token| token.claims["groups"] = Value::Null, no_role()),
+        (|token| token.claims["groups"] = json!(["till-admin", "", 7]), no_role()),
+        (|token| token.claims["groups"] = json!({ "till-admins": true }), no_role()),
     ];
     for (index, (change, fault)) in cases.into_iter().enumerate() {
         let code = provider.code(&address, change);
@@ -283,7 +313,7 @@ async fn a_sign_in_that_does_not_hold_is_refused() {
         assert_eq!(found.unwrap_err(), fault, "case {index}");
         let answer = signed(&till, &provider, "", change).await;
         assert_eq!((answer.status, answer.header("set-cookie")), (403, None), "case {index}");
-        let told = if fault == OidcFault::NoRole { "none of your groups" } else { "did not sign you in" };
+        let told = if fault == no_role() { "none of your groups" } else { "did not sign you in" };
         assert!(answer.body.contains(told), "case {index}: {}", answer.body);
     }
     assert_eq!(provider.asked(), 2, "each of the two clients asks for an unknown key once in ten seconds");

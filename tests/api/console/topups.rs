@@ -11,6 +11,7 @@ use super::accessible::faults;
 use super::reading::{content, link_called, rows};
 use crate::admin::Caller;
 use crate::support::console::{HOSTILE, ORIGIN};
+use crate::support::program::Program;
 use crate::support::{AppKind, Request, TestApp, TestTill, form};
 use crate::topups::{keep_unmatched, order, payment, sell, tell};
 use crate::workbook::sheet_lines;
@@ -135,6 +136,12 @@ async fn the_page_of_a_payment_shows_its_refunds() {
     assert!(content(&entry).contains("topup gems60, 6.00 CNY stripe/pi/1 2 log"), "{}", content(&entry));
     let player = admin.get("/console/apps/a1/players/o1").await;
     assert!(content(&player).contains("refund 3.00 CNY stripe/pi/1 2/re_1 log"), "{}", content(&player));
+    // Its number leads to the payment (8.6.8), and so does that of the refund, also where it is searched.
+    for number in ["stripe/pi/1 2", "stripe/pi/1 2/re_1"] {
+        assert_eq!(link_called(&player, number).as_deref(), Some(path), "{number}");
+    }
+    let found = admin.get("/console/search?q=re_1").await;
+    assert_eq!(found.header("location"), Some(path), "{}", found.body);
     // Rule 8.5.11: the log shows the money of the payment, not as something that went away.
     let log = admin.get("/console/log?action=topup.settle").await;
     assert!(log.body.contains("amount: <ins class=\"id\" title=\"6.00 CNY\">"), "{}", log.body);
@@ -180,6 +187,16 @@ async fn a_payment_that_does_not_fit_its_order_is_found_with_it() {
     for (text, place) in [("pi_3", path), ("stripe/pi_3", path), ("top2", path), ("top1", of_player)] {
         assert_eq!(found(text).await.as_deref(), Some(place), "{text}");
     }
+    // Nor is it told of as an exchange that nobody signed.
+    let none = viewer.get("/console/apps/a1/exchanges/top1").await;
+    let words = "no refusal of it in the last 30 days; top1 is an order of a top-up.";
+    assert!(none.status == 404 && none.body.contains(words), "{}", none.body);
+    let program = Program::on(&till.database_url);
+    let none = program.complaint(&["exchange", "show", "a1", "top1"]);
+    assert!(
+        none.ends_with("leaves no trace but in the server log; top1 is an order of a top-up\n"),
+        "{none}"
+    );
     let of_other = Rights { role: Role::Viewer, apps: Apps::parse("b1").unwrap() };
     let other = till.browser_of(of_other).await;
     for text in ["pi_3", "stripe/pi_3", "top1", "top2"] {

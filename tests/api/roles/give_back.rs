@@ -25,6 +25,8 @@ async fn support_gives_back_up_to_the_limit_of_an_exchange() {
     let support = till.browser(Role::Support).await;
     assert!(support.get(EXCHANGE).await.body.contains("Give this exchange back"));
     let above = "The role support gives back at most 1000 coins of an exchange.";
+    let above_rest = "The role support gives back at most 1000 coins of an exchange; 600 were given back already, and \
+                      only an admin gives back more.";
     let send = async |path: &str, amount: &str, reference: &str| {
         let fields = [("amount", amount), ("reference", reference), ("reason", "late")];
         support.post(&format!("{EXCHANGE}/give-back{path}"), &fields).await
@@ -45,13 +47,21 @@ async fn support_gives_back_up_to_the_limit_of_an_exchange() {
     // What was given before counts, whoever gave it; a repeat of the same change is no other one.
     for path in ["/check", ""] {
         let refused = send(path, "401", "r2").await;
-        assert!(refused.status == 400 && refused.body.contains(above), "{path}: {}", refused.body);
+        assert!(refused.status == 400 && refused.body.contains(above_rest), "{path}: {}", refused.body);
     }
     assert_eq!(send("", "600", "r1").await.status, 303);
+    let form = support.get(&format!("{EXCHANGE}/give-back")).await;
+    let hint = "A whole number from 1 to 400. Only an admin gives back more of this exchange.";
+    assert!(form.body.contains("name=\"amount\" value=\"400\"") && form.body.contains(hint), "{}", form.body);
     assert_eq!(send("", "400", "r2").await.status, 303);
     assert_eq!(till.purses(&app, "o1").await, (0, 4000, 4));
+    let form = support.get(&format!("{EXCHANGE}/give-back")).await;
+    let nothing_left = "; 1000 were given back already, and only an admin gives back more.";
+    assert!(form.status == 400 && form.body.contains(nothing_left), "{}", form.body);
     // An admin has no limit.
     let admin = till.browser(Role::Admin).await;
+    let form = admin.get(&format!("{EXCHANGE}/give-back")).await;
+    assert!(form.body.contains("name=\"amount\" value=\"1000\""), "{}", form.body);
     let fields = [("amount", "1000"), ("reference", "r3"), ("reason", "late")];
     assert_eq!(admin.post(&format!("{EXCHANGE}/give-back"), &fields).await.status, 303);
     assert_eq!(till.purses(&app, "o1").await, (0, 5000, 5));

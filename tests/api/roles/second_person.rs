@@ -163,7 +163,8 @@ async fn the_limit_of_support_holds_when_it_asks_and_when_an_admin_confirms() {
     assert_eq!(till.purses(&app, "o1").await, (0, 2600, 3));
     // Together they would be 1,200 coins.
     let refused = admin.post(CONFIRM, &[("ref", "r2")]).await;
-    let words = "The role support gives back at most 1000 coins of an exchange.";
+    let words = "The role support gives back at most 1000 coins of an exchange; 600 were given back already, and \
+                 only an admin gives back more.";
     assert!(refused.status == 400 && refused.body.contains(words), "{}", refused.body);
     assert_eq!(till.purses(&app, "o1").await, (0, 2600, 3));
     let waits = "SELECT count(*) FROM console_requests WHERE ref = 'r2' AND state = 'waiting'";

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use domain::console_user::{ConsoleUserName, ProvidedUser};
+use domain::console_user::{ConsoleUserName, ProvidedIdentity, ProvidedUser};
 use domain::operator::{Operator, OperatorKind};
 use serde_json::json;
 use sqlx::PgConnection;
@@ -48,6 +48,29 @@ impl Store {
         );
         Ok(proved.execute(&self.pool).await?.rows_affected() == 1)
     }
+
+    /// Ends the sessions of a user whom the provider gives no role any more. There may be no such user.
+    pub async fn end_provided_sessions(&self, identity: &ProvidedIdentity) -> Result<()> {
+        self.transaction(identity.clone(), |connection, identity| Box::pin(end(connection, identity))).await
+    }
+}
+
+async fn end(connection: &mut PgConnection, identity: &ProvidedIdentity) -> Result<()> {
+    let known = sqlx::query_scalar!(
+        "SELECT name FROM console_users WHERE oidc_issuer = $1 AND oidc_subject = $2 FOR UPDATE",
+        identity.issuer,
+        identity.subject
+    );
+    let Some(name) = known.fetch_optional(&mut *connection).await? else { return Ok(()) };
+    let ended = sqlx::query!("DELETE FROM console_sessions WHERE name = $1", name);
+    let sessions = ended.execute(&mut *connection).await?.rows_affected();
+    if sessions == 0 {
+        return Ok(());
+    }
+    let oneself = Operator::new(OperatorKind::Console, &name);
+    let oneself = oneself.map_err(|_| StoreError::damaged("console_users.name"))?;
+    let line = LogLine::new(&oneself, OperatorAction::ConsoleUserEndSession, &name);
+    line.after(json!({ "sessions": sessions })).record(connection).await
 }
 
 async fn begin(

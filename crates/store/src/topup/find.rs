@@ -138,6 +138,29 @@ impl Store {
         Ok(found)
     }
 
+    /// At most `limit` payments of these apps, of which a refund has this id of the provider. A payment that nobody told
+    /// of yet has no page, so a refund that waits for it leads nowhere.
+    pub async fn find_refunded_payments(
+        &self,
+        apps: &Apps,
+        refund_id: &str,
+        limit: u32,
+    ) -> Result<Vec<PaymentMatch>> {
+        let found = sqlx::query_as!(
+            PaymentMatch,
+            r#"SELECT a.app_id AS "app_id!", r.provider AS "provider!", r.provider_order_id AS "provider_order_id!"
+               FROM apps a JOIN topup_refunds r ON r.app_no = a.app_no
+               JOIN topup_payments p ON p.app_no = r.app_no AND p.provider = r.provider
+                   AND p.provider_order_id = r.provider_order_id
+               WHERE r.refund_id = $3 AND ($1::text[] IS NULL OR a.app_id = ANY ($1))
+               ORDER BY a.app_id, r.provider, r.provider_order_id LIMIT $2"#,
+            apps.ids(),
+            i64::from(limit),
+            refund_id
+        );
+        Ok(found.fetch_all(&self.pool).await?)
+    }
+
     /// The apps beside this one that have payments with these keys, by the provider and its id with a slash between both.
     pub async fn other_apps_of_payments(
         &self,

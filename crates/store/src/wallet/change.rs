@@ -4,7 +4,8 @@
 use domain::ids::{AppId, CreditRef, OpenId};
 use domain::operation::unknown_app;
 use domain::operation::wallet::{
-    Credit, Debit, WalletCommand, WalletReport, above_limit, needs_second_person, refused, unknown_exchange,
+    Credit, Debit, WalletCommand, WalletReport, above_limit, above_rest_of_limit, needs_second_person,
+    refused, unknown_exchange,
 };
 use domain::operator::Operator;
 use domain::wallet::{Balances, GivenBack, PurseChange, Receipt, WalletOutcome, WalletRequest};
@@ -112,14 +113,14 @@ async fn look(
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GiveBackLimit {
     max: i64,
-    /// The amount that must be left of the exchange.
-    least_left: i64,
+    /// What the exchange took.
+    taken: i64,
 }
 
 impl GiveBackLimit {
     pub(crate) fn new(max: i64, exchange: &ExchangeRecord) -> Self {
         let taken = exchange.free_change.saturating_add(exchange.charge_change).saturating_neg();
-        Self { max, least_left: taken.saturating_sub(max) }
+        Self { max, taken }
     }
 }
 
@@ -174,10 +175,14 @@ fn decided(
         _ => return Err(StoreError::Internal("a change without an outcome".to_owned()).into()),
     };
     // Known only now: others may have given back of the same exchange meanwhile. A change has locked the wallet.
-    if let (Some(GiveBackLimit { max, least_left }), Some(given)) = (limit, &receipt.given_back)
-        && given.remaining < least_left
+    if let (Some(GiveBackLimit { max, taken }), Some(given)) = (limit, &receipt.given_back)
+        && given.remaining < taken.saturating_sub(max)
     {
-        return Err(above_limit(max).into());
+        let left_before = given.remaining.saturating_add(given.free).saturating_add(given.charge);
+        return Err(match taken.saturating_sub(left_before) {
+            0 => above_limit(max).into(),
+            given_before => above_rest_of_limit(max, given_before).into(),
+        });
     }
     Ok((receipt, Some(before)))
 }

@@ -2,7 +2,7 @@
 
 use domain::fields::{FieldError, Fields};
 use domain::ids::{AppId, OpenId};
-use domain::operation::wallet::more_than_left;
+use domain::operation::wallet::{above_limit, above_rest_of_limit, more_than_left};
 use domain::text;
 use store::{ExchangeRecord, Wallet};
 
@@ -118,11 +118,11 @@ impl ChangeSubject {
         }
     }
 
-    /// The fields of the form for coins.
+    /// The fields of the form for coins. Of an exchange, the user gives back at most `give_back_max` coins.
     ///
     /// # Errors
-    /// The exchange was given back already.
-    pub(super) fn amount_fields(&self) -> Result<Vec<AmountField>, ConsoleError> {
+    /// The exchange was given back already, or as much of it as the user may.
+    pub(super) fn amount_fields(&self, give_back_max: Option<i64>) -> Result<Vec<AmountField>, ConsoleError> {
         let purse = |name, label, hint: String| AmountField {
             name,
             label,
@@ -144,19 +144,33 @@ impl ChangeSubject {
                     purse("charged", COINS_TO_TAKE[1], hint(self.wallet.charge_balance)),
                 ]
             }
-            Made::GiveBack(exchange) if exchange.remaining == 0 => {
-                return Err(more_than_left(0).into());
-            }
-            Made::GiveBack(exchange) => vec![AmountField {
-                name: "amount",
-                label: COINS_TO_GIVE_BACK,
-                value: exchange.remaining.to_string(),
-                hint: said(&text!(
-                    "A whole number from 1 to {remaining}.",
-                    remaining = exchange.remaining.shown()
-                )),
-                is_required: true,
-            }],
+            Made::GiveBack(exchange) => vec![give_back_field(exchange, give_back_max)?],
         })
     }
+}
+
+/// The field for the coins of an exchange. What others gave back of it counts (contract 8.6.38).
+fn give_back_field(exchange: &ExchangeRecord, max: Option<i64>) -> Result<AmountField, ConsoleError> {
+    let remaining = exchange.remaining;
+    if remaining == 0 {
+        return Err(more_than_left(0).into());
+    }
+    let given = exchange.amount.saturating_sub(remaining);
+    let allowed = max.map_or(remaining, |max| remaining.min(max.saturating_sub(given)));
+    let hint = match max {
+        Some(max) if allowed <= 0 && given == 0 => return Err(above_limit(max).into()),
+        Some(max) if allowed <= 0 => return Err(above_rest_of_limit(max, given).into()),
+        Some(_) if allowed < remaining => text!(
+            "A whole number from 1 to {allowed}. Only an admin gives back more of this exchange.",
+            allowed = allowed.shown()
+        ),
+        _ => text!("A whole number from 1 to {remaining}.", remaining = remaining.shown()),
+    };
+    Ok(AmountField {
+        name: "amount",
+        label: COINS_TO_GIVE_BACK,
+        value: allowed.to_string(),
+        hint: said(&hint),
+        is_required: true,
+    })
 }

@@ -44,6 +44,10 @@ refusals! {
     /// The role of whoever asked gives back no more of an exchange (contract 8.6.38).
     above_limit(max): NotAllowed,
         text!("the role support gives back at most {max} coins of an exchange", max);
+    /// The same of an exchange of which coins were given back before.
+    above_rest_of_limit(max, given): NotAllowed,
+        text!("the role support gives back at most {max} coins of an exchange; {given} were given back already, and \
+               only an admin gives back more", max, given);
     /// There is no such request of a change.
     unknown_request(app_id, reference): Unknown(Subject::Request) of app_id,
         text!("there is no request {reference} of an app {app_id}", reference, app_id);
