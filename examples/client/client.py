@@ -411,7 +411,17 @@ def taken(event):
     return {**event, "outcome": "done", "answer": json.loads(platform_answer(event))}
 
 
+def unset(setting, command=""):
+    """The settings that a command needs and that nobody has set. What verifies a notification needs no app."""
+    needed = () if command.startswith("verify") else ("APP_ID", "APP_SECRET")
+    if needed and command not in ("report", "upload", "upload-url"):
+        needed += ("PAY_KEY",)
+    return [name for name in needed if not setting(name)]
+
+
 def main(setting=os.environ.get):
+    if missing := unset(setting, *sys.argv[1:2]):
+        sys.exit(f"not set: {', '.join(missing)}; README.md has all settings")
     client = Client(
         setting("MINITILL_BASE", "http://127.0.0.1:8080"), setting("APP_ID"), setting("APP_SECRET"), setting("PAY_KEY"),
         int(setting("MINITILL_TIMEOUT_MS", "5000")) / 1000, int(setting("MINITILL_TOTAL_MS", "60000")) / 1000)

@@ -36,12 +36,16 @@ pub const BODY_BYTES_MAX: usize = 64 * 1024;
 pub fn refuse_coding(request: &Request) -> Result<(), Refusal> {
     let values = request.headers().get_all(header::CONTENT_ENCODING).iter();
     match content_coding(values.map(|value| value.to_str().unwrap_or("?"))) {
-        Some(coding) if !request.body().is_end_stream() => Err(Refusal::new(
-            Code::IllegalParameter,
-            text!("content-encoding: expected none, got {coding}", coding = shown(coding)),
-        )),
+        Some(coding) if !request.body().is_end_stream() => Err(coded(coding)),
         Some(_) | None => Ok(()),
     }
+}
+
+/// The refusal of a body with this content coding.
+#[must_use]
+pub fn coded(coding: &str) -> Refusal {
+    let text = text!("content-encoding: expected none, got {coding}", coding = shown(coding));
+    Refusal::new(Code::IllegalParameter, text)
 }
 
 /// The same on the operator's listener, which answers 415.

@@ -6,6 +6,7 @@
 use axum::http::{HeaderMap, header};
 use domain::fields::shown;
 use domain::text;
+use domain::text::Text;
 
 use self::file_name::{of_ext_value, said};
 use super::refusal::{Code, Refusal};
@@ -24,7 +25,7 @@ const BROWSER_ESCAPES: [(&str, &str); 3] = [("%22", "\""), ("%0D", "\r"), ("%0A"
 /// # Errors
 /// 10000200: the content type is another, or has no boundary that can be read.
 pub fn boundary(headers: &HeaderMap) -> Result<String, Refusal> {
-    boundary_if_multipart(headers)?.ok_or_else(no_boundary)
+    boundary_if_multipart(headers)?.ok_or_else(|| not_multipart(headers))
 }
 
 /// The boundary of a body that came, `None` where it is not multipart. A content type that cannot be read counts where
@@ -49,13 +50,7 @@ fn boundary_if_multipart(headers: &HeaderMap) -> Result<Option<String>, Refusal>
     }
     let parameters = parameters(content_type);
     let Some(found) = parameters.iter().find(|parameter| parameter.name == b"boundary") else {
-        let came = shown(&String::from_utf8_lossy(content_type));
-        let refusal = no_boundary();
-        return Err(illegal(text!(
-            "{refusal}, got {came}; let the HTTP library write this header",
-            refusal = refusal.message,
-            came
-        )));
+        return Err(without_boundary(content_type));
     };
     // A boundary may be anything that the sender wrote, so it is not repeated.
     if !found.is_closed {
@@ -68,13 +63,29 @@ fn boundary_if_multipart(headers: &HeaderMap) -> Result<Option<String>, Refusal>
     }
 }
 
-/// The refusal of a body that should be multipart and has no boundary.
+/// The refusal of a body that should be multipart and whose content type is none or another. What stands behind the
+/// kind is not repeated: a boundary may be anything that the sender wrote.
 #[must_use]
-pub fn no_boundary() -> Refusal {
-    illegal(text!("content type: expected multipart/form-data with a boundary"))
+pub fn not_multipart(headers: &HeaderMap) -> Refusal {
+    let content_type = headers.get(header::CONTENT_TYPE).map_or(&b""[..], |value| value.as_bytes());
+    let kind = content_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    if kind.is_empty() { illegal(expected_multipart()) } else { without_boundary(kind) }
 }
 
-fn illegal(text: domain::text::Text) -> Refusal {
+/// The refusal with the content type that came.
+fn without_boundary(came: &[u8]) -> Refusal {
+    illegal(text!(
+        "{refusal}, got {came}; let the HTTP library write this header",
+        refusal = expected_multipart(),
+        came = shown(&String::from_utf8_lossy(came))
+    ))
+}
+
+fn expected_multipart() -> Text {
+    text!("content type: expected multipart/form-data with a boundary")
+}
+
+fn illegal(text: Text) -> Refusal {
     Refusal::new(Code::IllegalParameter, text)
 }
 

@@ -77,6 +77,14 @@ impl Refusal {
         Self { transport: Some(status), ..Self::new(Code::IllegalParameter, message) }
     }
 
+    /// 404 for a path that this server does not have, and what more there is to say. Nobody is known there, so it is
+    /// always English.
+    #[must_use]
+    pub fn no_such_endpoint(path: &str, more: &str) -> Self {
+        let text = Text::same(format_args!("path: no such endpoint: \"{path}\"{more}"));
+        Self::transport(StatusCode::NOT_FOUND, text)
+    }
+
     /// 405 with the methods that the path has.
     #[must_use]
     pub fn wrong_method(methods: &[&str]) -> Self {

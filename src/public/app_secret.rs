@@ -14,6 +14,7 @@ use super::auth::authenticate_secret;
 use super::called_app::note_fields;
 use super::describe::{ANY_KIND, SomeText};
 use super::extract::{query_fields, query_or_body, query_with};
+use crate::http::body::coded;
 use crate::http::rate_limit::Limited;
 use crate::http::refusal::{Code, Refusal};
 use crate::openapi::{APP_ID, Example, Field, FieldReader, Input, Operation, Place};
@@ -127,4 +128,9 @@ pub(super) fn by_body(operation: Operation<Refusal>, fields: Vec<Field>) -> Oper
 pub(super) fn parameter() -> Example<Refusal> {
     let words = "A parameter is missing or wrong; the text says which.";
     Example::new("token_parameter", words, Refusal::new(Code::TokenParameter, "app_secret is missing"))
+}
+
+/// The example of a body with a content coding. A call by query refuses it too, and it keeps its code.
+pub(super) fn content_coded() -> Example<Refusal> {
+    Example::new("content_coded", "The body has a content coding.", coded("gzip"))
 }

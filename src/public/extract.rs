@@ -136,7 +136,7 @@ async fn read_any_kind(fields: &mut Fields, headers: &HeaderMap, body: Bytes) ->
         BodyKind::Json if is_empty_array => return Ok(()),
         BodyKind::Json => Fields::from_json(trimmed)?,
         BodyKind::Form => Fields::from_urlencoded(trimmed)?,
-        BodyKind::Multipart => return Err(multipart::no_boundary()),
+        BodyKind::Multipart => return Err(multipart::not_multipart(headers)),
         got => {
             return Err(
                 UnreadableFields::WrongKind { expected: text!("a form, JSON or multipart"), got }.into()

@@ -101,5 +101,10 @@ fn describe(summary: &'static str) -> Operation<Refusal> {
          suspension, rate limit, code.",
     )
     .answers(Success::json("logged_in", "The player.", &succeeded(logged_in)))
-    .refuses([app_secret::parameter(), auth::example::token_credentials(), example::js_code_invalid()])
+    .refuses([
+        app_secret::parameter(),
+        app_secret::content_coded(),
+        auth::example::token_credentials(),
+        example::js_code_invalid(),
+    ])
 }

@@ -69,6 +69,8 @@ async fn carry_out(state: &AppState, request: Request, names: OwnNames) -> Resul
     }
     let order_path = report.order_path.clone();
     let img_id = Text::same(shown(report.product_cover_img_id.as_str()));
+    let (open_id, payment) = (report.open_id.clone(), report.out_order_no.clone());
+    let poi_id = report.poi_id.clone();
     let deadline = Instant::now() + state.config.exchange.deadline;
     match state.store.report(caller.clone(), report, deadline).await? {
         ReportOutcome::Done => {
@@ -80,12 +82,12 @@ async fn carry_out(state: &AppState, request: Request, names: OwnNames) -> Resul
             }
             Ok(success(Reported {}))
         }
-        ReportOutcome::UnknownOpenId => Err(illegal_open_id()),
+        ReportOutcome::UnknownOpenId => Err(illegal_open_id(shown(open_id.as_str()))),
         ReportOutcome::UnknownPage => Err(unknown_page(&app.pages, &order_path)),
         ReportOutcome::UnknownImage => Err(unknown_image(&img_id)),
         ReportOutcome::BlockedImage => Err(image_blocked()),
-        ReportOutcome::UnknownPoi => Err(illegal_poi_id()),
-        ReportOutcome::UnknownPreorder => Err(order_not_found()),
+        ReportOutcome::UnknownPoi => Err(illegal_poi_id(shown(poi_id.as_ref().map_or("", PoiId::as_str)))),
+        ReportOutcome::UnknownPreorder => Err(order_not_found(shown(payment.as_str()))),
         ReportOutcome::PaymentOfAnotherOrder => Err(Refusal::new(
             Code::IllegalParameter,
             "out_order_no: expected a payment of this order, got one of another order",
@@ -101,7 +103,7 @@ struct Reported {}
 
 refusals! { Refusal:
     /// The app does not know this player.
-    illegal_open_id() => wallet::illegal_open_id();
+    illegal_open_id(got = shown(OPEN_ID)) => wallet::illegal_open_id(got);
     /// The latest published package has no such page.
     illegal_path() => unknown_page(&[PAGE.to_owned()], "pages/order/detial");
     /// The image was not uploaded by this app.
@@ -110,15 +112,21 @@ refusals! { Refusal:
     image_blocked() =>
         Refusal::new(Code::ImageBlocked, "product_cover_img_id: the image is blocked by risk control; use another one");
     /// The point of interest is not registered for the app.
-    illegal_poi_id() => Refusal::new(
+    illegal_poi_id(got = shown("poi-1")) => Refusal::new(
         Code::IllegalPoiId,
-        "poi_id: expected one registered for this app; the operator's `minitill app poi add` registers it",
+        text!(
+            "poi_id: expected one registered for this app; the operator's `minitill app poi add` registers it, got {got}",
+            got
+        ),
     );
     /// The app checks pre-orders, and there is none with this payment number.
-    order_not_found() =>
+    order_not_found(got = shown(ORDER_NO)) =>
         Refusal::new(
             Code::OrderNotFound,
-            "out_order_no: expected a payment pre-order of this app; the operator's `minitill app preorder add` registers it",
+            text!(
+                "out_order_no: expected a payment pre-order of this app; the operator's `minitill app preorder add` registers it, got {got}",
+                got
+            ),
         );
     /// The order was about virtual goods before.
     goods_kind_changed() =>
@@ -198,7 +206,7 @@ fn read_cover(body: &mut Input<'_>) -> Result<ImgId, Refusal> {
             FieldErrorKind::Malformed { .. } if around.is_some() => {
                 Refusal::new(Code::ImageNotFound, strays::told(error.text(), around))
             }
-            FieldErrorKind::Malformed { got: Some(got), .. } if was_id => unknown_image(&got),
+            FieldErrorKind::Malformed { got: Some(got), .. } if was_id => changed_image_id(&got),
             FieldErrorKind::Malformed { got: Some(got), .. } => no_image_id(&got),
             _ => error.into(),
         })
@@ -219,6 +227,15 @@ fn may_have_been_id(text: &str) -> bool {
 /// The refusal of an id that this app has no image with, whoever made it up or gave it out.
 fn unknown_image(got: &Text) -> Refusal {
     let text = text!("product_cover_img_id: {got} is unknown here: upload the picture again", got);
+    Refusal::new(Code::ImageNotFound, text)
+}
+
+/// The same for what is no id of an image any more. It tells the form of one, because the picture may well be here.
+fn changed_image_id(got: &Text) -> Refusal {
+    let text = text!(
+        "product_cover_img_id: {got} is unknown here: upload the picture again; the id of an image has 48 lower-case hexadecimal characters",
+        got
+    );
     Refusal::new(Code::ImageNotFound, text)
 }
 

@@ -9,11 +9,10 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::Request;
 use axum::handler::Handler as _;
-use axum::http::{HeaderValue, StatusCode, Uri};
+use axum::http::{HeaderValue, Uri};
 use axum::middleware;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodFilter, MethodRouter};
-use domain::text::Text;
 use tower::util::MapRequest;
 
 use self::answering::Answering;
@@ -91,9 +90,7 @@ async fn unknown_path(uri: Uri) -> Response {
         }
         _ => "",
     };
-    // Nobody is known here, so it is always English.
-    let text = Text::same(format_args!("path: no such endpoint: \"{}\"{documents}", path::shown(path)));
-    let mut refused = rendered(Refusal::transport(StatusCode::NOT_FOUND, text), envelope);
+    let mut refused = rendered(Refusal::no_such_endpoint(&path::shown(path), documents), envelope);
     if path == "/img" || path.starts_with("/img/") {
         refused.headers_mut().extend([image::OF_ANY_ORIGIN]);
     }

@@ -74,5 +74,5 @@ fn describe(summary: &'static str) -> Operation<Refusal> {
     );
     Operation::new(summary, description)
         .answers(Success::json("issued", "A token.", &succeeded(Issued::new(ACCESS_TOKEN.to_owned()))))
-        .refuses([app_secret::parameter(), example::token_credentials()])
+        .refuses([app_secret::parameter(), app_secret::content_coded(), example::token_credentials()])
 }

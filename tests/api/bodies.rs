@@ -136,6 +136,11 @@ async fn what_is_no_form_is_named() {
         let text = format!("body: expected a JSON object, got {got}");
         till.send(report).await.assert_refused(10_000_200, &text);
     }
+    let key = Caller::admin(&till).await;
+    let apps = key.request("POST", "/apps").header("content-type", "application/json").body("[]");
+    let refused = apps.send(till.operator_address).await;
+    let text = "body: expected a JSON object, got an array";
+    assert_eq!((refused.status, &refused.json()["detail"]), (400, &json!(text)));
     for (path, code) in [(TOKEN, 100_200_100), (LOGIN, 100_200_100), (WITH_URL, 10_000_200)] {
         for (body, got) in [("<xml/>", "XML"), ("hello", "plain text")] {
             let text = format!("body: expected a form, JSON or multipart, got {got}");

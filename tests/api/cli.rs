@@ -530,6 +530,11 @@ async fn sign_gives_the_vectors_of_the_contract_without_a_database() {
         signed["string_to_sign"],
         "buy_quantity=100&currency_type=CNY&extension={}&os=android&third_party_trade_no=123456&zone_id=fu001_role001"
     );
+    // The guides show it in this order: each follows from the one before.
+    let shown = program.run(&["sign", "--key", key, "os=android"]);
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    let names: Vec<_> = shown.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(names, ["string_to_sign", "sign", "body"]);
     let file = std::env::temp_dir().join(format!("minitill-pay-key-{}", std::process::id()));
     std::fs::write(&file, format!("{key}\n")).unwrap();
     let of_file = program.json(&["sign", "--key-file", file.to_str().unwrap(), "zone_id=1", "os=android"]);

@@ -69,7 +69,7 @@ async fn an_empty_pay_priority_takes_the_setting() {
     assert_eq!(again.header("idempotent-replayed"), Some("true"));
     Game::new(&app, "o1", "b1", 40).with("pay_priority", 0).send(&till).await.assert_refused(
         10_000_602,
-        "biz_no: b1 was used for other content; a new request needs a new number",
+        "biz_no: b1 was used for other content; a new request needs a new number, and is carried out again: ask with a query first",
     );
 }
 
@@ -119,7 +119,7 @@ async fn a_number_with_other_content_is_refused_field_by_field() {
         let answer = game.clone().with(field, value).send(&till).await;
         answer.assert_refused(
             10_000_602,
-            "biz_no: b1 was used for other content; a new request needs a new number",
+            "biz_no: b1 was used for other content; a new request needs a new number, and is carried out again: ask with a query first",
         );
     }
     assert_eq!(till.purses(&app, "o1").await, (0, 90, 2));
@@ -156,7 +156,7 @@ async fn a_number_expires_after_48_hours_of_database_time_and_never_deducts_agai
         let answer = late.send(&till).await;
         answer.assert_refused(
             10_000_603,
-            "biz_no: b1 was used more than 48 hours ago; a new request needs a new number",
+            "biz_no: b1 was used more than 48 hours ago; a new request needs a new number, and is carried out again: ask with a query first",
         );
     }
     assert_eq!(till.purses(&app, "o1").await, (0, 90, 2));
@@ -256,9 +256,11 @@ async fn an_open_id_that_is_malformed_or_unknown_is_10000423() {
     till.player(&other, "theirs", 0, 100).await;
     for unknown in ["nobody", "theirs"] {
         let answer = Game::new(&app, unknown, "b1", 10).send(&till).await;
-        let text = "open_id: expected a player of this app; a login makes a player known, and so does the operator's \
-                    `minitill user add`";
-        answer.assert_refused(10_000_423, text);
+        let text = format!(
+            "open_id: expected a player of this app; a login makes a player known, and so does the operator's `minitill user \
+             add`, got \"{unknown}\""
+        );
+        answer.assert_refused(10_000_423, &text);
     }
     let answer = Game::new(&app, "o.1", "b1", 10).send(&till).await;
     answer.assert_refused(10_000_423, "open_id: expected 1 to 64 of 0-9A-Za-z_-, got \"o.1\"");

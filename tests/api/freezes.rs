@@ -58,7 +58,7 @@ async fn a_frozen_wallet_refuses_what_moves_coins_and_nothing_else() {
         );
         Game::new(&app, "o1", "b1", 59).send(server).await.assert_refused(
             10_000_602,
-            "biz_no: b1 was used for other content; a new request needs a new number",
+            "biz_no: b1 was used for other content; a new request needs a new number, and is carried out again: ask with a query first",
         );
         let stale = Game::new(&app, "o1", "b2", 1).with("ts", 1_700_000_000).send(server).await;
         assert_eq!(stale.code(), 10_000_604, "{}", stale.body);

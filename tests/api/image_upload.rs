@@ -196,9 +196,19 @@ async fn a_body_needs_one_part_named_file_and_others_are_skipped() {
     // Rule 2.10.3: the bytes decide what is named.
     let message = "content type: expected multipart/form-data with a boundary; the body is a picture";
     till.send(by_file(&app).body(PICTURE)).await.assert_refused(10_000_200, message);
-    for content_type in ["application/json", "image/png"] {
+    for (content_type, got) in [
+        ("application/json", "application/json"),
+        ("image/png", "image/png"),
+        ("application/x-www-form-urlencoded", "application/x-www-form-urlencoded"),
+        // A boundary may be anything, so it is not repeated.
+        ("form-data; boundary=x", "form-data"),
+    ] {
         let request = by_file(&app).header("content-type", content_type).body(PICTURE);
-        till.send(request).await.assert_refused(10_000_200, message);
+        let message = format!(
+            "content type: expected multipart/form-data with a boundary, got \"{got}\"; let the HTTP library write this \
+             header; the body is a picture"
+        );
+        till.send(request).await.assert_refused(10_000_200, &message);
     }
     let set_by_hand = by_file(&app).header("content-type", "multipart/form-data").body(PICTURE);
     let message = "content type: expected multipart/form-data with a boundary, got \"multipart/form-data\"; let the HTTP library write this header; the body is a picture";

@@ -224,7 +224,11 @@ async fn nothing_of_an_erased_player_is_left_but_the_money() {
     // The player is unknown, and a number is not used twice, whoever sends it.
     let refused = program.complaint(&["player", "erase", "a1", PLAYER]);
     assert_eq!(refused, format!("minitill: nothing is recorded of a player {PLAYER} of an app a1\n"));
-    Game::new(&app, PLAYER, "new", 1).send(&till).await.assert_refused(10_000_423, "open_id: expected a player of this app; a login makes a player known, and so does the operator's `minitill user add`");
+    let unknown = format!(
+        "open_id: expected a player of this app; a login makes a player known, and so does the operator's `minitill user add`, \
+         got \"{PLAYER}\""
+    );
+    Game::new(&app, PLAYER, "new", 1).send(&till).await.assert_refused(10_000_423, &unknown);
     till.command(&app, AppCommand::AddUsers(vec![OpenId::parse(PLAYER).unwrap()])).await;
     credit(&till, &app, (PLAYER, 9), "r3", "").await;
     for number in ["b100", "c100", "x100"] {

@@ -49,10 +49,21 @@ async fn the_texts_of_an_app_are_in_its_language() {
     )
     .await;
     assert_eq!(game("B1", 5).send(&till).await.code(), 1);
-    refused(game("B1", 6), 10_000_602, "biz_no：B1 已用于其他内容；新请求需使用新单号").await;
+    refused(
+        game("B1", 6),
+        10_000_602,
+        "biz_no：B1 已用于其他内容；新请求需使用新单号，且会再次执行：请先查询",
+    )
+    .await;
     let stranger = Game::new(&app, "o9", "B2", 5);
-    let known = "open_id：应为该应用的玩家；玩家登录后即被登记，运营人员也可用 `minitill user add` 登记";
+    let known =
+        "open_id：应为该应用的玩家；玩家登录后即被登记，运营人员也可用 `minitill user add` 登记，收到 \"o9\"";
     refused(stranger, 10_000_423, known).await;
+    let two_players = "e&open_id=o9&os=android&product_desc=d";
+    let (first, last) =
+        ("不会被当作其他签名字段的文本（&open_id=、&os=、&product_desc=）", format!("{two_players:?}"));
+    let ambiguous = game("B2", 5).with("extension", two_players);
+    refused(ambiguous, 10_000_200, &format!("extension：应为{first}，收到 {last}")).await;
     let signature = "sign：签名不匹配；应为以支付密钥对签名字段（name=value，按字段名排序，以 & 连接）计算的 HMAC-SHA256 十六进制值";
     refused(game("B2", 5).keyed("wrong"), 100_200_114, signature).await;
 

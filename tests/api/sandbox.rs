@@ -202,7 +202,7 @@ async fn numbers_become_old() {
     assert_eq!(game.send(&till).await.code(), 1, "a new number is new");
     game.send(&till).await.assert_refused(
         10_000_603,
-        "biz_no: b1 was used more than 48 hours ago; a new request needs a new number",
+        "biz_no: b1 was used more than 48 hours ago; a new request needs a new number, and is carried out again: ask with a query first",
     );
     assert_eq!(Game::query(&app, "o1", "b1").send(&till).await.json()["data"]["status"], "paid");
     assert_eq!(game.send(&till).await.code(), 1, "once");

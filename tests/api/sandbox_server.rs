@@ -8,6 +8,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use domain::ids::AppId;
+use minitill::config::Config;
+use minitill::http::refusal::Envelope;
+use minitill::public::{DescribedCall, calls};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::{Value, json};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
@@ -426,6 +429,8 @@ async fn a_pretended_payment_goes_from_its_order_to_its_event() {
     }
     let unknown = server.call("topups", &json!({"open_id": "nobody", "product_id": "gems60"})).await;
     assert_eq!(unknown.code(), 10_000_423, "{}", unknown.body);
+    let told = documented("topups");
+    assert!(told.operation.refusals.iter().any(|told| told.refusal.code.number() == 10_000_423));
 
     // The money came, but the purse can hold no more.
     let full = "UPDATE wallets SET charge_balance = 9223372036854775807 WHERE open_id = 'o2'";
@@ -492,7 +497,7 @@ async fn the_clock_moves_forward_for_all_that_waits() {
     assert_eq!(late.code(), 10_000_604, "{}", late.body);
     server.exchange("b1", hours).await.assert_refused(
         10_000_603,
-        "biz_no: b1 was used more than 48 hours ago; a new request needs a new number",
+        "biz_no: b1 was used more than 48 hours ago; a new request needs a new number, and is carried out again: ask with a query first",
     );
     server.call("wallets", &json!({"open_id": "o1", "free": 0, "charge": 60})).await;
     assert_eq!(server.exchange("b2", hours).await.code(), 1);
@@ -521,13 +526,23 @@ async fn the_clock_moves_forward_for_all_that_waits() {
 async fn a_normal_server_has_none_of_its_calls() {
     let till = TestTill::start().await;
     let app = till.app_like("a1", crate::support::AppKind { sandbox: true, ..Default::default() }).await;
-    for call in ["reset", "wallets", "clock"] {
+    for call in ["reset", "wallets", "topups", "clock"] {
         let path = format!("/sandbox/v1/{call}?app_id={}&access_token={}", app.id, app.token);
         let answer = till.send(Request::post(&path).body(r#"{"ahead":"1h"}"#)).await;
         let message = format!("path: no such endpoint: \\\"/sandbox/v1/{call}\\\"");
         let body = format!(r#"{{"result":10000200,"error_msg":"{message}"}}"#);
+        let told =
+            documented(call).operation.refusals.into_iter().find(|told| told.name == "not_here").unwrap();
+        assert_eq!(told.refusal.body(Envelope::Open), answer.json());
         assert_eq!((answer.status, answer.body), (404, body));
     }
+}
+
+/// What the document tells of a call that a sandbox server alone has.
+fn documented(name: &str) -> DescribedCall {
+    let path = format!("/sandbox/v1/{name}");
+    let config = Config::load(None, std::iter::empty()).unwrap();
+    calls(&config).into_iter().find(|call| call.route.path == path).unwrap()
 }
 
 /// Rule 18.1.7: after `kill -9` nothing runs, and the next start removes the folder.

@@ -126,7 +126,7 @@ async fn an_order_fixes_the_price_and_moves_no_coins() {
         (Some(900), Some(61))
     );
 
-    let used = "biz_no: t1 was used for other content; a new request needs a new number";
+    let used = "biz_no: t1 was used for other content; a new request needs a new number, and is carried out again: ask with a query first";
     for other in [
         Game::topup(&app, "o1", "t1", "gems6"),
         Game::topup(&app, "o2", "t1", "gems60"),
@@ -140,7 +140,7 @@ async fn an_order_fixes_the_price_and_moves_no_coins() {
     }
     let exchange = Game::new(&app, "o1", "b1", 10).send(&till).await;
     assert_eq!(exchange.code(), 1, "{}", exchange.body);
-    let used = "biz_no: b1 was used for other content; a new request needs a new number";
+    let used = "biz_no: b1 was used for other content; a new request needs a new number, and is carried out again: ask with a query first";
     Game::topup(&app, "o1", "b1", "gems60").send(&till).await.assert_refused(10_000_602, used);
     let none = "pay_biz_no: this player has no exchange t1; expected the biz_no of one that was paid";
     Game::cancel(&app, "o1", "c1", "t1", 1).send(&till).await.assert_refused(10_000_606, none);
@@ -165,7 +165,7 @@ async fn an_order_fixes_the_price_and_moves_no_coins() {
     till.assert_audit_clean().await;
     // 48 hours later each repeat is refused.
     till.execute("UPDATE ledger_entries SET at = at - interval '48 hours' WHERE reference = 't1'").await;
-    let expired = "biz_no: t1 was used more than 48 hours ago; a new request needs a new number";
+    let expired = "biz_no: t1 was used more than 48 hours ago; a new request needs a new number, and is carried out again: ask with a query first";
     Game::topup(&app, "o1", "t1", "gems60").send(&till).await.assert_refused(10_000_603, expired);
 }
 

@@ -149,7 +149,7 @@ async fn a_present_adds_gifted_currency_once() {
         let other = present.clone().with(name, value).send(&till).await;
         other.assert_refused(
             10_000_602,
-            "biz_no: p1 was used for other content; a new request needs a new number",
+            "biz_no: p1 was used for other content; a new request needs a new number, and is carried out again: ask with a query first",
         );
     }
     let absent = Game::present(&app, "o1", "p2", 1).without("product_desc").send(&till).await;
@@ -163,7 +163,7 @@ async fn a_present_adds_gifted_currency_once() {
     let late = Game::present(&app, "o1", "p2", 1).without("product_desc").send(&till).await;
     late.assert_refused(
         10_000_603,
-        "biz_no: p2 was used more than 48 hours ago; a new request needs a new number",
+        "biz_no: p2 was used more than 48 hours ago; a new request needs a new number, and is carried out again: ask with a query first",
     );
     till.execute("UPDATE ledger_entries SET at = now() WHERE reference = 'p2'").await;
     assert_eq!(till.purses(&app, "o1").await, (46, 100, 4));
@@ -225,7 +225,7 @@ async fn a_cancel_gives_back_what_was_taken_last() {
         let other = cancel("c1", 30).with(name, value).send(&till).await;
         other.assert_refused(
             10_000_602,
-            "biz_no: c1 was used for other content; a new request needs a new number",
+            "biz_no: c1 was used for other content; a new request needs a new number, and is carried out again: ask with a query first",
         );
     }
     let age = |sign: char| {
@@ -234,7 +234,7 @@ async fn a_cancel_gives_back_what_was_taken_last() {
     till.execute(&age('-')).await;
     cancel("c1", 30).send(&till).await.assert_refused(
         10_000_603,
-        "biz_no: c1 was used more than 48 hours ago; a new request needs a new number",
+        "biz_no: c1 was used more than 48 hours ago; a new request needs a new number, and is carried out again: ask with a query first",
     );
     // The chain of hashes covers the time.
     till.execute(&age('+')).await;

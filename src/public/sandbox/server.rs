@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use domain::examples::{PRICED, USER_IP};
-use domain::fields::{Expected, FieldError, Fields};
+use domain::fields::{Expected, FieldError, Fields, shown};
 use domain::ids::{AppId, BizNo, CreditRef, OpenId};
 use domain::operation::app::AppCommand;
 use domain::operation::wallet::{Credit, Debit, WalletCommand};
@@ -28,7 +28,7 @@ use super::super::wallet;
 use super::{read, read_fields, read_query};
 use crate::config::Config;
 use crate::http::refusal::{Code, Refusal};
-use crate::openapi::{Input, Operation, Place, Success, refusals};
+use crate::openapi::{Example, Input, Operation, Place, Success, refusals};
 use crate::sandbox_server::SandboxServer;
 use crate::state::AppState;
 
@@ -43,6 +43,8 @@ refusals! { Refusal:
     illegal_ahead() => wrong_value(Code::IllegalParameter, "ahead", "soon", parse_ahead);
     /// A field is missing or not acceptable; the text says which, what was expected and what came.
     illegal_open_id() => wrong_value(Code::IllegalParameter, "open_id", "o 1", OpenId::parse);
+    /// The app does not know this player.
+    unknown_player(got = shown("player-1")) => wallet::illegal_open_id(got);
 }
 
 /// Makes everything as it was after the start.
@@ -283,11 +285,15 @@ struct Moved {
 pub(in super::super) fn describe_reset(_: &Config) -> Operation<Refusal> {
     let description = "Only on a sandbox server. Makes everything as it was after the start: players, coins, numbers, orders, \
         events, faults, receivers, and the clock. Calls under way end first.";
-    Operation::new("Begin anew", description).with(Place::Query, credentials(true)).answers(Success::json(
-        "reset",
-        "All is as after the start.",
-        &succeeded(Nothing {}),
-    ))
+    Operation::new("Begin anew", description)
+        .with(Place::Query, credentials(true))
+        .answers(Success::json("reset", "All is as after the start.", &succeeded(Nothing {})))
+        .refuses([not_here("/sandbox/v1/reset")])
+}
+
+/// The example of the answer of a server that is no sandbox server (contract 18.2.6).
+fn not_here(path: &'static str) -> Example<Refusal> {
+    Example::new("not_here", "The server is no sandbox server.", Refusal::no_such_endpoint(path, ""))
 }
 
 /// The text of the API's document about the purses.
@@ -300,7 +306,7 @@ pub(in super::super) fn describe_wallets(_: &Config) -> Operation<Refusal> {
         .with(Place::Query, credentials(true))
         .body(&["application/json"], Input::describe(read_purses))
         .answers(Success::json("set", "The player has this now.", &succeeded(purses)))
-        .refuses([example::illegal_open_id()])
+        .refuses([example::illegal_open_id(), not_here("/sandbox/v1/wallets")])
 }
 
 /// The text of the API's document about the clock.
@@ -312,7 +318,7 @@ pub(in super::super) fn describe_clock(_: &Config) -> Operation<Refusal> {
         .with(Place::Query, credentials(true))
         .body(&["application/json"], Input::describe(read_ahead))
         .answers(Success::json("moved", "The clock is 49 hours ahead.", &succeeded(moved)))
-        .refuses([example::illegal_ahead()])
+        .refuses([example::illegal_ahead(), not_here("/sandbox/v1/clock")])
 }
 
 /// The text of the API's document about the pretended payment.
@@ -334,5 +340,10 @@ pub(in super::super) fn describe_topups(_: &Config) -> Operation<Refusal> {
         .with(Place::Query, credentials(true))
         .body(&["application/json"], Input::describe(read_purchase))
         .answers(Success::json("paid", "60 charged and 6 gifted coins for 6 yuan.", &succeeded(paid)))
-        .refuses([example::illegal_open_id(), wallet::topup::example::not_for_sale()])
+        .refuses([
+            example::illegal_open_id(),
+            example::unknown_player(),
+            wallet::topup::example::not_for_sale(),
+            not_here("/sandbox/v1/topups"),
+        ])
 }

@@ -14,8 +14,8 @@ use axum::http::{Extensions, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use domain::body::BodyKind;
 use domain::caller::Signed;
-use domain::examples::BIZ_NO;
-use domain::fields::{FieldError, no_form};
+use domain::examples::{BIZ_NO, OPEN_ID};
+use domain::fields::{FieldError, no_form, shown};
 use domain::ids::{AppId, BizNo, OpenId, ProductText};
 use domain::moment;
 use domain::sandbox::SandboxApp;
@@ -167,6 +167,7 @@ fn record_refusal(
 
 /// What the refusals of a request tell of it.
 struct RefusalContext {
+    open_id: OpenId,
     reference: String,
     target: Option<String>,
     amount: i64,
@@ -195,7 +196,14 @@ impl RefusalContext {
             Action::Change(_) | Action::Balance | Action::Query { .. } => String::new(),
         };
         let target = request.target().map(str::to_owned);
-        Self { reference: request.reference.clone(), target, amount, product_id, ts: request.ts }
+        Self {
+            open_id: request.open_id.clone(),
+            reference: request.reference.clone(),
+            target,
+            amount,
+            product_id,
+            ts: request.ts,
+        }
     }
 
     fn refusal(self, why: Refused, now_millis: i64) -> Refusal {
@@ -204,7 +212,7 @@ impl RefusalContext {
             (Refused::Expired, _) => biz_no_expired(self.reference),
             (Refused::Closed, _) => biz_no_closed(self.reference),
             (Refused::TsOutsideWindow, _) => ts_outside_window(self.ts, now_millis),
-            (Refused::UnknownWallet, _) => illegal_open_id(),
+            (Refused::UnknownWallet, _) => illegal_open_id(shown(self.open_id.as_str())),
             (Refused::Frozen(balances), _) => frozen(balances),
             (Refused::InsufficientBalance(balances), _) => exchange::not_covered(balances),
             (Refused::MoreThanLeft { remaining }, of) => {
@@ -260,12 +268,12 @@ refusals! { Refusal:
     /// The `biz_no` was used for something else.
     biz_no_conflict(biz_no = BIZ_NO) => Refusal::new(
         Code::BizNoConflict,
-        text!("biz_no: {biz_no} was used for other content; a new request needs a new number", biz_no),
+        text!("biz_no: {biz_no} was used for other content; a new request needs a new number, and is carried out again: ask with a query first", biz_no),
     );
     /// The `biz_no` was used more than 48 hours ago.
     biz_no_expired(biz_no = BIZ_NO) => Refusal::new(
         Code::BizNoExpired,
-        text!("biz_no: {biz_no} was used more than 48 hours ago; a new request needs a new number", biz_no),
+        text!("biz_no: {biz_no} was used more than 48 hours ago; a new request needs a new number, and is carried out again: ask with a query first", biz_no),
     );
     /// A query has closed the `biz_no`.
     biz_no_closed(biz_no = BIZ_NO) => Refusal::new(
@@ -275,9 +283,10 @@ refusals! { Refusal:
     /// An operator has frozen the player's wallet.
     wallet_frozen() => frozen(Balances::new(40, 100).unwrap_or_default());
     /// The app has no wallet for this player.
-    illegal_open_id() =>
+    illegal_open_id(got = shown(OPEN_ID)) =>
         Refusal::new(Code::IllegalOpenId, text!(
-            "open_id: expected a player of this app; a login makes a player known, and so does the operator's `minitill user add`"
+            "open_id: expected a player of this app; a login makes a player known, and so does the operator's `minitill user add`, got {got}",
+            got
         ));
     /// A purse would hold more than it can.
     purse_full() =>

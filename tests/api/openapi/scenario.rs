@@ -30,7 +30,7 @@ use crate::support::{Answer, AppKind, NOW, PATIENCE, PICTURE, Request, TestApp, 
 pub(crate) const SHORT_BODY_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The examples of a call that one till can answer in turn, in this order. The last one breaks it.
-pub(super) const IN_TURN: [&str; 21] = [
+pub(super) const IN_TURN: [&str; 22] = [
     "app_id_missing",
     "access_token_missing",
     "unknown_app",
@@ -45,6 +45,7 @@ pub(super) const IN_TURN: [&str; 21] = [
     "file_missing",
     "url_missing",
     "token_parameter",
+    "content_coded",
     "token_credentials",
     "js_code_invalid",
     "wrong_width",
@@ -295,6 +296,7 @@ impl Scenario {
             "logged_in" => self.issue_login_code().await,
             "js_code_invalid" => self.replace("js_code", "another"),
             "token_credentials" => self.replace("app_secret", "another"),
+            "content_coded" => self.headers.push(("content-encoding", "gzip".to_owned())),
             "part" => self.headers.push(("range", "bytes=0-9".to_owned())),
             "not_modified" => self.headers.push(("if-none-match", "*".to_owned())),
             "range_not_satisfiable" => self.headers.push(("range", "bytes=99999999-".to_owned())),
@@ -449,6 +451,8 @@ impl Scenario {
         }
         let too_large = self.example == "body_too_large";
         match self.media_type {
+            // A coding counts where there is a body.
+            None if self.example == "content_coded" => request.body("{}"),
             None => request,
             Some("multipart/form-data") => {
                 let head = |name: &str| format!("content-disposition: form-data; name=\"{name}\"");

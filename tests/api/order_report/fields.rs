@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{SUCCESS, Scene, UNKNOWN_PLAYER, request};
+use super::{SUCCESS, Scene, request, unknown_player};
 use crate::support::{NOW, PAGE, TestTill};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -39,7 +39,7 @@ pub(super) fn bad_fields() -> Vec<(&'static str, Value, u64, String)> {
         ("out_order_no", json!("order 1"), 10_000_200, format!("expected {number}, got \"order 1\"")),
         ("out_order_no", json!({}), 10_000_200, format!("expected {number}, got an object")),
         ("open_id", json!("o 1"), 10_000_423, "expected 1 to 64 of 0-9A-Za-z_-, got \"o 1\"".to_owned()),
-        ("open_id", json!("nobody"), 10_000_423, UNKNOWN_PLAYER.replace("open_id: ", "")),
+        ("open_id", json!("nobody"), 10_000_423, unknown_player("nobody").replace("open_id: ", "")),
         ("open_id", json!(false), 10_000_200, "expected 1 to 64 of 0-9A-Za-z_-, got false".to_owned()),
         (
             "order_create_time",
@@ -85,7 +85,8 @@ pub(super) fn bad_fields() -> Vec<(&'static str, Value, u64, String)> {
             "product_cover_img_id",
             json!("short"),
             10_000_417,
-            "\"short\" is unknown here: upload the picture again".to_owned(),
+            "\"short\" is unknown here: upload the picture again; the id of an image has 48 lower-case hexadecimal characters"
+                .to_owned(),
         ),
         (
             "product_cover_img_id",
@@ -369,7 +370,10 @@ async fn an_image_id_is_taken_exactly_as_it_was_given() {
     let (upper, short, long) =
         (scene.img_id.to_uppercase(), scene.img_id[1..].to_owned(), format!("{}0", scene.img_id));
     for bad in [upper, short, long, format!(" {}", &scene.img_id[1..]), format!("{}%", &scene.img_id[1..])] {
-        let message = format!("product_cover_img_id: \"{bad}\" is unknown here: upload the picture again");
+        let message = format!(
+            "product_cover_img_id: \"{bad}\" is unknown here: upload the picture again; the id of an image has 48 lower-case \
+             hexadecimal characters"
+        );
         scene.send_with(&[("product_cover_img_id", json!(bad))]).await.assert_refused(10_000_417, &message);
     }
     assert_eq!(scene.rows().await, (0, 0, 0));

@@ -16,8 +16,21 @@ use crate::support::{Answer, AppKind, PAGE, Request, TestApp, TestTill};
 
 const SUCCESS: &str = r#"{"result":1,"error_msg":"success"}"#;
 const CREATED: i64 = 1_700_000_000_000;
-const UNKNOWN_PLAYER: &str = "open_id: expected a player of this app; a login makes a player known, and so does the \
-     operator's `minitill user add`";
+/// The refusal of a player whom the app does not know.
+fn unknown_player(open_id: &str) -> String {
+    format!(
+        "open_id: expected a player of this app; a login makes a player known, and so does the operator's `minitill user \
+         add`, got \"{open_id}\""
+    )
+}
+
+/// The refusal of a payment that the app has no pre-order for.
+fn no_preorder(payment: &str) -> String {
+    format!(
+        "out_order_no: expected a payment pre-order of this app; the operator's `minitill app preorder add` registers it, \
+         got \"{payment}\""
+    )
+}
 
 /// A till with an app, a player and a picture.
 struct Scene {
@@ -184,7 +197,7 @@ async fn the_path_must_be_a_page_of_the_latest_published_package() {
         .assert_refused(10_001_007, "order_path: expected an in-app path of 1 to 1024 bytes, and at most 4096 with its query, got \"?id=1\"");
     // A stranger's order is about the player first.
     let both = scene.send_with(&[("order_path", json!("pages/x")), ("open_id", json!("nobody"))]).await;
-    both.assert_refused(10_000_423, UNKNOWN_PLAYER);
+    both.assert_refused(10_000_423, &unknown_player("nobody"));
     let (version, page) = (PackageVersion::parse("2").unwrap(), PagePath::parse("pages/new").unwrap());
     scene.till.command(&scene.app, AppCommand::Publish(version.clone(), vec![page])).await;
     scene.till.clock.advance(Duration::from_secs(3));
@@ -206,7 +219,10 @@ async fn what_belongs_to_another_app_is_as_what_does_not_exist() {
     scene.till.player(&other, "theirs", 0, 0).await;
     let their_image = scene.till.image(&other).await.to_string();
     scene.till.command(&other, AppCommand::AddPois(vec![PoiId::parse("their-poi").unwrap()])).await;
-    scene.send_with(&[("open_id", json!("theirs"))]).await.assert_refused(10_000_423, UNKNOWN_PLAYER);
+    scene
+        .send_with(&[("open_id", json!("theirs"))])
+        .await
+        .assert_refused(10_000_423, &unknown_player("theirs"));
     let image = scene.send_with(&[("product_cover_img_id", json!(their_image))]).await;
     image.assert_refused(
         10_000_417,
@@ -215,7 +231,7 @@ async fn what_belongs_to_another_app_is_as_what_does_not_exist() {
     let poi = scene.send_with(&[("poi_id", json!("their-poi"))]).await;
     poi.assert_refused(
         10_002_003,
-        "poi_id: expected one registered for this app; the operator's `minitill app poi add` registers it",
+        "poi_id: expected one registered for this app; the operator's `minitill app poi add` registers it, got \"their-poi\"",
     );
     scene.till.command(&scene.app, AppCommand::AddPois(vec![PoiId::parse("our-poi").unwrap()])).await;
     scene.send_with(&[("poi_id", json!("our-poi"))]).await.assert_body(SUCCESS);
@@ -248,15 +264,17 @@ async fn a_local_life_app_must_give_product_id_code_and_city() {
 #[tokio::test(flavor = "multi_thread")]
 async fn with_preorder_check_the_payment_must_be_a_registered_preorder() {
     let scene = Scene::like(AppKind { preorder_check: true, ..AppKind::default() }).await;
-    let message = "out_order_no: expected a payment pre-order of this app; the operator's `minitill app preorder add` registers it";
-    scene.send(&scene.report()).await.assert_refused(10_002_018, message);
+    scene.send(&scene.report()).await.assert_refused(10_002_018, &no_preorder("payment_01"));
     assert_eq!(scene.rows().await, (0, 0, 0));
     scene
         .till
         .command(&scene.app, AppCommand::AddPreorders(vec![OrderNo::parse("payment_01").unwrap()]))
         .await;
     scene.send(&scene.report()).await.assert_body(SUCCESS);
-    scene.send_with(&[("out_order_no", json!("payment_02"))]).await.assert_refused(10_002_018, message);
+    scene
+        .send_with(&[("out_order_no", json!("payment_02"))])
+        .await
+        .assert_refused(10_002_018, &no_preorder("payment_02"));
     assert_eq!(scene.rows().await, (1, 1, 1));
 }
 
@@ -621,8 +639,7 @@ async fn a_preorder_of_another_app_is_none_and_without_the_check_nobody_asks() {
     scene.till.player(&other, "o1", 0, 0).await;
     let their_image = scene.till.image(&other).await.to_string();
     scene.till.command(&other, AppCommand::AddPreorders(vec![OrderNo::parse("payment_01").unwrap()])).await;
-    let message = "out_order_no: expected a payment pre-order of this app; the operator's `minitill app preorder add` registers it";
-    scene.send(&scene.report()).await.assert_refused(10_002_018, message);
+    scene.send(&scene.report()).await.assert_refused(10_002_018, &no_preorder("payment_01"));
     assert_eq!(scene.rows().await, (0, 0, 0));
     let theirs =
         scene.with(&[("product_cover_img_id", json!(their_image)), ("out_order_no", json!("payment_77"))]);

@@ -71,8 +71,15 @@ impl Fields {
                 BodyKind::Json | BodyKind::Nothing | BodyKind::PlainText => {}
                 got => return Err(UnreadableFields::WrongKind { expected: text!("a JSON object"), got }),
             }
-            let object: Members<FieldValue> =
-                serde_json::from_slice(body).map_err(|error| UnreadableFields::NotJson(error.to_string()))?;
+            let object: Members<FieldValue> = serde_json::from_slice(body).map_err(|error| {
+                // The parser's own words would name a place that helps nobody.
+                let is_array = body.trim_ascii_start().starts_with(b"[");
+                if is_array {
+                    UnreadableFields::NotAnObject(text!("an array"))
+                } else {
+                    UnreadableFields::NotJson(error.to_string())
+                }
+            })?;
             object.0
         };
         // Errors name the fields in one order, whatever the order of the object.

@@ -12,10 +12,11 @@ const NOT_SIGNED: [&str; 2] = ["access_token", "sign"];
 /// A signed request.
 #[derive(Debug, Serialize)]
 pub struct SignedRequest {
+    // The command shows them in this order: each follows from the one before.
+    string_to_sign: String,
+    sign: String,
     /// Form-encoded, with `sign`.
     pub body: String,
-    sign: String,
-    string_to_sign: String,
 }
 
 impl SignedRequest {
@@ -29,6 +30,6 @@ impl SignedRequest {
             .extend_pairs(fields.texts().filter(|(name, _)| *name != "sign"))
             .append_pair("sign", &sign)
             .finish();
-        Self { body, sign, string_to_sign }
+        Self { string_to_sign, sign, body }
     }
 }

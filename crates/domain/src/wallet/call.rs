@@ -12,6 +12,7 @@ use crate::examples::NOW_MILLIS;
 use crate::fields::{FieldError, Fields};
 use crate::input::Input;
 use crate::ledger::ReferenceKind;
+use crate::text;
 
 /// Room for the string of a usual exchange; a longer one costs another allocation.
 const JOINED_BYTES_USUAL: usize = 512;
@@ -238,7 +239,7 @@ pub(super) fn check_texts(form: &WalletForm) -> Result<(), FieldError> {
         // Only a text that names a player needs the full check.
         if texts.any(|(_, text)| text.contains("&open_id=")) && is_ambiguous(&string_to_sign(form)) {
             let expected =
-                "texts that cannot be taken for other signed fields (&open_id=, &os=, &product_desc=)";
+                text!("texts that cannot be taken for other signed fields (&open_id=, &os=, &product_desc=)");
             let sent = texts_before_player().map(|name| (name, form.fields.text(name).unwrap_or_default()));
             // The first one that came.
             let (name, text) = sent.min_by_key(|(_, text)| text.is_empty()).unwrap_or_default();
