@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Error, Result, anyhow, bail, ensure};
+use domain::body::BodyKind;
 use serde::Deserialize;
 
 pub use branding::{Colour, InstallationName};
@@ -165,8 +166,7 @@ impl Config {
 /// Applies the settings of a file, and returns whether one is a secret.
 fn apply_file(settings: &mut toml::Table, origins: &mut SettingOrigins, path: &Path) -> Result<bool> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| anyhow!("cannot read the settings file {shown}: {error}"))?;
+    let text = read_text(path).map_err(|error| anyhow!("cannot read the settings file {shown}: {error}"))?;
     let own: toml::Table = toml::from_str(&text).map_err(|error| file_fault(path, &text, &error))?;
     let is_there =
         |(section, key): &(&str, &str)| own.get(*section).is_some_and(|own| own.get(key).is_some());
@@ -249,6 +249,16 @@ fn apply_variable(
 
 fn list_item(text: &str) -> toml::Value {
     text.parse().map_or_else(|_| toml::Value::String(text.to_owned()), toml::Value::Integer)
+}
+
+/// The text of a file that people write. What it is instead is named: an editor may save it in UTF-16.
+pub(crate) fn read_text(path: &Path) -> Result<String> {
+    let bytes = std::fs::read(path)?;
+    match BodyKind::of(&bytes) {
+        BodyKind::Utf16 => bail!("it is text in UTF-16: save it in UTF-8"),
+        BodyKind::Gzip => bail!("it is gzip data: save it as text in UTF-8"),
+        _ => String::from_utf8(bytes).map_err(|_| anyhow!("stream did not contain valid UTF-8")),
+    }
 }
 
 /// The place of a fault in a file, and its reason. Not the line itself, as the parser would show it: it may hold a secret.

@@ -8,7 +8,7 @@ use domain::event::EventType;
 use domain::fields::shown;
 use domain::receiver::ReceiverFormat;
 use domain::secret::Secret;
-use domain::strays;
+use domain::strays::{self, without_unseen};
 use domain::text::Text;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -144,7 +144,9 @@ impl Message {
             if let Some(got) = unreadable(coding, body) {
                 return format!("{expected}, got {got}");
             }
-            match around_json(&String::from_utf8_lossy(body)) {
+            let body = String::from_utf8_lossy(body);
+            match around_json(&body) {
+                _ if begins_as_text(&body) => format!("{expected}; it has text before the JSON"),
                 Some(strays) => format!("{expected}; it has {} around it", strays.english()),
                 None => expected.to_owned(),
             }
@@ -162,6 +164,14 @@ fn unreadable(coding: Option<&str>, body: &[u8]) -> Option<String> {
         }
         (_, None) => None,
     }
+}
+
+/// Whether text begins in front of an object, such as a warning of PHP or the name of a function. What a page has in braces
+/// is no object.
+fn begins_as_text(body: &str) -> bool {
+    let is_object = |(_, inner): (&str, &str)| inner.trim_start().starts_with('"');
+    without_unseen(body).starts_with(|first: char| first == '<' || first.is_alphabetic())
+        && body.split_once('{').is_some_and(is_object)
 }
 
 /// The text around a JSON object that does not belong to it.
@@ -347,6 +357,10 @@ mod tests {
         let strays = refusal(Platform, 200, "\u{200b}{\"result\":1,\"message_id\":\"evt_1\"}\u{a0}").unwrap();
         let expected = "expected {\"result\":1} with this message_id";
         assert_eq!(strays, format!("{expected}; it has a zero-width character and a blank around it"));
+        for before in ["<br />Warning: x", "cb(", "Warning: x"] {
+            let told = refusal(Platform, 200, &format!("{before}{{\"result\":1,\"message_id\":\"evt_1\"}})"));
+            assert_eq!(told.unwrap(), format!("{expected}; it has text before the JSON"), "{before}");
+        }
         assert!(refusal(Platform, 500, r#"{"result":1,"message_id":"evt_1"}"#).is_some());
         let gzip = |coding| message.refusal(Platform, StatusCode::OK, coding, b"\x1f\x8b\x08\x00").unwrap();
         assert_eq!(gzip(None), format!("{expected}, got gzip without a content-encoding"));

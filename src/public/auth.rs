@@ -106,7 +106,10 @@ pub(super) fn with_strays(refusal: Refusal, credential: &str) -> Refusal {
             refusal = refusal.message,
             name
         ),
-        None => strays::told(refusal.message, strays::around(credential)),
+        None => match (strays::around(credential), strays::mistaken(credential)) {
+            (None, Some(mistaken)) => text!("{refusal}; it {mistaken}", refusal = refusal.message, mistaken),
+            (strays, _) => strays::told(refusal.message, strays),
+        },
     };
     Refusal { message, ..refusal }
 }
@@ -334,7 +337,14 @@ pub async fn authenticate_secret(
                 );
                 Refusal { message: text, ..refusal }
             }
-            None => token_credentials(),
+            None => match strays::mistaken(app_secret) {
+                Some(mistaken) => {
+                    let refusal = token_credentials();
+                    let text = text!("{refusal}; app_secret {mistaken}", refusal = refusal.message, mistaken);
+                    Refusal { message: text, ..refusal }
+                }
+                None => token_credentials(),
+            },
         }
     };
     let app_id = AppId::parse(app_id).map_err(|_| wrong())?;

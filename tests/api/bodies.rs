@@ -121,6 +121,8 @@ async fn what_is_no_form_is_named() {
             (b"\x1f\x8b\x08\x00".to_vec(), "gzip without a content-encoding"),
             (b"\xff\xfea\0=\x001\0".to_vec(), "UTF-16"),
             (b"app_id: a1".to_vec(), "plain text"),
+            ("\u{200b}{\"app_id\":\"a=1\"}".into(), "JSON with an unseen character before it"),
+            (b"YXBwX2lkPWExJmI9MjI=".to_vec(), "base64 text"),
             (Vec::new(), "nothing"),
         ] {
             let text = format!("body: expected a form (application/x-www-form-urlencoded), got {got}");
@@ -131,7 +133,13 @@ async fn what_is_no_form_is_named() {
     }
     // Rule 2.10.4: a line end behind the whole form does not count.
     assert_eq!(till.send(Request::post(PATH).body(format!("{form}\r\n\n"))).await.code(), 1);
-    for (body, got) in [("a=1", "a form"), ("<a/>", "XML"), ("%7B%7D", "JSON that is escaped as a whole")] {
+    for (body, got) in [
+        ("a=1", "a form"),
+        ("<a/>", "XML"),
+        ("%7B%7D", "JSON that is escaped as a whole"),
+        ("\u{a0}{\"order_path\":\"a?id=1\"}", "JSON with an unseen character before it"),
+        ("cb({\"order_path\":\"a?id=1\"})", "JSON with text before it"),
+    ] {
         let report = Request::post(&with_credentials(REPORT, &app)).body(body);
         let text = format!("body: expected a JSON object, got {got}");
         till.send(report).await.assert_refused(10_000_200, &text);
@@ -207,6 +215,11 @@ async fn separators_that_are_none_are_named() {
         assert!(!answer.body.contains(token.as_str()), "{}", answer.body);
         missing(answer, "app_id", "it came in a form that is escaped as a whole");
     }
+    let json = json!({ "app_id": id, "access_token": token }).to_string();
+    let json: String = form_urlencoded::byte_serialize(json.as_bytes()).collect();
+    let answer = send(&format!("{REPORT}?{json}"), "{}").await;
+    assert!(!answer.body.contains(token.as_str()), "{}", answer.body);
+    missing(answer, "app_id", "it came in JSON that is escaped as a whole");
     let amp = with_credentials(REPORT, &app).replace('&', "&amp;");
     missing(send(&amp, "{}").await, "access_token", r#""amp;access_token" came"#);
     let twice = with_credentials(WITH_FILE, &app).replace('&', "?");

@@ -412,7 +412,8 @@ async fn what_a_spreadsheet_made_of_a_list_credits_nobody_twice() {
         std::fs::write(&list, format!("open_id;free;ref\n{line}\n")).unwrap();
         assert_eq!(import(), (json!(0), json!(1)), "{line:?}");
     }
-    let lines = "o1,5,gift1\no1,5,1.79603E+12\n4.20001E+27,5,x\no1,5,'gift1\no1,5,gift1\u{200b}\n";
+    let lines = "o1,5,gift1\no1,5,1.79603E+12\n4.20001E+27,5,x\no1,5,'gift1\no1,5,gift1\u{200b}\n\
+                 o1,5,#REF!\no1,6,#REF!\n";
     std::fs::write(&list, format!("open_id,free,ref\n{lines}")).unwrap();
     let short = |line: u32, column: &str, got: &str| {
         let expected = "expected the digits of a number";
@@ -423,9 +424,14 @@ async fn what_a_spreadsheet_made_of_a_list_credits_nobody_twice() {
     let complaint = program.complaint(&["wallet", "import", "a1", list.to_str().unwrap()]);
     let around = "minitill: line 5: ref: expected no apostrophe before it, got \"'gift1\"\n\
                   minitill: line 6: ref: expected no blank or unseen character around it, got \"gift1\\u{200b}\"\n";
-    let lines = [short(3, "ref", "1.79603E+12"), short(4, "open_id", "4.20001E+27"), around.to_owned()];
+    let cell_error = |line: u32| {
+        let expected = "expected a value, got \"#REF!\", which is an error of a spreadsheet";
+        format!("minitill: line {line}: ref: {expected}\n")
+    };
+    let short = [short(3, "ref", "1.79603E+12"), short(4, "open_id", "4.20001E+27")].concat();
+    let lines = [short, around.to_owned(), cell_error(7), cell_error(8)];
     let lines = lines.concat();
-    assert_eq!(complaint, format!("{lines}minitill: nothing was credited: 4 of 5 lines cannot be\n"));
+    assert_eq!(complaint, format!("{lines}minitill: nothing was credited: 6 of 7 lines cannot be\n"));
     assert_eq!(program.json(&["wallet", "show", "a1", "o1"])["free_balance"], 5);
     std::fs::remove_file(list).unwrap();
     TestTill::start_on(url, |_| {}).await.assert_audit_clean().await;

@@ -185,6 +185,23 @@ async fn what_is_around_a_credential_is_named() {
         let text = "js_code: expected a code of this app that was not used and has not expired; a new login gives one";
         refused.assert_refused(100_200_103, &format!("{text}; {around}"));
     }
+    let placeholder = "is a placeholder, which nothing replaced";
+    let named = "has a name before it: send the value alone";
+    let before = |name: &str, value: &str| format!("{name}={value}");
+    for (wrong, why) in [("YOUR_ACCESS_TOKEN", placeholder), (&before("access_token", token), named)] {
+        let refused = Game::new(&app, "o1", "b1", 1).with("access_token", wrong);
+        refused.send(&till).await.assert_refused(100_200_102, &format!("{is_wrong}; it {why}"));
+    }
+    let fields = [
+        ("app_id", app.id.as_str()),
+        ("app_secret", &before("app_secret", secret)),
+        ("grant_type", "client_credentials"),
+    ];
+    let refused = till.send(Request::post(TOKEN).body(crate::support::form(&fields))).await;
+    let text = format!(
+        "app_id or app_secret is wrong; use those that the operator of this till gave you; app_secret {named}"
+    );
+    refused.assert_refused(100_200_101, &text);
     let blank = Game::new(&app, "o1", "b1", 1).with("app_id", "a1 ");
     blank.send(&till).await.assert_refused(
         100_200_102,

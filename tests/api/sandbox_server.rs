@@ -250,6 +250,9 @@ fn a_wrong_seed_is_refused() {
         std::fs::write(&file, seed).unwrap();
         program().complaint(&["sandbox", "serve", "--port", "0", "--seed", file.to_str().unwrap()])
     };
+    std::fs::write(&file, b"\xff\xfe[\0[\0").unwrap();
+    let utf_16 = program().complaint(&["sandbox", "serve", "--port", "0", "--seed", file.to_str().unwrap()]);
+    assert!(utf_16.contains("it is text in UTF-16: save it in UTF-8"), "{utf_16}");
     let app = "[[apps]]\napp_id = \"g1\"\n";
     assert!(complaint(&format!("{app}colour = 1")).contains("line 3: unknown field `colour`"));
     let price = complaint(&format!(

@@ -1,6 +1,10 @@
 //! The kind of a body (contract 2.10): what came, whatever its content type says. A refusal names it, so that a
 //! right request in a wrong envelope does not read as one without fields.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+
+use crate::strays::without_unseen;
 use crate::text;
 use crate::text::Text;
 
@@ -8,6 +12,9 @@ use crate::text::Text;
 const MARK: &[u8] = b"\xef\xbb\xbf";
 /// How much of a body is looked at for the headers of a part.
 const PART_HEAD_BYTES: usize = 1024;
+
+/// The fewest characters that are called base64. Shorter ones may be a word.
+const BASE64_BYTES_MIN: usize = 16;
 
 /// A text without the byte-order mark in front of it.
 #[must_use]
@@ -42,6 +49,12 @@ pub enum BodyKind {
     Picture,
     /// Text in UTF-16, with a byte-order mark or without.
     Utf16,
+    /// JSON behind characters that nobody sees, and that are no blanks of JSON.
+    UnseenBeforeJson,
+    /// JSON behind a name of a function, a remark or a guard.
+    TextBeforeJson,
+    /// A form or JSON in base64.
+    Base64,
     /// None of these.
     PlainText,
 }
@@ -76,6 +89,15 @@ impl BodyKind {
         let decoded: Vec<u8> = percent_encoding::percent_decode(name).collect();
         if matches!(decoded.trim_ascii(), [b'{' | b'[', ..]) {
             Self::EscapedJson
+        } else if is_behind_unseen(text) {
+            Self::UnseenBeforeJson
+        } else if is_behind_text(name) {
+            Self::TextBeforeJson
+        } else if is_base64(&decoded, &text[name.len()..]) {
+            Self::Base64
+        } else if name.iter().any(|byte| matches!(byte, b'\r' | b'\n')) {
+            // Lines such as those of YAML have a `=` somewhere, too.
+            Self::PlainText
         } else if text.contains(&b'=') {
             Self::Form
         } else if decoded.contains(&b'=') {
@@ -101,6 +123,9 @@ impl BodyKind {
             Self::Compressed => text!("compressed data"),
             Self::Picture => text!("a picture"),
             Self::Utf16 => Text::same("UTF-16"),
+            Self::UnseenBeforeJson => text!("JSON with an unseen character before it"),
+            Self::TextBeforeJson => text!("JSON with text before it"),
+            Self::Base64 => text!("base64 text"),
             Self::PlainText => text!("plain text"),
         }
     }
@@ -123,6 +148,47 @@ pub fn begins_as_json(body: &[u8]) -> bool {
             }
         }
     }
+}
+
+/// Whether JSON begins behind characters that nobody sees. A `=` in its values makes it no form.
+fn is_behind_unseen(text: &[u8]) -> bool {
+    // None of these characters is ASCII, so most forms are not looked at.
+    text.first().is_some_and(|first| !first.is_ascii())
+        && without_unseen(&String::from_utf8_lossy(text)).starts_with(['{', '['])
+}
+
+/// Whether the text before the first `=` has the beginning of an object in it, as `cb({"a":"x=1"})`. No form has these
+/// characters unescaped.
+fn is_behind_text(name: &[u8]) -> bool {
+    let object = name.iter().position(|byte| *byte == b'{').map(|at| &name[at + 1..]);
+    object.is_some_and(|inner| inner.trim_ascii_start().starts_with(b"\""))
+}
+
+/// Whether a text is a form or JSON in base64: `padding` is what follows the name that it reads as.
+fn is_base64(name: &[u8], padding: &[u8]) -> bool {
+    let is_padding = |bytes: &[u8]| bytes.len() <= 2 && bytes.iter().all(|byte| *byte == b'=');
+    let end = name.iter().rposition(|byte| *byte != b'=').map_or(0, |last| last + 1);
+    let (word, escaped_padding) = name.split_at(end);
+    let is_of_it = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/-_".contains(byte);
+    if word.len() < BASE64_BYTES_MIN
+        || !is_padding(padding)
+        || !is_padding(escaped_padding)
+        || !word.iter().all(is_of_it)
+    {
+        return false;
+    }
+    let usual = |byte: &u8| match byte {
+        b'-' => b'+',
+        b'_' => b'/',
+        other => *other,
+    };
+    let usual: Vec<u8> = word.iter().map(usual).collect();
+    // Each word of these letters decodes to something: only what can be read was meant.
+    STANDARD_NO_PAD.decode(usual).is_ok_and(|decoded| {
+        std::str::from_utf8(&decoded)
+            .is_ok_and(|text| !text.contains(|letter: char| letter.is_control() && !letter.is_whitespace()))
+            && matches!(BodyKind::of(&decoded), BodyKind::Form | BodyKind::Json)
+    })
 }
 
 /// Whether a text begins as parts do: a boundary, and the headers of a part behind it.
@@ -171,6 +237,24 @@ mod tests {
             (b"\xff\xfe{\0}\0", BodyKind::Utf16),
             (b"\xfe\xff\0a\0=", BodyKind::Utf16),
             (b"app_id: sb1", BodyKind::PlainText),
+            // Rule 2.10.3: a `=` in a value makes no form.
+            ("\u{200b}{\"a\":\"x?id=1\"}".as_bytes(), BodyKind::UnseenBeforeJson),
+            ("\u{a0}{\"a\":1}".as_bytes(), BodyKind::UnseenBeforeJson),
+            ("\u{200b}app_id=a1".as_bytes(), BodyKind::Form),
+            (b"cb({\"a\":\"x?id=1\"})", BodyKind::TextBeforeJson),
+            (b")]}',\n{\"a\":\"x?id=1&b=2\"}", BodyKind::TextBeforeJson),
+            (b"//c\n{ \"a\":\"x?id=1\"}", BodyKind::TextBeforeJson),
+            (b"app_id: a1\norder_path: x?id=1", BodyKind::PlainText),
+            (b"data={\"a\":\"x=1\"}", BodyKind::Form),
+            (b"product_info[0][product_id]=1", BodyKind::Form),
+            (b"a b=1&app_id=a1", BodyKind::Form),
+            // app_id=a1&b=22, {"app_id":"a1"}, and bytes that are no text.
+            (b"YXBwX2lkPWExJmI9MjI=", BodyKind::Base64),
+            (b"YXBwX2lkPWExJmI9MjI", BodyKind::Base64),
+            (b"YXBwX2lkPWExJmI9MjI%3D", BodyKind::Base64),
+            (b"eyJhcHBfaWQiOiJhMSJ9", BodyKind::Base64),
+            (b"9b2d71e4c05fa8369b2d71e4c05fa836", BodyKind::PlainText),
+            (b"order_path_of_the_game=", BodyKind::Form),
         ] {
             assert_eq!(BodyKind::of(body), kind, "{}", String::from_utf8_lossy(body));
         }

@@ -2,12 +2,15 @@
 //! along (contract 2.11). They are named, and the value is not shown.
 
 use crate::fields::Expected;
+use crate::signature::is_placeholder;
 use crate::text;
 use crate::text::Text;
 
 /// Quotes of keyboards, word processors and shells.
 const QUOTES: &str = "\"'`\u{201c}\u{201d}\u{2018}\u{2019}\u{ab}\u{bb}\u{300c}\u{300d}\u{ff02}\u{ff07}";
 const BEARER: &str = "bearer ";
+/// Names that come before a credential, where a whole pair or header was copied.
+const NAMES_OF_CREDENTIALS: [&str; 6] = ["access_token", "app_secret", "js_code", "token", "secret", "code"];
 
 /// A kind of characters that belong to no credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,6 +156,20 @@ pub fn swallowed(value: &str) -> Option<&str> {
     })
 }
 
+/// What a credential that does not fit is instead, in words that follow "it". `None` where nothing is known.
+#[must_use]
+pub fn mistaken(value: &str) -> Option<Text> {
+    let is_named = |name: &&str| {
+        let (head, rest) = value.split_at_checked(name.len()).unwrap_or_default();
+        head.eq_ignore_ascii_case(name) && rest.len() > 1 && rest.starts_with(['=', ':', ' '])
+    };
+    if NAMES_OF_CREDENTIALS.iter().any(is_named) {
+        Some(text!("has a name before it: send the value alone"))
+    } else {
+        is_placeholder(value).then(|| text!("is a placeholder, which nothing replaced"))
+    }
+}
+
 /// A refusal of a credential, and the stray characters around it.
 #[must_use]
 pub fn told(refusal: Text, strays: Option<Text>) -> Text {
@@ -178,6 +195,27 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(swallowed(value), expected, "{value:?}");
+        }
+    }
+
+    /// Rule 2.11.2.
+    #[test]
+    fn what_came_in_place_of_a_credential_is_named() {
+        let (named, placeholder) =
+            ("has a name before it: send the value alone", "is a placeholder, which nothing replaced");
+        for (value, expected) in [
+            ("access_token=abc", Some(named)),
+            ("token abc", Some(named)),
+            ("APP_SECRET: abc", Some(named)),
+            ("YOUR_ACCESS_TOKEN", Some(placeholder)),
+            ("null", Some(placeholder)),
+            ("token", None),
+            ("tokenabc", None),
+            ("code=", None),
+            ("币", None),
+            ("", None),
+        ] {
+            assert_eq!(mistaken(value).map(|text| text.english()).as_deref(), expected, "{value:?}");
         }
     }
 

@@ -6,7 +6,7 @@ const LOOKED_AT: usize = 4096;
 const BASE64_BYTES_MIN: usize = 64;
 
 /// Formats with a signature at their beginning.
-const SIGNATURES: [(&[u8], &str); 31] = [
+const SIGNATURES: [(&[u8], &str); 38] = [
     (b"GIF87a", "a GIF"),
     (b"GIF89a", "a GIF"),
     (b"II*\0", "a TIFF"),
@@ -19,6 +19,14 @@ const SIGNATURES: [(&[u8], &str); 31] = [
     (b"\0\0\0\x0cjP  \r\n\x87\n", "a JPEG 2000"),
     (b"\0\0\x01\0", "an ICO"),
     (b"8BPS", "a PSD"),
+    // KTX, DDS with the length of its head, PVR, ASTC, PKM and Basis.
+    (b"\xabKTX ", "a texture of a game engine"),
+    (b"DDS \x7c\0\0\0", "a texture of a game engine"),
+    (b"PVR\x03", "a texture of a game engine"),
+    (b"\x13\xab\xa1\x5c", "a texture of a game engine"),
+    (b"PKM 10", "a texture of a game engine"),
+    (b"PKM 20", "a texture of a game engine"),
+    (b"sB\x13\0", "a texture of a game engine"),
     (b"%PDF-", "a PDF"),
     (b"PK\x03\x04", "a ZIP archive"),
     (b"\x1f\x8b", "gzip data"),
@@ -44,6 +52,9 @@ const SIGNATURES: [(&[u8], &str); 31] = [
 /// The first characters of well-known files in base64.
 const BASE64_STARTS: [&str; 8] =
     ["iVBORw0KGgo", "/9j/", "_9j_", "R0lGOD", "UklGR", "PHN2Zy", "PD94bWw", "JVBERi0"];
+
+/// The beginnings of a PNG and a JPEG in hexadecimal.
+const HEXADECIMAL_STARTS: [&str; 2] = ["89504e47", "ffd8ff"];
 
 /// The first tags of a page.
 const PAGE_TAGS: [&str; 10] =
@@ -86,6 +97,13 @@ fn of_container(bytes: &[u8]) -> Option<&'static str> {
     if bytes.starts_with(b"BM") && bytes.iter().take(14).any(|byte| *byte == 0) {
         return Some("a BMP");
     }
+    // A cursor has pictures, where the same beginning of a TGA has zeros.
+    if bytes.starts_with(b"\0\0\x02\0") && bytes.get(4..6)? != b"\0\0" {
+        return Some("a cursor");
+    }
+    if bytes.get(4..8)? == b"moov" {
+        return Some("a video");
+    }
     if bytes.get(4..8)? != b"ftyp" {
         return None;
     }
@@ -123,6 +141,10 @@ fn of_text(bytes: &[u8]) -> Option<&'static str> {
     let text = text.trim_start_matches('"');
     if has_start(text, "data:") {
         return Some("a data: URL");
+    }
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("\\x")).unwrap_or(text);
+    if HEXADECIMAL_STARTS.iter().any(|start| has_start(digits, start)) {
+        return Some("hexadecimal text");
     }
     is_base64(text).then_some("base64 text")
 }
@@ -232,6 +254,17 @@ mod tests {
             (b"{}", "JSON"),
             (b"data:image/png;base64,iVBORw0KGgo=", "a data: URL"),
             (b"\"DATA:image/png;base64,", "a data: URL"),
+            (b"\xabKTX 11\xbb\r\n\x1a\n", "a texture of a game engine"),
+            (b"\xabKTX 20\xbb\r\n\x1a\n", "a texture of a game engine"),
+            (b"DDS \x7c\0\0\0\x07\x10", "a texture of a game engine"),
+            (b"PVR\x03\0\0\0\0", "a texture of a game engine"),
+            (b"\x13\xab\xa1\x5c\x04\x04", "a texture of a game engine"),
+            (b"PKM 20\0\x01", "a texture of a game engine"),
+            (b"sB\x13\0\x4d\0", "a texture of a game engine"),
+            (b"\0\0\x02\0\x01\0\x20\x20", "a cursor"),
+            (b"\0\0\x0f\x10moov\0\0", "a video"),
+            (b"89504e470d0a1a0a0000000d49484452", "hexadecimal text"),
+            (b"0xFFD8FFE000104A46", "hexadecimal text"),
             (b"iVBORw0KGgoAAAANSUhEUg", "base64 text"),
             (b" /9j/4AAQSkZJRg", "base64 text"),
             (b"\"/9j/4AAQ\"", "base64 text"),
@@ -260,6 +293,8 @@ mod tests {
             b"{x}",
             b"[a]",
             b"data",
+            b"DDS files",
+            b"\0\0\x02\0\0\0\0\0",
             &[0; 64],
             &[0xff; 64],
             &[b'a'; 100],

@@ -24,7 +24,7 @@ use serde_json::Map;
 use store::{CreditsSource, FixedSecrets, KeepOutcome, Store};
 
 use super::super::{Context, app, not_done};
-use crate::config::file_fault;
+use crate::config::{file_fault, read_text};
 use crate::operator::DEMO_PICTURE;
 
 /// The seed that `minitill sandbox seed` prints.
@@ -151,8 +151,8 @@ impl Seed {
     /// The seed of this file, or the default one.
     pub(super) fn read(file: Option<&Path>) -> Result<Self> {
         let Some(path) = file else { return Self::parse(Path::new("the default seed"), DEFAULT) };
-        let text = fs::read_to_string(path)
-            .map_err(|error| anyhow!("--seed: cannot read {}: {error}", path.display()))?;
+        let text =
+            read_text(path).map_err(|error| anyhow!("--seed: cannot read {}: {error}", path.display()))?;
         let folder = path.parent().map(Path::to_owned).unwrap_or_default();
         Ok(Self { folder, ..Self::parse(path, &text)? })
     }

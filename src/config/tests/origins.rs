@@ -28,6 +28,21 @@ impl Drop for OwnSettings {
     }
 }
 
+/// Contract 9.2.1: an editor may save a file in another coding.
+#[test]
+fn a_file_that_is_no_utf_8_is_named() {
+    for (bytes, named) in [
+        (&b"\xff\xfe[\0l\0o\0g\0]\0"[..], "it is text in UTF-16: save it in UTF-8"),
+        (b"\x1f\x8b\x08\0", "it is gzip data: save it as text in UTF-8"),
+        (b"#\xe9\n", "stream did not contain valid UTF-8"),
+    ] {
+        let settings = OwnSettings::new("coding", "");
+        std::fs::write(&settings.0, bytes).unwrap();
+        let refused = settings.load(&[]).unwrap_err();
+        assert_eq!(refused, format!("cannot read the settings file FILE: {named}"));
+    }
+}
+
 /// Contract 9.2.11.
 #[test]
 fn an_empty_variable_takes_no_database_away() {

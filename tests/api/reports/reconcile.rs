@@ -344,6 +344,11 @@ async fn a_file_that_cannot_be_compared_is_refused() {
             None,
             "line 2: biz_no: expected the digits of a number, got \"2.02611E+22\", which a spreadsheet has shortened",
         ),
+        (
+            b"biz_no,kind\n#N/A,exchange\n",
+            None,
+            "line 2: biz_no: expected a value, got \"#N/A\", which is an error of a spreadsheet",
+        ),
         (b"b\0i\0z\0_\0n\0o\0\n\0", None, "it is text in UTF-16: save it as CSV in UTF-8"),
         (
             b"biz_no,kind\nb1,exchange\nb2,\xff\n",

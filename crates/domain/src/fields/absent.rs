@@ -126,10 +126,16 @@ impl Fields {
             let (by, _) = self.values.iter().find(|(_, value)| holds(value))?;
             Some((by.as_str(), swallowed_by(by, true)))
         };
-        // The name is the whole form, so it holds credentials and is not told.
+        // The name is the whole form or JSON, so it holds credentials and is not told.
         let escaped = || {
-            let (whole, _) = came().find(|(came, _)| is_in_escaped_form(came, sent))?;
-            Some((whole, FieldErrorKind::EscapedWhole))
+            let is_in_json = |came: &str| came.trim_start().starts_with('{') && holds_pair(came, sent);
+            came().find_map(|(came, _)| {
+                if is_in_escaped_form(came, sent) {
+                    Some((came, FieldErrorKind::EscapedWhole))
+                } else {
+                    is_in_json(came).then_some((came, FieldErrorKind::EscapedJson))
+                }
+            })
         };
         let elsewhere = || {
             let RenamedField { other, .. } = renamed.filter(|renamed| renamed.has_other)?;
@@ -211,6 +217,12 @@ mod tests {
                 "product_info",
                 "product_info is missing; it came in a form that is escaped as a whole".to_owned(),
             ),
+            (
+                "%7B%22app_id%22%3A%22a1%22%2C%22access_token%22%3A%22t%22%7D",
+                "access_token",
+                "access_token is missing; it came in JSON that is escaped as a whole".to_owned(),
+            ),
+            ("%7B%22other_app_id%22%3A%22a1%22%7D", "app_id", "app_id is missing".to_owned()),
             ("other_app_id%3Da1", "app_id", "app_id is missing".to_owned()),
             ("info[0]=1", "product_info", "product_info is missing".to_owned()),
         ] {

@@ -66,6 +66,8 @@ pub enum FieldErrorKind {
     },
     /// Required, and absent; it stands in a form of which `=` and `&` are escaped as well.
     EscapedWhole,
+    /// Required, and absent; it stands in JSON that is escaped and sent as a name.
+    EscapedJson,
     /// Absent, and so are the fields that may stand in its place.
     WithoutOthers(&'static str),
     /// Required, and empty.
@@ -110,6 +112,7 @@ impl FieldError {
             | FieldErrorKind::Misspelt { .. }
             | FieldErrorKind::Swallowed { .. }
             | FieldErrorKind::EscapedWhole
+            | FieldErrorKind::EscapedJson
             | FieldErrorKind::Empty => text!("{field} {problem}", field, problem),
             FieldErrorKind::Misplaced(_)
             | FieldErrorKind::Unknown { .. }
@@ -165,6 +168,7 @@ impl FieldErrorKind {
                 )
             }
             Self::EscapedWhole => text!("is missing; it came in a form that is escaped as a whole"),
+            Self::EscapedJson => text!("is missing; it came in JSON that is escaped as a whole"),
             Self::Empty => text!("is empty"),
             Self::Misplaced(Misplacement { expected, got }) => {
                 let (expected, got) = (Text::new(expected), Text::new(got));

@@ -153,8 +153,16 @@ fn is_list_of(text: &str, bytes: &[u8]) -> bool {
 }
 
 /// Whether a text stands for a signature: a place in a template, or a word for it or for nothing.
-pub(super) fn is_placeholder(text: &str) -> bool {
+#[must_use]
+pub fn is_placeholder(text: &str) -> bool {
     let text = text.trim();
+    // A real one has digits, or is longer.
+    let is_yours = |start: &str| {
+        let letters = |letter: u8| letter.is_ascii_alphabetic() || b"_-".contains(&letter);
+        text.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start))
+            && text.len() <= PLACEHOLDER_BYTES_MAX
+            && text.bytes().all(letters)
+    };
     let is_name = |name: &str| {
         // With digits it may be a signature in brackets.
         let is_of_name = |letter: char| letter.is_alphabetic() || " _-.".contains(letter);
@@ -163,6 +171,7 @@ pub(super) fn is_placeholder(text: &str) -> bool {
     let inside = |(before, after): &(&str, &str)| text.strip_prefix(before)?.strip_suffix(after);
     PLACES.iter().filter_map(inside).any(is_name)
         || PLACEHOLDERS.iter().any(|word| text.eq_ignore_ascii_case(word))
+        || ["your_", "your-"].into_iter().any(is_yours)
 }
 
 /// Bytes as a language prints integers of 32 bits that have their sign, each with this many digits or more.
@@ -264,12 +273,20 @@ mod tests {
 
     #[test]
     fn a_placeholder_is_one() {
-        for text in
-            ["{sign}", "${sign}", "{{ sign }}", "<your sign>", "[object Promise]", "SIGN", "null", ":sign"]
-        {
+        for text in [
+            "{sign}",
+            "${sign}",
+            "{{ sign }}",
+            "<your sign>",
+            "[object Promise]",
+            "SIGN",
+            "null",
+            ":sign",
+            "YOUR_ACCESS_TOKEN",
+        ] {
             assert!(is_placeholder(text), "{text}");
         }
-        for text in ["", "xyz", "{}", "signs", "{sign", "5d41402abc4b2a76b9719d911017c592"] {
+        for text in ["", "xyz", "{}", "signs", "{sign", "your_1", "5d41402abc4b2a76b9719d911017c592"] {
             assert!(!is_placeholder(text), "{text}");
         }
     }

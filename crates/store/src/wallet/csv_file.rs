@@ -190,10 +190,20 @@ pub(crate) fn surrounded(reference: &str) -> Option<Text> {
     }
 }
 
-/// The fault of a number that a spreadsheet has written in exponent form, such as 1.79603E+12: its last digits are lost.
+/// What spreadsheets write into a cell in place of a value that they have not.
+const CELL_ERRORS: [&str; 9] =
+    ["#N/A", "#REF!", "#VALUE!", "#NAME?", "#DIV/0!", "#NULL!", "#NUM!", "#SPILL!", "#CALC!"];
+
+/// The fault of a number that a spreadsheet has destroyed: written in exponent form, such as 1.79603E+12, its last digits
+/// are lost. An error of a cell, such as #REF!, is the same in each line, so that lines of other values would be one.
 /// `None` for all else.
 #[must_use]
 pub(crate) fn shortened(cell: &str) -> Option<Text> {
+    let is_narrow = !cell.is_empty() && cell.bytes().all(|byte| byte == b'#');
+    if is_narrow || CELL_ERRORS.contains(&cell) {
+        let got = shown(cell);
+        return Some(text!("expected a value, got {got}, which is an error of a spreadsheet", got));
+    }
     let (digits, exponent) = cell.split_once("E+")?;
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let (whole, behind) = digits.split_once(['.', ',']).unwrap_or((digits, "0"));
@@ -319,6 +329,20 @@ mod tests {
             assert!(shortened(cell).is_some(), "{cell}");
         }
         for cell in ["", "E+12", "1.E+12", "12.5E+12", "1.5E12", "1.5e+12", "gift1E+12", "1E+1"] {
+            assert!(shortened(cell).is_none(), "{cell}");
+        }
+    }
+
+    /// Rule 8.3.16: an error of a cell is no value. Two lines with it would be one credit.
+    #[test]
+    fn an_error_of_a_cell_is_refused() {
+        let fault = shortened("#REF!").map(|fault| fault.english());
+        let expected = "expected a value, got \"#REF!\", which is an error of a spreadsheet";
+        assert_eq!(fault.as_deref(), Some(expected));
+        for cell in CELL_ERRORS.into_iter().chain(["########", "#"]) {
+            assert!(shortened(cell).is_some(), "{cell}");
+        }
+        for cell in ["#1", "REF!", "#REF!-1", "gift#", "N/A"] {
             assert!(shortened(cell).is_none(), "{cell}");
         }
     }
