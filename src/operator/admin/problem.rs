@@ -116,7 +116,7 @@ pub struct Problem {
     /// Cause for the log; never sent.
     pub(super) cause: Option<String>,
     /// Whether the database ended a statement, because it took too long.
-    is_too_slow: bool,
+    pub(super) is_too_slow: bool,
 }
 
 impl Problem {

@@ -107,7 +107,7 @@ async fn move_clock(state: &AppState, ahead: Duration, text: String) -> Result<M
     let sandbox = of(state)?;
     let now = sandbox.clock.ahead();
     if ahead < now {
-        let expected = text!("at least {now}, because the clock never goes back", now = shown(now));
+        let expected = text!("at least {now}, because the clock never goes back", now = humantime::format_duration(now));
         return Err(FieldError::malformed("ahead", expected, &text).into());
     }
     state.store.move_clock(ahead).await?;
@@ -248,10 +248,6 @@ fn parse_ahead(text: &str) -> Result<Duration, Expected> {
 
 fn whole_millis(time: Duration) -> Duration {
     Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
-}
-
-fn shown(time: Duration) -> String {
-    humantime::format_duration(time).to_string()
 }
 
 /// Nothing comes beside success.
