@@ -137,6 +137,33 @@ fn assert_silent(answer: &[u8], credential: &str, request: &Request) {
     assert!(!repeats, "{answer}\nto {}", String::from_utf8_lossy(&request.bytes()));
 }
 
+/// Rule 2.11.2: a name before a credential, and a placeholder in its place, are named.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_before_a_credential_and_a_placeholder_are_named() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    till.player(&app, "o1", 0, 100).await;
+    let (token, secret) = (&app.token, &app.secret);
+    let is_wrong = "access_token: expected a token of this app from /oauth2/access_token";
+    let placeholder = "is a placeholder, which nothing replaced";
+    let named = "has a name before it: send the value alone";
+    let before = |name: &str, value: &str| format!("{name}={value}");
+    for (wrong, why) in [("YOUR_ACCESS_TOKEN", placeholder), (&before("access_token", token), named)] {
+        let refused = Game::new(&app, "o1", "b1", 1).with("access_token", wrong);
+        refused.send(&till).await.assert_refused(100_200_102, &format!("{is_wrong}; it {why}"));
+    }
+    let fields = [
+        ("app_id", app.id.as_str()),
+        ("app_secret", &before("app_secret", secret)),
+        ("grant_type", "client_credentials"),
+    ];
+    let refused = till.send(Request::post(TOKEN).body(crate::support::form(&fields))).await;
+    let text = format!(
+        "app_id or app_secret is wrong; use those that the operator of this till gave you; app_secret {named}"
+    );
+    refused.assert_refused(100_200_101, &text);
+}
+
 /// Rules 2.11.1 and 2.11.2: the refusal of a credential says what is around it, and not what it is.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_around_a_credential_is_named() {
@@ -185,23 +212,6 @@ async fn what_is_around_a_credential_is_named() {
         let text = "js_code: expected a code of this app that was not used and has not expired; a new login gives one";
         refused.assert_refused(100_200_103, &format!("{text}; {around}"));
     }
-    let placeholder = "is a placeholder, which nothing replaced";
-    let named = "has a name before it: send the value alone";
-    let before = |name: &str, value: &str| format!("{name}={value}");
-    for (wrong, why) in [("YOUR_ACCESS_TOKEN", placeholder), (&before("access_token", token), named)] {
-        let refused = Game::new(&app, "o1", "b1", 1).with("access_token", wrong);
-        refused.send(&till).await.assert_refused(100_200_102, &format!("{is_wrong}; it {why}"));
-    }
-    let fields = [
-        ("app_id", app.id.as_str()),
-        ("app_secret", &before("app_secret", secret)),
-        ("grant_type", "client_credentials"),
-    ];
-    let refused = till.send(Request::post(TOKEN).body(crate::support::form(&fields))).await;
-    let text = format!(
-        "app_id or app_secret is wrong; use those that the operator of this till gave you; app_secret {named}"
-    );
-    refused.assert_refused(100_200_101, &text);
     let blank = Game::new(&app, "o1", "b1", 1).with("app_id", "a1 ");
     blank.send(&till).await.assert_refused(
         100_200_102,

@@ -107,7 +107,8 @@ async fn move_clock(state: &AppState, ahead: Duration, text: String) -> Result<M
     let sandbox = of(state)?;
     let now = sandbox.clock.ahead();
     if ahead < now {
-        let expected = text!("at least {now}, because the clock never goes back", now = humantime::format_duration(now));
+        let expected =
+            text!("at least {now}, because the clock never goes back", now = humantime::format_duration(now));
         return Err(FieldError::malformed("ahead", expected, &text).into());
     }
     state.store.move_clock(ahead).await?;
