@@ -501,9 +501,9 @@ async fn orders_under_way_bring_no_text_back() {
 async fn refusals_that_are_not_written_yet_go_too() {
     let till = TestTill::start().await;
     let app = till.app("a1").await;
-    for player in [PLAYER, "other"] {
+    for (player, number) in [(PLAYER, "late1"), ("other", "late2")] {
         till.player(&app, player, 0, 1).await;
-        let wanted = Game::new(&app, player, &format!("no-{player}"), 99);
+        let wanted = Game::new(&app, player, number, 99);
         let refused = wanted.with("product_name", format!("Gift of {PLAYER}")).send(&till).await;
         assert_eq!(refused.code(), 10_000_601, "{}", refused.body);
     }

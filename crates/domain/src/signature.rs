@@ -18,7 +18,6 @@ use sha2::Sha256;
 
 pub use diagnosis::{DiagnosisKeys, diagnose, first_difference};
 pub use mistake::Mistake;
-pub use miswritten::is_placeholder;
 pub use signed_request::SignedRequest;
 
 use crate::strays::without_strays;

@@ -2,7 +2,6 @@
 //! along (contract 2.11). They are named, and the value is not shown.
 
 use crate::fields::Expected;
-use crate::signature::is_placeholder;
 use crate::text;
 use crate::text::Text;
 
@@ -11,6 +10,35 @@ const QUOTES: &str = "\"'`\u{201c}\u{201d}\u{2018}\u{2019}\u{ab}\u{bb}\u{300c}\u
 const BEARER: &str = "bearer ";
 /// Names that come before a credential, where a whole pair or header was copied.
 const NAMES_OF_CREDENTIALS: [&str; 6] = ["access_token", "app_secret", "js_code", "token", "secret", "code"];
+
+/// What templates have around the name of a place.
+const PLACES: [(&str, &str); 9] = [
+    ("{", "}"),
+    ("{{", "}}"),
+    ("${", "}"),
+    ("#{", "}"),
+    ("<", ">"),
+    ("[", "]"),
+    ("%", "%"),
+    ("$", ""),
+    (":", ""),
+];
+/// Words in place of a signature: its own name, and what languages print for nothing.
+const PLACEHOLDERS: [&str; 11] = [
+    "sign",
+    "signature",
+    "your_sign",
+    "your_signature",
+    "undefined",
+    "null",
+    "none",
+    "nil",
+    "nan",
+    "false",
+    "%s",
+];
+/// The longest name of a place.
+const PLACEHOLDER_BYTES_MAX: usize = 40;
 
 /// A kind of characters that belong to no credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -170,6 +198,28 @@ pub fn mistaken(value: &str) -> Option<Text> {
     }
 }
 
+/// Whether a text stands for a credential: a place in a template, or a word for it or for nothing.
+#[must_use]
+pub fn is_placeholder(text: &str) -> bool {
+    let text = text.trim();
+    // A real one has digits, or is longer.
+    let is_yours = |start: &str| {
+        let letters = |letter: u8| letter.is_ascii_alphabetic() || b"_-".contains(&letter);
+        text.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start))
+            && text.len() <= PLACEHOLDER_BYTES_MAX
+            && text.bytes().all(letters)
+    };
+    let is_name = |name: &str| {
+        // With digits it may be a signature in brackets.
+        let is_of_name = |letter: char| letter.is_alphabetic() || " _-.".contains(letter);
+        !name.is_empty() && name.len() <= PLACEHOLDER_BYTES_MAX && name.chars().all(is_of_name)
+    };
+    let inside = |(before, after): &(&str, &str)| text.strip_prefix(before)?.strip_suffix(after);
+    PLACES.iter().filter_map(inside).any(is_name)
+        || PLACEHOLDERS.iter().any(|word| text.eq_ignore_ascii_case(word))
+        || ["your_", "your-"].into_iter().any(is_yours)
+}
+
 /// A refusal of a credential, and the stray characters around it.
 #[must_use]
 pub fn told(refusal: Text, strays: Option<Text>) -> Text {
@@ -216,6 +266,26 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(mistaken(value).map(|text| text.english()).as_deref(), expected, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn a_placeholder_is_one() {
+        for text in [
+            "{sign}",
+            "${sign}",
+            "{{ sign }}",
+            "<your sign>",
+            "[object Promise]",
+            "SIGN",
+            "null",
+            ":sign",
+            "YOUR_ACCESS_TOKEN",
+        ] {
+            assert!(is_placeholder(text), "{text}");
+        }
+        for text in ["", "xyz", "{}", "signs", "{sign", "your_1", "5d41402abc4b2a76b9719d911017c592"] {
+            assert!(!is_placeholder(text), "{text}");
         }
     }
 

@@ -22,6 +22,12 @@ async fn each_required_field_is_named_when_it_is_absent_null_or_empty() {
     assert_eq!(scene.rows().await, (0, 0, 0));
 }
 
+fn unregistered(got: &str) -> String {
+    format!(
+        "expected one registered for this app; the operator's `minitill app poi add` registers it, got \"{got}\""
+    )
+}
+
 /// Field, value, code and the text after the field's name.
 #[expect(clippy::too_many_lines, reason = "a table, a row for each rule")]
 pub(super) fn bad_fields() -> Vec<(&'static str, Value, u64, String)> {
@@ -131,15 +137,13 @@ pub(super) fn bad_fields() -> Vec<(&'static str, Value, u64, String)> {
             "poi_id",
             json!("unknown"),
             10_002_003,
-            "expected one registered for this app; the operator's `minitill app poi add` registers it"
-                .to_owned(),
+            unregistered("unknown"),
         ),
         (
             "poi_id",
             json!("\u{feff}p2 "),
             10_002_003,
-            "expected one registered for this app; the operator's `minitill app poi add` registers it"
-                .to_owned(),
+            unregistered("\\u{feff}p2 "),
         ),
         (
             "poi_id",

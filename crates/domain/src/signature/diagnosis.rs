@@ -8,12 +8,13 @@ use sha2::Sha256;
 
 use super::codings::in_other_coding;
 use super::mistaken_strings::{LIKELY_KINDS, MistakenStrings, UNLIKELY_KINDS, mistaken_strings};
-use super::miswritten::{is_placeholder, miswritten};
+use super::miswritten::miswritten;
 use super::other_rules::other_rule;
 use super::tries::SignTries;
 use super::{Mistake, PayKey, Sign, of_base64};
 use crate::key_uses::LiveKey;
 use crate::secret::Secret;
+use crate::strays::is_placeholder;
 use crate::wallet::{WalletForm, string_to_sign};
 
 /// What most people copy around a key.

@@ -7,34 +7,6 @@ use crate::strays::is_zero_width;
 
 /// The longest text before the digits that is a prefix: `HMAC-SHA256 Signature=`.
 const PREFIX_BYTES_MAX: usize = 32;
-/// What templates have around the name of a place.
-const PLACES: [(&str, &str); 9] = [
-    ("{", "}"),
-    ("{{", "}}"),
-    ("${", "}"),
-    ("#{", "}"),
-    ("<", ">"),
-    ("[", "]"),
-    ("%", "%"),
-    ("$", ""),
-    (":", ""),
-];
-/// Words in place of a signature: its own name, and what languages print for nothing.
-const PLACEHOLDERS: [&str; 11] = [
-    "sign",
-    "signature",
-    "your_sign",
-    "your_signature",
-    "undefined",
-    "null",
-    "none",
-    "nil",
-    "nan",
-    "false",
-    "%s",
-];
-/// The longest name of a place.
-const PLACEHOLDER_BYTES_MAX: usize = 40;
 /// The fewest digits that are a part of a signature, and no chance.
 const PART_DIGITS_MIN: usize = 16;
 
@@ -152,28 +124,6 @@ fn is_list_of(text: &str, bytes: &[u8]) -> bool {
     numbers.map(byte).eq(bytes.iter().map(|byte| Some(*byte)))
 }
 
-/// Whether a text stands for a signature: a place in a template, or a word for it or for nothing.
-#[must_use]
-pub fn is_placeholder(text: &str) -> bool {
-    let text = text.trim();
-    // A real one has digits, or is longer.
-    let is_yours = |start: &str| {
-        let letters = |letter: u8| letter.is_ascii_alphabetic() || b"_-".contains(&letter);
-        text.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start))
-            && text.len() <= PLACEHOLDER_BYTES_MAX
-            && text.bytes().all(letters)
-    };
-    let is_name = |name: &str| {
-        // With digits it may be a signature in brackets.
-        let is_of_name = |letter: char| letter.is_alphabetic() || " _-.".contains(letter);
-        !name.is_empty() && name.len() <= PLACEHOLDER_BYTES_MAX && name.chars().all(is_of_name)
-    };
-    let inside = |(before, after): &(&str, &str)| text.strip_prefix(before)?.strip_suffix(after);
-    PLACES.iter().filter_map(inside).any(is_name)
-        || PLACEHOLDERS.iter().any(|word| text.eq_ignore_ascii_case(word))
-        || ["your_", "your-"].into_iter().any(is_yours)
-}
-
 /// Bytes as a language prints integers of 32 bits that have their sign, each with this many digits or more.
 fn with_sign(bytes: &[u8], digits: usize) -> String {
     let word = |byte: &u8| format!("{:0digits$x}", i32::from(byte.cast_signed()));
@@ -269,25 +219,5 @@ mod tests {
             assert_eq!(miswritten(&printed, &right), Some(Mistake::BytesInList), "{printed}");
         }
         assert_eq!(miswritten(&list("-129,", ","), &right), None);
-    }
-
-    #[test]
-    fn a_placeholder_is_one() {
-        for text in [
-            "{sign}",
-            "${sign}",
-            "{{ sign }}",
-            "<your sign>",
-            "[object Promise]",
-            "SIGN",
-            "null",
-            ":sign",
-            "YOUR_ACCESS_TOKEN",
-        ] {
-            assert!(is_placeholder(text), "{text}");
-        }
-        for text in ["", "xyz", "{}", "signs", "{sign", "your_1", "5d41402abc4b2a76b9719d911017c592"] {
-            assert!(!is_placeholder(text), "{text}");
-        }
     }
 }
