@@ -59,9 +59,10 @@ static JOBS: [Job<AppState>; 21] = [
     Job::hourly("remove_health", |state| done(state.store.forget_old_health())),
     Job::hourly("remove_sandbox_faults", |state| piece(REMOVED_AT_ONCE, state.store.forget_test_worlds())),
     Job::reading_ledgers("compare_closed_periods", |state| Box::pin(compare_closed(state))),
-    Job::hourly("remove_images", |state| {
+    Job::hourly("remove_images", |state: &AppState| {
         piece(IMAGES_AT_ONCE, state.store.sweep_unused_images(state.config.image.unused_ttl))
-    }),
+    })
+    .pausing(4),
 ];
 
 /// How long a run of a job may hear nothing, beyond the time that statements may take. A transaction gives a silent session
@@ -94,11 +95,11 @@ async fn roll_up_sales(state: &AppState) -> store::Result<Rest> {
 /// Removes old deliveries, and then old events: a delivery that failed keeps its event.
 async fn remove_events(state: &AppState) -> store::Result<Rest> {
     let keep = state.config.notify.keep;
-    let rest = piece(REMOVED_AT_ONCE, state.store.remove_old_deliveries(keep)).await?;
-    if rest == Rest::Nothing {
+    let rest = piece(REMOVED_AT_ONCE, state.store.remove_old_deliveries(keep)).await;
+    if rest != Ok(Rest::Something) {
         state.store.remove_old_events(keep).await?;
     }
-    Ok(rest)
+    rest
 }
 
 /// Compares a closed period with its statement now. The pauses of a job with something left keep it from the exchanges.

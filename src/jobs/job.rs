@@ -12,7 +12,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, interval_at, sleep};
 
 use crate::metrics::{JobCounters, JobMetrics};
 
-/// How many times as long as it worked a job pauses while there is more to do. So the database is left to the
+/// How many times as long as it worked most jobs pause while there is more to do. So the database is left to the
 /// exchanges most of the time.
 const PAUSES: u32 = 30;
 
@@ -31,6 +31,8 @@ pub(super) struct Job<C: 'static> {
     takes_turns: bool,
     /// How many times as long as others it may hear nothing.
     patience: u32,
+    /// How many times as long as it worked it pauses while there is more to do.
+    pauses: u32,
     run: Run<C>,
 }
 
@@ -50,17 +52,24 @@ pub(super) enum Rest {
 
 impl<C: Send + Sync> Job<C> {
     pub(super) const fn every(every: Duration, name: &'static str, run: Run<C>) -> Self {
-        Self { name, every, takes_turns: false, patience: 1, run }
+        Self { name, every, takes_turns: false, patience: 1, pauses: PAUSES, run }
     }
 
     /// A job that removes what is old. It can have much to remove, so only one of them works at a time.
     pub(super) const fn hourly(name: &'static str, run: Run<C>) -> Self {
-        Self { name, every: Duration::from_hours(1), takes_turns: true, patience: 1, run }
+        Self { name, every: Duration::from_hours(1), takes_turns: true, patience: 1, pauses: PAUSES, run }
     }
 
     /// The same for a job that reads whole ledgers, by statements without a time limit.
     pub(super) const fn reading_ledgers(name: &'static str, run: Run<C>) -> Self {
-        Self { name, every: Duration::from_hours(1), takes_turns: true, patience: LEDGER_PATIENCE, run }
+        let patience = LEDGER_PATIENCE;
+        Self { name, every: Duration::from_hours(1), takes_turns: true, patience, pauses: PAUSES, run }
+    }
+
+    /// The same job with shorter pauses, because most of its time is none of the database.
+    pub(super) const fn pausing(mut self, pauses: u32) -> Self {
+        self.pauses = pauses;
+        self
     }
 
     /// Runs the job as often as its row says. It never ends by itself.
@@ -110,7 +119,7 @@ impl<C: Send + Sync> Job<C> {
         match run.unwrap_or_else(|| Err(StoreError::Unavailable("it does not answer".to_owned()))) {
             Ok(rest) => {
                 counters.last_success.set(clock.unix_millis().div_euclid(1000));
-                (rest == Rest::Something).then(|| began.elapsed() * PAUSES)
+                (rest == Rest::Something).then(|| began.elapsed() * self.pauses)
             }
             Err(error) => {
                 counters.failures.inc();

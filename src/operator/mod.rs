@@ -129,7 +129,7 @@ async fn read_off(state: &AppState) -> Gauges {
     let asked = tokio::time::Instant::now();
     let (database_up, database_probe) =
         match tokio::time::timeout(READY_TIMEOUT, state.store.readiness()).await {
-            Ok(Ok(Readiness { reason, took })) => (reason.is_none(), took),
+            Ok(Ok(Readiness { reason, took, .. })) => (reason.is_none(), took),
             Ok(Err(_)) | Err(_) => (false, asked.elapsed()),
         };
     let store = &state.store;

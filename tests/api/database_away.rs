@@ -146,9 +146,7 @@ async fn a_server_whose_writers_get_no_session_is_not_ready_until_they_may() {
     until("the writer's session ends", async || patient.number(&writers).await == 0).await;
     let game = Game::new(&app, "o1", "b2", 10);
     assert_eq!(game.send(&till).await.status, 503);
-    let unready = format!(
-        r#"{{"reason":"the database gives no new session: 53300: too many connections for role \"{role}\"","status":"not ready"}}"#
-    );
+    let unready = r#"{"reason":"the database gives no new session","status":"not ready"}"#.to_owned();
     assert_eq!(ready(&till).await, (503, unready.clone()));
     assert_eq!(ready(&till).await, (503, unready), "it lasts");
     patient.execute(&format!("ALTER ROLE {role} CONNECTION LIMIT -1")).await;

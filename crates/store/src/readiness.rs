@@ -70,11 +70,12 @@ impl Store {
         }
         drop(kept);
         let took = asked.elapsed();
-        let reason = match lack {
-            Some(lack) => Some(lack.to_string()),
-            None => self.refused_session().await,
-        };
-        Ok(Readiness { reason, took })
+        if let Some(lack) = lack {
+            return Ok(Readiness { reason: Some(lack.to_string()), cause: None, took });
+        }
+        let cause = self.refused_session().await;
+        let reason = cause.as_ref().map(|_| "the database gives no new session".to_owned());
+        Ok(Readiness { reason, cause, took })
     }
 
     /// The parts that the database lacks.
@@ -91,8 +92,7 @@ impl Store {
         self.opening.refusal.reason()?;
         // It keeps the outcome.
         drop(writer::connect(&self.opening).await);
-        let reason = self.opening.refusal.reason()?;
-        Some(format!("the database gives no new session: {reason}"))
+        self.opening.refusal.reason()
     }
 
     /// Writes a change of readiness to the log, with the cause, which `readyz` does not tell.
@@ -100,7 +100,10 @@ impl Store {
         // The end of a process is no outage.
         if !self.public_pool.is_closed() {
             self.readiness_told.tell(match answer {
-                Ok(readiness) => readiness.reason.clone(),
+                Ok(Readiness { reason, cause, .. }) => {
+                    let words = reason.iter().chain(cause).cloned().collect::<Vec<_>>();
+                    (!words.is_empty()).then(|| words.join(": "))
+                }
                 Err(error) => Some(error.to_string()),
             });
         }

@@ -22,6 +22,8 @@ impl ReadinessSession {
 pub struct Readiness {
     /// The reason why the database is not ready, or `None`.
     pub reason: Option<String>,
+    /// The words of the database behind the reason. Only the log may have them.
+    pub(crate) cause: Option<String>,
     /// How long the question took.
     pub took: Duration,
 }

@@ -127,13 +127,14 @@ impl Store {
             }
         };
         if let Err(error) = self.compare_with(&taken).await {
-            let TakenPeriod { app_id, month, before, .. } = taken;
+            let TakenPeriod { app_id, month, before, compared_at, .. } = taken;
             // It was not compared. Where this fails too, the period waits for an hour.
             let put_back = sqlx::query!(
-                "UPDATE closed_periods SET compared_at = $3 WHERE app_id = $1 AND month = $2",
+                "UPDATE closed_periods SET compared_at = $3 WHERE app_id = $1 AND month = $2 AND compared_at = $4",
                 app_id,
                 month,
-                before
+                before,
+                compared_at
             );
             let _ = put_back.execute(&self.pool).await;
             self.closed_round.failed(app_id, month, error);
@@ -154,7 +155,7 @@ impl Store {
                    ORDER BY compared_at LIMIT 1 FOR UPDATE SKIP LOCKED)
                UPDATE closed_periods c SET compared_at = now() - interval '23 hours' FROM next
                WHERE c.app_id = next.app_id AND c.month = next.month
-               RETURNING c.app_id, c.month, c.time_zone, c.statement, next.compared_at AS "before!""#,
+               RETURNING c.app_id, c.month, c.time_zone, c.statement, c.compared_at, next.compared_at AS "before!""#,
             &apps,
             &months
         );
@@ -187,6 +188,8 @@ struct TakenPeriod {
     month: String,
     time_zone: String,
     statement: String,
+    /// The time that was set for it when it was taken.
+    compared_at: OffsetDateTime,
     /// When it was compared before.
     before: OffsetDateTime,
 }

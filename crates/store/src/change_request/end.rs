@@ -1,6 +1,6 @@
 //! The end of a request: another admin confirms it, or somebody refuses it.
 
-use domain::ids::{AppId, CreditRef, OpenId};
+use domain::ids::{AppId, CreditRef};
 use domain::operation::account::{AccountChange, request_differs, user_differs};
 use domain::operation::user::UserCommand;
 use domain::operation::wallet::{own_request, unknown_request};
@@ -169,7 +169,7 @@ pub(crate) async fn refuse_requests_of(
     connection: &mut PgConnection,
     operator: &Operator,
     app_id: &AppId,
-    open_id: &OpenId,
+    open_id: &str,
 ) -> Result<Vec<String>> {
     let refused = sqlx::query_scalar!(
         "UPDATE console_requests SET state = $4, ended_by = $3, ended_at = clock_timestamp()
@@ -177,7 +177,7 @@ pub(crate) async fn refuse_requests_of(
              AND asked_at > clock_timestamp() - make_interval(days => $5)
          RETURNING ref",
         app_id.as_str(),
-        open_id.as_str(),
+        open_id,
         operator.name(),
         RequestState::Refused.as_str(),
         WAITS_DAYS

@@ -92,8 +92,10 @@ impl Store {
                     return Err(nothing_recorded(app_id, open_id).into());
                 };
                 // Before the wallet, as a confirmation does. Nobody confirms a change whose reason is gone.
-                let refused = refuse_requests_of(connection, operator, app_id, open_id).await?;
+                let mut refused = refuse_requests_of(connection, operator, app_id, names.open_id).await?;
                 let (rows, archive_files) = erase(connection, app_no, &names).await?;
+                // Those that were asked meanwhile have the pseudonym now.
+                refused.extend(refuse_requests_of(connection, operator, app_id, pseudonym).await?);
                 let items = replace_in_items(connection, app_no, &names).await?;
                 let lines = replace_in_log(connection, app_no, &names).await?;
                 let mut erased = ErasedPlayer {
@@ -163,22 +165,19 @@ impl Store {
     /// Erases refusals of a player that processes have noted before the erasure and write after it (contract 13.1.4).
     async fn erase_late_refusals(&self, app_id: &AppId, open_id: &OpenId, pseudonym: &str) -> Result<()> {
         let have_own = self.write_refusals().await;
-        // What is refused from now on is a new player's.
-        let until = sqlx::query_scalar!(r#"SELECT clock_timestamp() AS "until!""#);
-        let until = until.fetch_one(&self.pool).await?;
         tokio::time::sleep(REFUSALS_TIME).await;
         let mut session = self.pool.acquire().await?;
         let have_ended = await_writers(&mut session, self.engine.get(), &["exchange_refusals"]).await;
         drop(session);
-        let context = (app_id.clone(), open_id.clone(), pseudonym.to_owned(), until);
-        let erased = self.transaction(context, |connection, (app_id, open_id, pseudonym, until)| {
+        let context = (app_id.clone(), open_id.clone(), pseudonym.to_owned());
+        let erased = self.transaction(context, |connection, (app_id, open_id, pseudonym)| {
             Box::pin(async move {
                 let names = Names { app_id: app_id.as_str(), open_id: open_id.as_str(), pseudonym };
+                // Up to now: a row that was written late may tell of a later time than that of its refusal.
                 let refusals = sqlx::query!(
-                    "DELETE FROM exchange_refusals WHERE app_id = $1 AND open_id = $2 AND last_at < $3",
+                    "DELETE FROM exchange_refusals WHERE app_id = $1 AND open_id = $2",
                     names.app_id,
-                    names.open_id,
-                    *until
+                    names.open_id
                 );
                 refusals.execute(&mut *connection).await?;
                 replace_in_refusals(connection, &names).await

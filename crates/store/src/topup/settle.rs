@@ -43,9 +43,9 @@ pub struct SettledPayment {
     pub charge: i64,
     /// Gifted coins that were credited.
     pub bonus: i64,
-    /// Gifted currency right after it. `null` where nothing was credited.
+    /// Gifted currency after it, and after refunds that waited. `null` where nothing was credited.
     pub free_balance: Option<i64>,
-    /// Charged currency right after it. `null` where nothing was credited.
+    /// Charged currency after it, and after refunds that waited. `null` where nothing was credited.
     pub charge_balance: Option<i64>,
 }
 

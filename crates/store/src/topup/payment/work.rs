@@ -123,9 +123,8 @@ impl PaymentSession {
             Ok::<_, StoreError>(connection)
         };
         let connection = tokio::time::timeout(opening.connect_timeout, connecting).await;
-        let connection = connection
-            .unwrap_or_else(|_| Err(StoreError::Unavailable("it does not answer".to_owned())))
-            .inspect_err(|error| opening.refusal.keep(Some(error.to_string())))?;
+        let connection =
+            connection.map_err(|_| StoreError::Unavailable("it does not answer".to_owned()))??;
         Ok(Self { connection, opened, engine, plans: PlansMade::at(opened), app_nos: HashMap::new() })
     }
 
