@@ -261,12 +261,16 @@ async fn credit_piece(
     let name = import.file.file_name().unwrap_or_default().to_string_lossy();
     let facts = Map::from_iter([("file".to_owned(), json!(name))]);
     let source = CreditsSource { subject: sha256.to_owned(), facts, note: import.note.clone() };
-    let results = store.credit_many(&context.operator, &import.app_id, source, credits.clone()).await;
+    let results = store.credit_many(&context.operator, &import.app_id, source, credits).await;
     let mut tally = Tally::default();
-    for ((result, line), credit) in results.map_err(not_done)?.into_iter().zip(&piece).zip(&credits) {
+    for (result, line) in results.map_err(not_done)?.into_iter().zip(&piece) {
         match result {
             Ok(ChangedPurses { replayed: true, .. }) => tally.replayed += 1,
-            Ok(ChangedPurses { replayed: false, .. }) => tally.credit(credit),
+            Ok(ChangedPurses { replayed: false, .. }) => {
+                if let Ok(credit) = &line.credit {
+                    tally.credit(credit);
+                }
+            }
             Err(refusal) => tally.refuse(import.number(line), refused(refusal).to_string()),
         }
     }

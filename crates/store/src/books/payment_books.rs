@@ -109,13 +109,11 @@ impl FileColumn for PaymentColumn {
     }
 }
 
-/// Money here with its point, such as 6.00 CNY of 600 CNY. `None` where the currency has no digits behind it.
+/// Money here in units, such as 6.00 CNY of 600 CNY. `None` where it is none.
 fn in_units(here: &str) -> Option<String> {
     let (minor, code) = here.split_once(' ')?;
-    let digits = usize::try_from(Currency::parse(code).ok()?.minor_digits()).ok().filter(|many| *many > 0)?;
-    let figures = format!("{minor:0>width$}", width = digits + 1);
-    let (whole, behind) = figures.split_at_checked(figures.len() - digits)?;
-    Some(format!("{whole}.{behind} {code}"))
+    let units = Currency::parse(code).ok()?.in_units(minor.parse().ok()?);
+    Some(format!("{units} {code}"))
 }
 
 /// Money in minor units, of a text in units of the currency. `None` where it is none, or has too many digits.

@@ -131,10 +131,7 @@ impl Store {
     /// what is there also where it cannot tell whether more may come.
     async fn erase_late_orders(&self, app_id: &AppId, open_id: &OpenId, pseudonym: &str) -> Result<()> {
         // A batch that has read the wallet writes within milliseconds, and holds no lock until then.
-        tokio::time::sleep(BATCH_TIME).await;
-        let mut session = self.pool.acquire().await?;
-        let have_ended = await_writers(&mut session, self.engine.get(), &["orders", "ledger_entries"]).await;
-        drop(session);
+        let have_ended = self.await_late_writers(BATCH_TIME, "orders", &["orders", "ledger_entries"]).await;
         let context = (app_id.clone(), open_id.clone(), pseudonym.to_owned());
         let erased = self.transaction(context, |connection, (app_id, open_id, pseudonym)| {
             Box::pin(async move {
@@ -158,17 +155,13 @@ impl Store {
             })
         });
         erased.await?;
-        let lasts = || StoreError::Unavailable("a transaction that writes orders does not end".to_owned());
-        have_ended?.then_some(()).ok_or_else(lasts)
+        have_ended
     }
 
     /// Erases refusals of a player that processes have noted before the erasure and write after it (contract 13.1.4).
     async fn erase_late_refusals(&self, app_id: &AppId, open_id: &OpenId, pseudonym: &str) -> Result<()> {
         let have_own = self.write_refusals().await;
-        tokio::time::sleep(REFUSALS_TIME).await;
-        let mut session = self.pool.acquire().await?;
-        let have_ended = await_writers(&mut session, self.engine.get(), &["exchange_refusals"]).await;
-        drop(session);
+        let have_ended = self.await_late_writers(REFUSALS_TIME, "refusals", &["exchange_refusals"]).await;
         let context = (app_id.clone(), open_id.clone(), pseudonym.to_owned());
         let erased = self.transaction(context, |connection, (app_id, open_id, pseudonym)| {
             Box::pin(async move {
@@ -185,8 +178,15 @@ impl Store {
         });
         erased.await?;
         have_own?;
-        let lasts = || StoreError::Unavailable("a transaction that writes refusals does not end".to_owned());
-        have_ended?.then_some(()).ok_or_else(lasts)
+        have_ended
+    }
+
+    /// Waits until writers have begun to write what they had read or noted before, and until their transactions have ended.
+    async fn await_late_writers(&self, begin_within: Duration, what: &str, tables: &[&str]) -> Result<()> {
+        tokio::time::sleep(begin_within).await;
+        let mut session = self.pool.acquire().await?;
+        let lasts = || StoreError::Unavailable(format!("a transaction that writes {what} does not end"));
+        await_writers(&mut session, self.engine.get(), tables).await?.then_some(()).ok_or_else(lasts)
     }
 }
 
