@@ -149,7 +149,7 @@ impl Health {
 
     async fn exchange_news_in_time(&self, store: &Store, now: OffsetDateTime) -> store::Result<()> {
         let exchanged = timeout(PATIENCE, self.exchange_news(store, now)).await;
-        exchanged.unwrap_or_else(|_| Err(StoreError::Unavailable("health waits for the database".to_owned())))
+        exchanged.unwrap_or_else(|_| Err(StoreError::unavailable("health waits for the database")))
     }
 
     async fn exchange_news(&self, store: &Store, now: OffsetDateTime) -> store::Result<()> {

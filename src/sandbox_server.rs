@@ -115,7 +115,7 @@ impl SandboxServer {
     pub async fn reset(&self) -> Result<()> {
         let alone = self.stop_calls().await;
         let (done, outcome) = oneshot::channel();
-        let stopping = || StoreError::Unavailable("the server stops".to_owned());
+        let stopping = || StoreError::unavailable("the server stops");
         self.resets.send(Reset { alone, done }).await.map_err(|_| stopping())?;
         outcome.await.map_err(|_| stopping())?
     }

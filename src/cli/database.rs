@@ -179,9 +179,9 @@ async fn connect(
             Ok(opened) => return Ok(opened),
             Err(error) => error,
         };
-        let Some(away @ StoreError::Unavailable(cause)) = error.downcast_ref() else { return Err(error) };
-        let placed = StoreError::Unavailable(format!("{cause} ({})", address.places()));
-        if away.is_lasting() || tokio::time::Instant::now() >= give_up {
+        let Some(StoreError::Unavailable(outage, cause)) = error.downcast_ref() else { return Err(error) };
+        let placed = StoreError::Unavailable(*outage, format!("{cause} ({})", address.places()));
+        if placed.is_lasting() || tokio::time::Instant::now() >= give_up {
             return Err(placed.into());
         }
         // It tries four times a second: a line of each would hide the first.

@@ -400,17 +400,20 @@ pub fn start_log(filter: &str, format: LogFormat) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use store::Outage;
+
     use super::*;
 
     /// Rule 9.5.3.
     #[test]
     fn a_statement_that_is_too_slow_is_told_with_what_helps() {
-        let words = |error: &str| words_of(&StoreError::Unavailable(error.to_owned()).into());
+        let ended = "57014: canceling statement due to statement timeout".to_owned();
         assert_eq!(
-            words("57014: canceling statement due to statement timeout"),
+            words_of(&StoreError::Unavailable(Outage::TooSlow, ended).into()),
             "the database is not available: 57014: canceling statement due to statement timeout; it takes longer than a \
              statement may (database.statement_timeout): ask for a shorter time or one app"
         );
-        assert_eq!(words("it has no host"), "the database is not available: it has no host");
+        let away = StoreError::unavailable("it has no host");
+        assert_eq!(words_of(&away.into()), "the database is not available: it has no host");
     }
 }

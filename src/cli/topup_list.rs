@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::Args;
 use domain::csv::csv_text;
 use domain::ids::{AppId, OpenId};
@@ -75,7 +75,6 @@ pub(super) async fn list(context: &Context, store: &Store, arguments: TopupListA
     let [since, until] = span.ends(context)?;
     let filter = TopupFilter { unmatched, open_id, since, until };
     let of = (store, &app_id, &filter);
-    // As of a report: without a file, --json is the JSON of the list.
     if let Some(path) = &out {
         let file = NewFile::create(path)?;
         let payments = write_csv(of, limit, Some(&file)).await?;
@@ -83,7 +82,8 @@ pub(super) async fn list(context: &Context, store: &Store, arguments: TopupListA
         let words = format!("{}: {payments} payments", path.display());
         return context.output.print(&json!({ "file": path, "payments": payments }), words);
     }
-    if csv && !context.output.is_json {
+    if csv {
+        ensure!(!context.output.is_json, "CSV is no JSON: with --json, write it with --out FILE");
         return write_csv(of, limit, None).await.map(drop);
     }
     let found = store.topups(&app_id, &filter, None, limit.unwrap_or(ROWS)).await?.items;

@@ -163,41 +163,40 @@ pub fn masked_fields(fields: &Fields) -> Vec<(String, String)> {
 #[must_use]
 pub fn masked_answer(bytes: &[u8]) -> Value {
     let mut answer: Value = serde_json::from_slice(bytes).unwrap_or_default();
-    let mut addresses = Vec::new();
-    note_addresses(&answer, &mut addresses);
-    mask(&mut answer, &addresses);
+    // An address may also stand in texts before the one that tells whose it is.
+    let mut addresses: Vec<String> = Vec::new();
+    mask_members(&mut answer, &mut |text| addresses.extend(addresses_in(text)));
+    mask_members(&mut answer, &mut |text| *text = masked_text(text, &addresses));
     answer
 }
 
-/// Notes the IP addresses of players that stand in the texts of an answer.
-fn note_addresses(value: &Value, addresses: &mut Vec<String>) {
+/// Masks the secret members of an answer, and does something with each text in the others.
+fn mask_members(value: &mut Value, act: &mut dyn FnMut(&mut String)) {
     match value {
-        Value::String(text) => {
-            let pairs = text.split('&').filter_map(|piece| piece.split_once('='));
-            let of_player = pairs.filter(|(name, value)| *name == USER_IP && value.parse::<IpAddr>().is_ok());
-            addresses.extend(of_player.map(|(_, value)| value.to_owned()));
+        Value::String(text) => act(text),
+        Value::Array(items) => {
+            for item in items {
+                mask_members(item, act);
+            }
         }
-        Value::Array(items) => items.iter().for_each(|item| note_addresses(item, addresses)),
-        Value::Object(members) => members.values().for_each(|member| note_addresses(member, addresses)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
-}
-
-fn mask(value: &mut Value, addresses: &[String]) {
-    match value {
-        Value::String(text) => *text = masked_text(text, addresses),
-        Value::Array(items) => items.iter_mut().for_each(|item| mask(item, addresses)),
         Value::Object(members) => {
             for (name, member) in members {
                 if SECRET_MEMBERS.contains(&name.as_str()) {
                     *member = MASK.into();
                 } else {
-                    mask(member, addresses);
+                    mask_members(member, act);
                 }
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
+}
+
+/// The IP addresses of players in a text of an answer.
+fn addresses_in(text: &str) -> impl Iterator<Item = String> {
+    let pairs = text.split('&').filter_map(|piece| piece.split_once('='));
+    let of_player = pairs.filter(|(name, value)| *name == USER_IP && value.parse::<IpAddr>().is_ok());
+    of_player.map(|(_, value)| value.to_owned())
 }
 
 /// A text of an answer: what a field of it would hide is hidden here too.

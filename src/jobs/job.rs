@@ -116,7 +116,7 @@ impl<C: Send + Sync> Job<C> {
     ) -> Option<Duration> {
         let began = Instant::now();
         let run = unless_silent(silence_max * self.patience, (self.run)(context)).await;
-        match run.unwrap_or_else(|| Err(StoreError::Unavailable("it does not answer".to_owned()))) {
+        match run.unwrap_or_else(|| Err(StoreError::unavailable("it does not answer"))) {
             Ok(rest) => {
                 counters.last_success.set(clock.unix_millis().div_euclid(1000));
                 (rest == Rest::Something).then(|| began.elapsed() * self.pauses)

@@ -45,7 +45,7 @@ pub(super) async fn export_file(
     let (file, bytes) = written.map_err(|error| match error {
         ExportError::Operation(error) => error,
         ExportError::Output(error) => {
-            StoreError::Unavailable(format!("no room for an export: {error}")).into()
+            StoreError::unavailable(format!("no room for an export: {error}")).into()
         }
     })?;
     let mut response = download(&name, ZIP, Body::from_stream(pieces(file)));

@@ -98,7 +98,7 @@ fn general(route: &Route, config: &Config) -> Vec<Example<Refusal>> {
         Example::new(
             "unavailable",
             "The database is not available, or it is overloaded. It is safe to repeat, as `Retry-After` says.",
-            StoreError::Unavailable(String::new()),
+            StoreError::unavailable(""),
         ),
     ];
     if let Some(limited) = Limited::of(route.endpoint) {

@@ -28,7 +28,7 @@ impl From<StoreError> for Refusal {
     fn from(error: StoreError) -> Self {
         let cause = error.to_string();
         match error {
-            StoreError::Unavailable(_) | StoreError::PicturesUnavailable(_) | StoreError::Again => {
+            StoreError::Unavailable(..) | StoreError::PicturesUnavailable(_) | StoreError::Again => {
                 Self::unavailable("the service is not available now, try again", cause)
             }
             StoreError::Overloaded => Self::unavailable("the service is overloaded, try again", cause),

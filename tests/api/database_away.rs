@@ -420,5 +420,5 @@ async fn a_database_that_falls_silent_after_the_greeting_is_not_waited_for() {
     let address = DatabaseAddress::from_url(&url).unwrap();
     let connecting = Store::connect(&address, settings, Arc::new(SystemClock::new()));
     let refused = tokio::time::timeout(PATIENCE, connecting).await.expect("it gives up").unwrap_err();
-    assert!(matches!(&refused, StoreError::Unavailable(why) if why == "it does not answer"), "{refused}");
+    assert!(matches!(&refused, StoreError::Unavailable(_, why) if why == "it does not answer"), "{refused}");
 }

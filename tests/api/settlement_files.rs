@@ -208,6 +208,10 @@ async fn payments_are_written_as_csv() {
     let made = program.json(&["topup", "list", "a1", "--csv", "--out", path, "--limit", "2"]);
     assert_eq!(made, json!({"file": path, "payments": 2}));
     assert_eq!(fs::read_to_string(path).unwrap(), format!("{}\n", lines[..3].join("\n")));
+    let both = program.run(&["topup", "list", "a1", "--csv", "--json"]);
+    let complaint = String::from_utf8(both.stderr).unwrap();
+    assert!(both.status.code() == Some(1) && both.stdout.is_empty(), "{complaint}");
+    assert!(complaint.contains("CSV is no JSON: with --json, write it with --out FILE"), "{complaint}");
 }
 
 /// Rule 19.7.2: a file without a column of the currency is compared and entered in the currency that the command names.

@@ -5,8 +5,6 @@ use domain::picture_store::Outside;
 
 use crate::objects::ObjectStoreError;
 
-/// The SQLSTATE of a statement that was ended, as by its time limit.
-const QUERY_CANCELED: &str = "57014";
 /// How the driver says that the server has no TLS, where `sslmode` asks for it.
 const NO_TLS: &str = "server does not support TLS";
 
@@ -18,8 +16,8 @@ pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// The database does not answer, or not in time. Nothing was acknowledged, so a repeat is safe.
-    #[error("the database is not available: {0}")]
-    Unavailable(String),
+    #[error("the database is not available: {1}")]
+    Unavailable(Outage, String),
     /// An object store of pictures does not answer, or must not be used. Nothing was acknowledged,
     /// so a repeat is safe.
     #[error("the store of pictures is not available: {0}")]
@@ -38,9 +36,26 @@ pub enum StoreError {
     Internal(String),
 }
 
+/// What may end an outage of the database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outage {
+    /// A wait.
+    Passing,
+    /// Only another statement: it was ended, because it took too long.
+    TooSlow,
+    /// Only an operator: the database refuses the login or TLS, or there is no such database.
+    Lasting,
+}
+
 impl StoreError {
     /// What to tell somebody who reads and whose statement takes too long.
     pub const TOO_SLOW: &str = "it takes longer than a statement may (database.statement_timeout): ask for a shorter time or one app";
+
+    /// The error of an outage that may pass, with its words.
+    #[must_use]
+    pub fn unavailable(words: impl Into<String>) -> Self {
+        Self::Unavailable(Outage::Passing, words.into())
+    }
 
     /// The error of a row that does not parse.
     pub(super) fn damaged(what: &str) -> Self {
@@ -50,7 +65,7 @@ impl StoreError {
     /// The error of an exchange past its deadline.
     #[must_use]
     pub fn past_deadline() -> Self {
-        Self::Unavailable("an exchange waited past its deadline".to_owned())
+        Self::unavailable("an exchange waited past its deadline")
     }
 
     /// The error of an SQLSTATE.
@@ -58,24 +73,25 @@ impl StoreError {
         match code {
             // serialisation failure, deadlock
             "40001" | "40P01" => Self::Again,
-            _ if is_unavailable(code) => Self::Unavailable(words),
+            // ended, as by its time limit
+            "57014" => Self::Unavailable(Outage::TooSlow, words),
+            // the login is refused; no such database
+            "28000" | "28P01" | "3D000" => Self::Unavailable(Outage::Lasting, words),
+            _ if may_pass(code) => Self::unavailable(words),
             _ => Self::Internal(words),
         }
     }
 
-    /// Whether no wait helps: the database refuses the login or TLS, or there is no such database. Only a start asks; a
-    /// request is answered 503 all the same.
+    /// Whether no wait helps. Only a start asks; a request is answered 503 all the same.
     #[must_use]
     pub fn is_lasting(&self) -> bool {
-        let Self::Unavailable(words) = self else { return false };
-        let code = words.split(':').next().unwrap_or_default();
-        matches!(code, "28000" | "28P01" | "3D000") || words.ends_with(NO_TLS)
+        matches!(self, Self::Unavailable(Outage::Lasting, _))
     }
 
     /// Whether the database ended a statement, because it took too long. Who reads can ask for less; a wait helps nobody.
     #[must_use]
     pub fn is_too_slow(&self) -> bool {
-        matches!(self, Self::Unavailable(words) if words.split(':').next() == Some(QUERY_CANCELED))
+        matches!(self, Self::Unavailable(Outage::TooSlow, _))
     }
 
     /// The error of a call to an object store.
@@ -92,12 +108,15 @@ impl From<sqlx::Error> for StoreError {
                 // Its own text ends with a line of the source of PostgreSQL.
                 Self::from_code(&code, format!("{code}: {}", fault.message()))
             }
+            sqlx::Error::Tls(cause) if cause.to_string() == NO_TLS => {
+                Self::Unavailable(Outage::Lasting, error.to_string())
+            }
             sqlx::Error::Io(_)
             | sqlx::Error::Tls(_)
             | sqlx::Error::Protocol(_)
             | sqlx::Error::PoolTimedOut
             | sqlx::Error::PoolClosed
-            | sqlx::Error::WorkerCrashed => Self::Unavailable(error.to_string()),
+            | sqlx::Error::WorkerCrashed => Self::unavailable(error.to_string()),
             other => Self::Internal(other.to_string()),
         }
     }
@@ -145,15 +164,14 @@ impl<R> AsStoreError for Refusable<R> {
     }
 }
 
-/// True for the SQLSTATE of a database that cannot serve now, whatever the statement.
-fn is_unavailable(code: &str) -> bool {
+/// True for the SQLSTATE of a database that cannot serve now, whatever the statement, and may serve later.
+fn may_pass(code: &str) -> bool {
     let class_is = |class: &str| code.starts_with(class);
-    // connection faults; resources exhausted; ended by the operator, a crash or a time limit;
-    // the login or the database is refused
+    // connection faults; resources exhausted; ended by the operator, a crash or a time limit; a refusal of the login
+    // that is of none of its own codes
     class_is("08") || class_is("53") || class_is("57") || class_is("28")
-        // no such database; no connections allowed to it; lock time-out; read-only after a
-        // failover; idle in a transaction
-        || matches!(code, "3D000" | "55000" | "55P03" | "25006" | "25P03")
+        // no connections allowed to the database; lock time-out; read-only after a failover; idle in a transaction
+        || matches!(code, "55000" | "55P03" | "25006" | "25P03")
 }
 
 #[cfg(test)]
@@ -163,23 +181,23 @@ mod tests {
     /// Rule 9.3.5: a start waits for a database that is away, and not for one that refuses it.
     #[test]
     fn a_refused_login_is_not_waited_for() {
-        let unavailable = |words: &str| StoreError::Unavailable(words.to_owned());
-        for words in [
-            "28P01: password authentication failed for user \"minitill\"",
-            "28000: role \"minitill\" does not exist",
-            "3D000: database \"minitill\" does not exist",
-            "error occurred while attempting to establish a TLS connection: server does not support TLS",
-        ] {
-            assert!(unavailable(words).is_lasting(), "{words}");
+        let outage_of = |error: &StoreError| match error {
+            StoreError::Unavailable(outage, _) => Some(*outage),
+            _ => None,
+        };
+        let of_code =
+            |code: &str| outage_of(&StoreError::from_code(code, "the words do not matter".to_owned()));
+        for code in ["28P01", "28000", "3D000"] {
+            assert_eq!(of_code(code), Some(Outage::Lasting), "{code}");
         }
-        for words in [
-            "57P03: the database system is starting up",
-            "53300: sorry, too many clients already",
-            "55000: database \"minitill\" is not currently accepting connections",
-            "it takes no writes: is it a standby?",
-        ] {
-            assert!(!unavailable(words).is_lasting(), "{words}");
+        for code in ["57P03", "57P01", "53300", "55000", "08006", "28001"] {
+            assert_eq!(of_code(code), Some(Outage::Passing), "{code}");
         }
+        assert_eq!((of_code("23505"), of_code("40001")), (None, None));
+        let tls = |cause: &str| StoreError::from(sqlx::Error::Tls(cause.into()));
+        assert!(tls("server does not support TLS").is_lasting());
+        assert!(!tls("unexpected EOF").is_lasting());
+        assert!(!StoreError::unavailable("28P01: it may pass").is_lasting());
     }
 
     /// Rule 9.5.3: only a statement that was ended is too slow.
@@ -187,11 +205,11 @@ mod tests {
     fn a_statement_that_was_ended_is_too_slow() {
         let ended = "57014: canceling statement due to statement timeout";
         let error = StoreError::from_code("57014", ended.to_owned());
-        assert_eq!(error, StoreError::Unavailable(ended.to_owned()));
-        assert!(error.is_too_slow());
-        for other in ["57P01: terminating connection", "570145: x", "it does not answer: 57014", ""] {
-            assert!(!StoreError::Unavailable(other.to_owned()).is_too_slow(), "{other}");
+        assert_eq!(error.to_string(), format!("the database is not available: {ended}"));
+        assert!(error.is_too_slow() && !error.is_lasting());
+        for code in ["57P01", "28P01", "53300", "23505"] {
+            assert!(!StoreError::from_code(code, ended.to_owned()).is_too_slow(), "{code}");
         }
-        assert!(!StoreError::Internal(ended.to_owned()).is_too_slow());
+        assert!(!StoreError::unavailable(ended).is_too_slow(), "words decide nothing");
     }
 }

@@ -217,7 +217,7 @@ async fn first_that_serves(
             session.close().await.map(|()| writes)
         };
         let Ok(writes) = timeout(patience, asking).await else {
-            return Err(StoreError::Unavailable("it does not answer".to_owned()));
+            return Err(StoreError::unavailable("it does not answer"));
         };
         Ok((place, writes?))
     };
@@ -235,8 +235,8 @@ async fn first_that_serves(
     }
     match reading {
         Some(place) if !must_write => Ok(place),
-        Some(_) => Err(StoreError::Unavailable("it takes no writes: is it a standby?".to_owned())),
-        None => Err(fault.unwrap_or_else(|| StoreError::Unavailable("it has no host".to_owned()))),
+        Some(_) => Err(StoreError::unavailable("it takes no writes: is it a standby?")),
+        None => Err(fault.unwrap_or_else(|| StoreError::unavailable("it has no host"))),
     }
 }
 

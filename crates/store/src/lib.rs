@@ -86,7 +86,7 @@ pub use change_request::{ChangeRequest, RequestState, RequestedChange};
 pub use console_user::{CodeAttempt, ConsoleSession, ConsoleUser, NewSession, SessionUser, SignInAttempt};
 pub use counts::{RefusedChange, RefusedContent};
 pub use engine::Engine;
-pub use error::{OperationError, Refusable, Result, StoreError};
+pub use error::{OperationError, Outage, Refusable, Result, StoreError};
 pub use event::{Event, EventCursor, EventFilter, EventHead, EventKey, EventNews, EventPage};
 pub use exchange_lookup::{
     BizNoUse, CancelRecord, ExchangeRecord, NumberRecord, ReferenceMatch, RefusalCursor, RefusalFilter,

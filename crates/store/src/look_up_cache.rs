@@ -130,7 +130,7 @@ where
         let found = match tokio::time::timeout(within, sought.wait_for(Option::is_some)).await {
             Ok(Ok(found)) => found.clone().expect("it was waited for"),
             Ok(Err(_)) => Err(StoreError::Internal("a look-up ended without an answer".to_owned())),
-            Err(_) => Err(StoreError::Unavailable("a look-up took too long".to_owned())),
+            Err(_) => Err(StoreError::unavailable("a look-up took too long")),
         };
         found.or_else(|error| aged.map(Some).ok_or(error))
     }
@@ -207,7 +207,7 @@ mod tests {
         let (cache, count, permits) = (LookUpCache::default(), Arc::default(), Arc::new(Semaphore::new(0)));
         let ask = |within| cache.get_or(&"a", NOW, within, |_| look_up(&count, &permits));
         let impatient = Duration::from_millis(10);
-        assert_eq!(ask(impatient).await, Err(StoreError::Unavailable("a look-up took too long".to_owned())));
+        assert_eq!(ask(impatient).await, Err(StoreError::unavailable("a look-up took too long")));
         assert!(tokio::time::timeout(impatient, ask(WITHIN)).await.is_err(), "hung up");
         permits.add_permits(2);
         assert_eq!(ask(WITHIN).await, Ok(Some(0)));
@@ -260,7 +260,7 @@ mod tests {
             cache.get_or(&"a", stale_at, WITHIN, |_| async { Err(StoreError::Again) }).await,
             Ok(Some(7))
         );
-        let late = Err(StoreError::Unavailable("a look-up took too long".to_owned()));
+        let late = Err(StoreError::unavailable("a look-up took too long"));
         // Who has no stale entry waits longer.
         tokio::select! {
             biased;

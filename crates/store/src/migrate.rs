@@ -141,7 +141,8 @@ fn fault(error: MigrateError) -> StoreError {
         other => return StoreError::Internal(format!("migrations: {other}")),
     };
     match StoreError::from(cause) {
-        StoreError::Unavailable(words) => StoreError::Unavailable(format!("{at}: {words}")),
+        // Nobody can ask a migration for less.
+        StoreError::Unavailable(_, words) => StoreError::unavailable(format!("{at}: {words}")),
         other => StoreError::Internal(format!("{at}: {other}")),
     }
 }
@@ -149,15 +150,17 @@ fn fault(error: MigrateError) -> StoreError {
 /// The error of a list of migrations that could not be read. Without its rights a role cannot serve, and no wait helps.
 fn unread(error: MigrateError) -> StoreError {
     let cause = match error {
-        MigrateError::Execute(cause) => StoreError::from(cause),
-        other => return StoreError::Unavailable(other.to_string()),
+        MigrateError::Execute(cause) => cause,
+        other => return StoreError::unavailable(other.to_string()),
     };
-    match cause {
-        StoreError::Internal(words) if words.starts_with("42501:") => StoreError::Internal(format!(
+    let has_no_right =
+        cause.as_database_error().is_some_and(|fault| fault.code().as_deref() == Some("42501"));
+    match StoreError::from(cause) {
+        StoreError::Internal(words) if has_no_right => StoreError::Internal(format!(
             "this role may not read the tables: run rights.sql as the role that owns them ({words})"
         )),
-        StoreError::Unavailable(_) => cause,
-        other => StoreError::Unavailable(other.to_string()),
+        away @ StoreError::Unavailable(..) => away,
+        other => StoreError::unavailable(other.to_string()),
     }
 }
 

@@ -128,5 +128,5 @@ impl fmt::Display for Lack {
 }
 
 fn too_slow() -> StoreError {
-    StoreError::Unavailable("the database does not answer".to_owned())
+    StoreError::unavailable("the database does not answer")
 }

@@ -122,7 +122,7 @@ async fn attempt_once(
     outcome.unwrap_or_else(|| {
         // The pool would wait for its answer, and count it all the time.
         drop(connection.detach());
-        Err(StoreError::Unavailable("it does not answer".to_owned()).into())
+        Err(StoreError::unavailable("it does not answer").into())
     })
 }
 

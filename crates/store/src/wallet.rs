@@ -198,7 +198,7 @@ impl Store {
             let archived = store.archived_part(&app_id, &open_id).await?;
             if archived.is_some_and(|archived| archived.entries > after) {
                 let cause = "the entries of this wallet are being archived; repeat the statement";
-                return Err(StoreError::Unavailable(cause.to_owned()));
+                return Err(StoreError::unavailable(cause));
             }
             piece.reverse();
             let after = (end < last).then_some(end);

@@ -343,7 +343,7 @@ async fn open(address: &DatabaseAddress, settings: &StoreSettings, clock: &Arc<M
     loop {
         match Store::connect(address, settings.clone(), clock.clone()).await {
             Ok(store) if store.unlock(&keyring).await.is_ok() => return store,
-            Ok(_) | Err(StoreError::Unavailable(_)) => {}
+            Ok(_) | Err(StoreError::Unavailable(..)) => {}
             Err(fault) => panic!("{fault}"),
         }
         assert!(started.elapsed() < PATIENCE, "expected that the store opens");

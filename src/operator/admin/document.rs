@@ -150,7 +150,7 @@ fn general(route: &AdminRoute, operation: &Operation<Problem>, config: &Config) 
         Example::new(
             "unavailable",
             "The database is not available, or too busy. It is safe to repeat, as `Retry-After` says.",
-            StoreError::Unavailable(String::new()),
+            StoreError::unavailable(""),
         ),
     ]);
     problems

@@ -251,8 +251,8 @@ impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         let (cause, is_too_slow) = (error.to_string(), error.is_too_slow());
         match error {
-            StoreError::Unavailable(_) if is_too_slow => Self { is_too_slow, ..Self::unavailable(cause) },
-            StoreError::Unavailable(_)
+            StoreError::Unavailable(..) if is_too_slow => Self { is_too_slow, ..Self::unavailable(cause) },
+            StoreError::Unavailable(..)
             | StoreError::PicturesUnavailable(_)
             | StoreError::Overloaded
             | StoreError::Again

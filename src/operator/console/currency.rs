@@ -2,17 +2,12 @@
 
 use domain::topup::Currency;
 
-use super::page::Shown as _;
+use super::page::grouped;
 
 /// Money in the units that people count, such as `6.00 CNY`.
 pub(super) fn money(currency: &str, amount: i64) -> String {
-    let digits = Currency::parse(currency).map_or(0, |currency| currency.minor_digits());
-    let unit = 10_i64.pow(digits);
-    let whole = (amount / unit).shown();
-    if digits == 0 {
-        return format!("{whole} {currency}");
-    }
-    format!("{whole}.{:0width$} {currency}", amount % unit, width = digits as usize)
+    let units = Currency::parse(currency).map_or_else(|_| amount.to_string(), |of| of.in_units(amount));
+    format!("{} {currency}", grouped(&units))
 }
 
 #[cfg(test)]
@@ -25,9 +20,14 @@ mod tests {
             ("CNY", 600, "6.00 CNY"),
             ("CNY", 5, "0.05 CNY"),
             ("JPY", 120, "120 JPY"),
+            ("JPY", 1_234_567, "1_234_567 JPY"),
             ("KWD", 1_234, "1.234 KWD"),
+            ("KWD", 1_234_567_890, "1_234_567.890 KWD"),
+            ("CNY", -5, "\u{2212}0.05 CNY"),
+            ("CNY", -100_000, "\u{2212}1_000.00 CNY"),
+            ("XXX", -1_234, "\u{2212}1_234 XXX"),
         ] {
-            assert_eq!(money(currency, amount), expected);
+            assert_eq!(money(currency, amount).replace('\u{202f}', "_"), expected);
         }
     }
 }

@@ -262,10 +262,10 @@ impl IntoResponse for ConsoleError {
 impl From<StoreError> for ConsoleError {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Unavailable(_) if error.is_too_slow() => {
+            StoreError::Unavailable(..) if error.is_too_slow() => {
                 Self { cause: error.to_string(), ..Self::TOO_SLOW }
             }
-            StoreError::Unavailable(_)
+            StoreError::Unavailable(..)
             | StoreError::PicturesUnavailable(_)
             | StoreError::Overloaded
             | StoreError::Again => Self { cause: error.to_string(), ..Self::UNAVAILABLE },
@@ -368,16 +368,18 @@ impl From<OperationRefusal> for ConsoleError {
 mod tests {
     use domain::fields::Fields;
     use domain::ids::{AppId, OpenId};
+    use store::Outage;
 
     use super::*;
 
     /// Rule 9.5.3: who reads too much for one statement is told so.
     #[test]
     fn a_statement_that_is_too_slow_is_told() {
-        let error = ConsoleError::from(StoreError::Unavailable("57014: canceling statement".to_owned()));
+        let ended = "57014: canceling statement".to_owned();
+        let error = ConsoleError::from(StoreError::Unavailable(Outage::TooSlow, ended));
         assert_eq!(error.status, StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(error.what(), "It takes longer than a statement may (database.statement_timeout).");
-        let away = ConsoleError::from(StoreError::Unavailable("57P01: terminating connection".to_owned()));
+        let away = ConsoleError::from(StoreError::unavailable("57P01: terminating connection"));
         assert_eq!(away.what(), "The database or the picture store does not answer.");
     }
 

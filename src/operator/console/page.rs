@@ -230,28 +230,33 @@ impl Shown for OffsetDateTime {
 
 impl Shown for i64 {
     fn shown(&self) -> String {
-        let sign = if *self < 0 { "\u{2212}" } else { "" };
-        format!("{sign}{}", self.unsigned_abs().shown())
+        grouped(&self.to_string())
     }
 }
 
-/// Groups of three digits. English separates them by a narrow no-break space, Chinese by a comma.
 impl Shown for u64 {
     fn shown(&self) -> String {
-        let digits = self.to_string();
-        let separator = match language() {
-            Language::En => '\u{202f}',
-            Language::Zh => ',',
-        };
-        let mut text = String::new();
-        for (index, digit) in digits.chars().enumerate() {
-            if index > 0 && (digits.len() - index).is_multiple_of(3) {
-                text.push(separator);
-            }
-            text.push(digit);
-        }
-        text
+        grouped(&self.to_string())
     }
+}
+
+/// A number with groups of three digits before its point. English separates them by a narrow no-break space, Chinese by a
+/// comma.
+pub(super) fn grouped(number: &str) -> String {
+    let separator = match language() {
+        Language::En => '\u{202f}',
+        Language::Zh => ',',
+    };
+    let (sign, digits) = number.strip_prefix('-').map_or(("", number), |digits| ("\u{2212}", digits));
+    let point = digits.find('.').unwrap_or(digits.len());
+    let mut text = sign.to_owned();
+    for (index, digit) in digits.char_indices() {
+        if index > 0 && index < point && (point - index).is_multiple_of(3) {
+            text.push(separator);
+        }
+        text.push(digit);
+    }
+    text
 }
 
 #[cfg(test)]

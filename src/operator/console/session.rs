@@ -107,8 +107,8 @@ pub(super) async fn signed_in(
     let token_hash = token_hash(token);
     let told = state.store.console_session(token_hash, !headers.contains_key(REFRESH)).await;
     let session = match (told, memory) {
-        (Err(StoreError::Unavailable(cause)), Some(memory)) => {
-            Some(memory.recall(token_hash).ok_or(StoreError::Unavailable(cause))?)
+        (Err(away @ StoreError::Unavailable(..)), Some(memory)) => {
+            Some(memory.recall(token_hash).ok_or(away)?)
         }
         (told, memory) => {
             let session = told?;

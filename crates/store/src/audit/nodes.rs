@@ -76,7 +76,7 @@ pub(super) async fn open(
                     let cause = format!(
                         "the audit must reach the node {host}:{port}: name the coordinator by its host"
                     );
-                    return Err(StoreError::Unavailable(cause).into());
+                    return Err(StoreError::unavailable(cause).into());
                 }
             };
             let (first, second) = begin_both(&options, SEE_SHARDS).await?;
@@ -89,7 +89,7 @@ pub(super) async fn open(
         }
         placements = after;
     }
-    Err(StoreError::Unavailable("apps keep moving to other nodes".to_owned()).into())
+    Err(StoreError::unavailable("apps keep moving to other nodes").into())
 }
 
 #[expect(clippy::disallowed_methods, reason = "only Citus has these tables")]

@@ -271,7 +271,7 @@ impl BillReader {
     async fn take(&mut self, piece: Vec<u8>) -> Result<bool, StoreError> {
         let taken = self.permit.wait_for(self.out.send(Ok(BillPiece::Lines(piece)))).await;
         let too_slow = "the reader of a bill was slow, and others waited for its place";
-        Ok(taken.map_err(|AskedBack| StoreError::Unavailable(too_slow.to_owned()))?.is_ok())
+        Ok(taken.map_err(|AskedBack| StoreError::unavailable(too_slow))?.is_ok())
     }
 
     fn has_gone(&self) -> bool {

@@ -133,7 +133,7 @@ async fn writers_on_nodes(
     for (node, has_answered, told) in answers {
         if !has_answered {
             let cause = format!("the node {node} of Citus does not tell who writes: {told}");
-            return Err(StoreError::Unavailable(cause));
+            return Err(StoreError::unavailable(cause));
         }
         writers.extend(told.split_whitespace().map(|name| (node, name.to_owned())));
     }

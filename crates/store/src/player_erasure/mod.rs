@@ -93,11 +93,11 @@ impl Store {
                 };
                 // Before the wallet, as a confirmation does. Nobody confirms a change whose reason is gone.
                 let mut refused = refuse_requests_of(connection, operator, app_id, names.open_id).await?;
-                let (rows, archive_files) = erase(connection, app_no, &names).await?;
+                let (rows, archive_files, payments) = erase(connection, app_no, &names).await?;
                 // Those that were asked meanwhile have the pseudonym now.
                 refused.extend(refuse_requests_of(connection, operator, app_id, pseudonym).await?);
                 let items = replace_in_items(connection, app_no, &names).await?;
-                let lines = replace_in_log(connection, app_no, &names).await?;
+                let lines = replace_in_log(connection, &names, &payments).await?;
                 let mut erased = ErasedPlayer {
                     app_id: app_id.to_string(),
                     pseudonym: pseudonym.clone(),
@@ -185,7 +185,7 @@ impl Store {
     async fn await_late_writers(&self, begin_within: Duration, what: &str, tables: &[&str]) -> Result<()> {
         tokio::time::sleep(begin_within).await;
         let mut session = self.pool.acquire().await?;
-        let lasts = || StoreError::Unavailable(format!("a transaction that writes {what} does not end"));
+        let lasts = || StoreError::unavailable(format!("a transaction that writes {what} does not end"));
         await_writers(&mut session, self.engine.get(), tables).await?.then_some(()).ok_or_else(lasts)
     }
 }
@@ -220,12 +220,13 @@ async fn erase_orders(
     Ok(orders.len() as u64)
 }
 
-/// Erases all but the texts of the operator's log, whose head a transaction locks last.
+/// Erases all but the texts of the operator's log, whose head a transaction locks last. Returns how many rows of each kind
+/// there were, the files of archives, and the payments as the log names them.
 async fn erase(
     connection: &mut PgConnection,
     app_no: i32,
     names: &Names<'_>,
-) -> Result<(BTreeMap<&'static str, u64>, Vec<String>), OperationError> {
+) -> Result<(BTreeMap<&'static str, u64>, Vec<String>, Vec<String>), OperationError> {
     sqlx::query!("SET LOCAL statement_timeout = 0").execute(&mut *connection).await?;
     let &Names { app_id, open_id, pseudonym } = names;
     // Before the wallets, as a piece of a gift does. A gift that waits is no longer the one that was shown.
@@ -243,20 +244,20 @@ async fn erase(
     if gift_lines > 0 {
         rows.insert("gift_lines", gift_lines);
     }
-    let (mut archive_files, mut topup_orders) = (Vec::new(), Vec::new());
+    let mut archive_files = Vec::new();
     let wallet_no = sqlx::query_scalar!(
         "UPDATE wallets SET open_id = $3 WHERE app_no = $1 AND open_id = $2 RETURNING wallet_no",
         app_no,
         open_id,
         pseudonym
     );
-    if let Some(wallet_no) = wallet_no.fetch_optional(&mut *connection).await? {
+    let wallet_no = wallet_no.fetch_optional(&mut *connection).await?;
+    if let Some(wallet_no) = wallet_no {
         rows.insert("wallet", 1);
         rows.insert("ledger_entries", scrub_entries(connection, app_no, &[wallet_no]).await?);
         let (entries, files) = archived::scrub(connection, app_id, app_no, wallet_no).await?;
         rows.insert("archived_entries", entries);
         archive_files = files;
-        topup_orders = orders_of_wallet(connection, app_no, wallet_no).await?;
     }
     let refusals =
         sqlx::query!("DELETE FROM exchange_refusals WHERE app_id = $1 AND open_id = $2", app_id, open_id);
@@ -265,7 +266,7 @@ async fn erase(
         sqlx::query!("DELETE FROM login_codes WHERE app_id = $1 AND open_id = $2", app_id, open_id);
     rows.insert("login_codes", login_codes.execute(&mut *connection).await?.rows_affected());
     rows.insert("orders", erase_orders(connection, app_id, open_id, None).await?);
-    rows.extend(scrub_payments(connection, app_no, names, &topup_orders).await?);
+    let payments = scrub_payments(connection, app_no, names, wallet_no, &mut rows).await?;
     let requests = sqlx::query!(
         "UPDATE console_requests SET open_id = $3, reason = '' WHERE app_id = $1 AND open_id = $2",
         app_id,
@@ -277,49 +278,47 @@ async fn erase(
     replace_in_ledger(connection, app_no, names).await?;
     replace_in_refusals(connection, names).await?;
     replace_in_deliveries(connection, names).await?;
-    Ok((rows, archive_files))
+    Ok((rows, archive_files, payments))
 }
 
-/// Takes the reasons out of the refunds of a player's payments. It is done before the payments lose the player.
-async fn scrub_refunds(
-    connection: &mut PgConnection,
-    app_no: i32,
-    names: &Names<'_>,
-    topup_orders: &[String],
-) -> Result<Option<(&'static str, u64)>> {
-    let refunds = sqlx::query!(
-        "UPDATE topup_refunds r SET reason = '' FROM topup_payments p
-         WHERE r.app_no = $1 AND p.app_no = $1 AND p.provider = r.provider AND p.provider_order_id = r.provider_order_id
-             AND (p.open_id = $2 OR p.wallet_no = (SELECT wallet_no FROM wallets WHERE app_no = $1 AND open_id = $3)
-                 OR p.wallet_no IS NULL AND p.open_id IS NULL AND p.biz_no = ANY ($4))",
-        app_no,
-        names.open_id,
-        names.pseudonym,
-        topup_orders
-    );
-    let refunds = refunds.execute(connection).await?.rows_affected();
-    Ok((refunds > 0).then_some(("topup_refunds", refunds)))
-}
-
-/// Takes what is personal out of the payments of a player and their refunds. The wallet has its pseudonym already. A
-/// payment that names only one of the player's orders is the player's, unless it was credited to somebody else.
+/// Takes what is personal out of the payments of a player and their refunds. A payment that names only one of the
+/// player's orders is the player's, unless it was credited to somebody else. Returns the payments, as the log names them.
 async fn scrub_payments(
     connection: &mut PgConnection,
     app_no: i32,
     names: &Names<'_>,
-    topup_orders: &[String],
-) -> Result<impl Iterator<Item = (&'static str, u64)>> {
-    let refunds = scrub_refunds(connection, app_no, names, topup_orders).await?;
+    wallet_no: Option<i64>,
+    rows: &mut BTreeMap<&'static str, u64>,
+) -> Result<Vec<String>> {
+    let topup_orders = match wallet_no {
+        Some(wallet_no) => orders_of_wallet(connection, app_no, wallet_no).await?,
+        None => Vec::new(),
+    };
     let payments = sqlx::query!(
         "UPDATE topup_payments SET open_id = CASE WHEN open_id = $2 THEN $3 ELSE open_id END, os = NULL, note = ''
          WHERE app_no = $1
-             AND (open_id = $2 OR wallet_no = (SELECT wallet_no FROM wallets WHERE app_no = $1 AND open_id = $3)
-                 OR wallet_no IS NULL AND open_id IS NULL AND biz_no = ANY ($4))",
+             AND (open_id = $2 OR wallet_no = $4 OR wallet_no IS NULL AND open_id IS NULL AND biz_no = ANY ($5))
+         RETURNING provider, provider_order_id",
         app_no,
         names.open_id,
         names.pseudonym,
-        topup_orders
+        wallet_no,
+        &topup_orders
     );
-    let payments = payments.execute(connection).await?.rows_affected();
-    Ok(refunds.into_iter().chain([("topup_payments", payments)]))
+    let payments = payments.fetch_all(&mut *connection).await?;
+    rows.insert("topup_payments", payments.len() as u64);
+    let (providers, ids): (Vec<String>, Vec<String>) =
+        payments.into_iter().map(|payment| (payment.provider, payment.provider_order_id)).unzip();
+    let refunds = sqlx::query!(
+        "UPDATE topup_refunds SET reason = ''
+         WHERE app_no = $1 AND (provider, provider_order_id) IN (SELECT unnest($2::text[]), unnest($3::text[]))",
+        app_no,
+        &providers,
+        &ids
+    );
+    let refunds = refunds.execute(connection).await?.rows_affected();
+    if refunds > 0 {
+        rows.insert("topup_refunds", refunds);
+    }
+    Ok(providers.iter().zip(&ids).map(|(provider, id)| format!("{provider}/{id}")).collect())
 }

@@ -12,7 +12,6 @@ use sqlx::{AssertSqlSafe, PgConnection};
 
 use crate::error::{Result, StoreError};
 use crate::operator_log::ListedCredit;
-use crate::topup::orders_of_wallet;
 
 /// Keys in the operator's log that stay as they are. They are numbers, which the ledger has too, what an operator set,
 /// and what the till reads from the log again. That is sums, moments and who asked for a change.
@@ -116,16 +115,15 @@ impl Names<'_> {
 }
 
 /// Replaces the player in the log: in lines about the player, in lists of players and credits, and in states of players
-/// and requests. Lines about the player and about the player's payments lose their notes. In all other notes about the
+/// and requests. Lines about the player and about the player's `payments` lose their notes. In all other notes about the
 /// app the player is replaced. What an operator has set, such as the URL of a receiver, stays as its row does. Returns
 /// the lines with the hashes of their new texts.
 pub(super) async fn replace_in_log(
     connection: &mut PgConnection,
-    app_no: i32,
     names: &Names<'_>,
+    payments: &[String],
 ) -> Result<BTreeMap<i64, String>> {
     let &Names { app_id, open_id, pseudonym } = names;
-    let payments = payments_of(connection, app_no, pseudonym).await?;
     let rows = sqlx::query!(
         r#"SELECT * FROM (
                SELECT seq, subject, before, after, note, credits::text AS credits, state,
@@ -140,7 +138,7 @@ pub(super) async fn replace_in_log(
            ORDER BY seq"#,
         app_id,
         open_id,
-        &payments
+        payments
     );
     let mut lines = BTreeMap::new();
     for row in rows.fetch_all(&mut *connection).await? {
@@ -188,30 +186,6 @@ pub(super) async fn replace_in_log(
         lines.insert(row.seq, hex::encode(line.texts_hash()));
     }
     Ok(lines)
-}
-
-/// The payments of an erased player, as the log names them. They have the pseudonym already.
-async fn payments_of(connection: &mut PgConnection, app_no: i32, pseudonym: &str) -> Result<Vec<String>> {
-    let wallet_no = sqlx::query_scalar!(
-        "SELECT wallet_no FROM wallets WHERE app_no = $1 AND open_id = $2",
-        app_no,
-        pseudonym
-    );
-    let wallet_no = wallet_no.fetch_optional(&mut *connection).await?;
-    let orders = match wallet_no {
-        Some(wallet_no) => orders_of_wallet(connection, app_no, wallet_no).await?,
-        None => Vec::new(),
-    };
-    let payments = sqlx::query_scalar!(
-        r#"SELECT provider || '/' || provider_order_id AS "payment!" FROM topup_payments
-           WHERE app_no = $1
-               AND (open_id = $2 OR wallet_no = $3 OR wallet_no IS NULL AND open_id IS NULL AND biz_no = ANY ($4))"#,
-        app_no,
-        pseudonym,
-        wallet_no,
-        &orders
-    );
-    Ok(payments.fetch_all(connection).await?)
 }
 
 /// Replaces the player in the texts of what exchanges bought, and in the names of products in sums. The id of an item stays:

@@ -20,6 +20,8 @@ pub(super) async fn write(
     file: &mut impl RowFile,
 ) -> Result<(), ExportError> {
     let mut after = 0;
+    let payments = subject.payments.0.iter().zip(&subject.payments.1);
+    let told: HashSet<String> = payments.map(|(provider, id)| format!("{provider}/{id}")).collect();
     loop {
         let rows = sqlx::query!(
             "SELECT last_no, at, count, type, row_id, keys FROM events
@@ -31,17 +33,18 @@ pub(super) async fn write(
         let rows = rows.fetch_all(&mut *connection).await?;
         let Some(last) = rows.last() else { return Ok(()) };
         after = last.last_no;
-        let (mut pieces, mut numbers, mut payments) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut pieces, mut numbers) = (Vec::new(), Vec::new());
         for row in rows {
             let damaged = || StoreError::damaged("events");
             let kind = EventType::parse(&row.r#type).map_err(|_| damaged())?;
             let keys = EventKeys::decode(kind, &row.keys).ok_or_else(damaged)?;
-            collect(kind, &keys, &mut numbers, &mut payments);
+            if let EventKeys::Orders(orders) = &keys {
+                numbers.extend(orders.iter().map(|(number, _)| number.clone()));
+            }
             let id = row.row_id.try_into().map_err(|_| damaged())?;
             pieces.push((row.last_no - i64::from(row.count), row.at, kind, id, keys));
         }
         let own = own_orders(connection, subject, &numbers).await?;
-        let told = own_payments(connection, subject, &payments).await?;
         for (before, at, kind, row, keys) in pieces {
             let mut add = |place: usize, mut event: serde_json::Value| {
                 let place = u16::try_from(place).unwrap_or_default();
@@ -106,44 +109,10 @@ async fn own_orders(
     Ok(own.fetch_all(connection).await?.into_iter().collect())
 }
 
-/// Adds the numbers of orders and the payments of a row's keys.
-fn collect(of: EventType, keys: &EventKeys, numbers: &mut Vec<String>, payments: &mut Vec<String>) {
-    match keys {
-        EventKeys::Orders(orders) => numbers.extend(orders.iter().map(|(number, _)| number.clone())),
-        EventKeys::Payments(told) | EventKeys::Refunds(told) => {
-            payments.extend(told.iter().map(|text| payment_of(of, text).to_owned()));
-        }
-        EventKeys::Entries(_) | EventKeys::Images(_) | EventKeys::Freezes(_) | EventKeys::Debts(_) => {}
-    }
-}
-
 /// The payment in the key of an event: all of it, or of a refund what stands before the last slash.
 fn payment_of(of: EventType, text: &str) -> &str {
     match text.rsplit_once('/') {
         Some((payment, _)) if of == EventType::TopupRefundRefused => payment,
         Some(_) | None => text,
     }
-}
-
-/// Those of these unmatched payments that name the player, or only an order of the player.
-async fn own_payments(
-    connection: &mut PgConnection,
-    subject: &ExportedPlayer,
-    payments: &[String],
-) -> Result<HashSet<String>, ExportError> {
-    if payments.is_empty() {
-        return Ok(HashSet::new());
-    }
-    let own = sqlx::query_scalar!(
-        r#"SELECT provider || '/' || provider_order_id AS "payment!" FROM topup_payments
-           WHERE app_no = $1
-               AND (open_id = $2 OR wallet_no = $3 OR wallet_no IS NULL AND open_id IS NULL AND biz_no = ANY ($5))
-               AND provider || '/' || provider_order_id = ANY ($4)"#,
-        subject.app_no,
-        subject.open_id,
-        subject.wallet_no,
-        payments,
-        &subject.topup_orders
-    );
-    Ok(own.fetch_all(connection).await?.into_iter().collect())
 }

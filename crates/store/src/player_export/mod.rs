@@ -111,8 +111,8 @@ struct ExportedPlayer {
     app_no: Option<i32>,
     /// `None` for a player whom the app does not know.
     wallet_no: Option<i64>,
-    /// The numbers of the orders of top-ups, which payments may name in place of the player.
-    topup_orders: Vec<String>,
+    /// The providers of the player's payments, and their ids there in the same order.
+    payments: (Vec<String>, Vec<String>),
 }
 
 impl Store {
@@ -188,10 +188,7 @@ async fn subject(
         open_id.as_str()
     );
     let wallet_no = wallet_no.fetch_optional(&mut *connection).await?;
-    let topup_orders = match (app_no, wallet_no) {
-        (Some(app_no), Some(wallet_no)) => orders_of_wallet(&mut *connection, app_no, wallet_no).await?,
-        _ => Vec::new(),
-    };
+    let payments = payments_of(&mut *connection, app_no, wallet_no, open_id).await?;
     let found = sqlx::query!(
         r#"SELECT now() AS "at!",
                EXISTS (SELECT FROM exchange_refusals WHERE app_id = $1 AND open_id = $2)
@@ -208,7 +205,32 @@ async fn subject(
         return Err(nothing_recorded(app_id, open_id).into());
     }
     let (app_id, open_id) = (app_id.to_string(), open_id.to_string());
-    Ok((ExportedPlayer { app_id, open_id, app_no, wallet_no, topup_orders }, found.at))
+    Ok((ExportedPlayer { app_id, open_id, app_no, wallet_no, payments }, found.at))
+}
+
+/// The providers of the payments of a player, and their ids there. A payment that names only one of the player's orders is
+/// the player's, unless it was credited to somebody else.
+async fn payments_of(
+    connection: &mut PgConnection,
+    app_no: Option<i32>,
+    wallet_no: Option<i64>,
+    open_id: &OpenId,
+) -> Result<(Vec<String>, Vec<String>), StoreError> {
+    let topup_orders = match (app_no, wallet_no) {
+        (Some(app_no), Some(wallet_no)) => orders_of_wallet(connection, app_no, wallet_no).await?,
+        _ => Vec::new(),
+    };
+    let payments = sqlx::query!(
+        "SELECT provider, provider_order_id FROM topup_payments
+         WHERE app_no = $1
+             AND (wallet_no = $2 OR open_id = $3 OR wallet_no IS NULL AND open_id IS NULL AND biz_no = ANY ($4))",
+        app_no,
+        wallet_no,
+        open_id.as_str(),
+        &topup_orders
+    );
+    let payments = payments.fetch_all(connection).await?;
+    Ok(payments.into_iter().map(|payment| (payment.provider, payment.provider_order_id)).unzip())
 }
 
 /// Writes the rows of a kind. Each is an object of JSON, as text.

@@ -112,6 +112,7 @@ pub(super) fn of<'c>(
     subject: &'c ExportedPlayer,
 ) -> BoxStream<'c, Result<String, sqlx::Error>> {
     let (app_id, open_id) = (subject.app_id.as_str(), subject.open_id.as_str());
+    let (providers, payment_ids) = &subject.payments;
     match part {
         ExportedRows::Wallet => texts!(
             connection,
@@ -188,29 +189,23 @@ pub(super) fn of<'c>(
                  reason, paid_biz_no, paid_product_id, seq AS entry_seq, charge, bonus, free_balance, charge_balance, created_at,
                  credited_at
              FROM topup_payments
-             WHERE app_no = $1
-                 AND (wallet_no = $2 OR open_id = $3 OR wallet_no IS NULL AND open_id IS NULL AND biz_no = ANY ($4))
+             WHERE app_no = $1 AND (provider, provider_order_id) IN (SELECT unnest($2::text[]), unnest($3::text[]))
              ORDER BY created_at, provider, provider_order_id",
             subject.app_no,
-            subject.wallet_no,
-            open_id,
-            &subject.topup_orders
+            providers,
+            payment_ids
         ),
         ExportedRows::TopupRefunds => texts!(
             connection,
             "SELECT r.provider, r.provider_order_id, r.refund_id, r.amount, r.state, r.reason, r.seq AS entry_seq, r.free_taken,
                  r.charge_taken, r.free_debt, r.charge_debt, r.free_owed, r.charge_owed, r.free_balance, r.charge_balance,
                  r.created_at, r.refunded_at
-             FROM topup_refunds r JOIN topup_payments p ON p.app_no = r.app_no AND p.provider = r.provider
-                 AND p.provider_order_id = r.provider_order_id
-             WHERE p.app_no = $1
-                 AND (p.wallet_no = $2 OR p.open_id = $3
-                     OR p.wallet_no IS NULL AND p.open_id IS NULL AND p.biz_no = ANY ($4))
+             FROM topup_refunds r
+             WHERE r.app_no = $1 AND (r.provider, r.provider_order_id) IN (SELECT unnest($2::text[]), unnest($3::text[]))
              ORDER BY r.created_at, r.provider, r.provider_order_id, r.refund_id",
             subject.app_no,
-            subject.wallet_no,
-            open_id,
-            &subject.topup_orders
+            providers,
+            payment_ids
         ),
         ExportedRows::Events => futures_util::stream::empty().boxed(),
         ExportedRows::ChangeRequests => texts!(

@@ -241,7 +241,7 @@ pub(crate) async fn foresee(
 fn store_error(fault: SessionFault) -> StoreError {
     match fault {
         SessionFault::Again | SessionFault::Blocked => StoreError::Again,
-        SessionFault::Lost(cause) => StoreError::Unavailable(cause),
+        SessionFault::Lost(cause) => StoreError::unavailable(cause),
         SessionFault::Other(error) => error,
     }
 }

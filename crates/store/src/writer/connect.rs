@@ -76,7 +76,7 @@ impl SessionFault {
     /// What the database said.
     fn words(&self) -> String {
         match self {
-            Self::Lost(words) | Self::Other(StoreError::Unavailable(words)) => words.clone(),
+            Self::Lost(words) | Self::Other(StoreError::Unavailable(_, words)) => words.clone(),
             Self::Other(error) => error.to_string(),
             Self::Again | Self::Blocked => "it asks for another try".to_owned(),
         }
@@ -140,7 +140,7 @@ pub(crate) fn planning(engine: Engine, scope: &str) -> String {
 /// Connects within `connect_timeout`. Keeps for readiness whether that succeeded.
 pub(crate) async fn connect(opening: &Opening) -> Result<(Client, Connection), SessionFault> {
     let connecting = tokio::time::timeout(opening.connect_timeout, connect_now(opening.hosts.address()));
-    let too_slow = || SessionFault::Other(StoreError::Unavailable("it does not answer".to_owned()));
+    let too_slow = || SessionFault::Other(StoreError::unavailable("it does not answer"));
     let connected = connecting.await.unwrap_or_else(|_| Err(too_slow()));
     opening.refusal.keep(connected.as_ref().err().map(SessionFault::words));
     connected
@@ -153,7 +153,7 @@ async fn connect_now(options: &PgConnectOptions) -> Result<(Client, Connection),
         if was_ended {
             SessionFault::Lost(message(&error))
         } else {
-            SessionFault::Other(StoreError::Unavailable(message(&error)))
+            SessionFault::Other(StoreError::unavailable(message(&error)))
         }
     };
     if let Some(connector) = tls::connector(options).map_err(SessionFault::Other)? {

@@ -412,7 +412,7 @@ impl<W: Work> Writer<W> {
                     self.work.forget_session();
                     // Rounds that wait for a lock count, too, and may be more.
                     if attempts >= ATTEMPTS_MAX {
-                        answer_all(queued, &StoreError::Unavailable(cause));
+                        answer_all(queued, &StoreError::unavailable(cause));
                         return Ok(());
                     }
                 }

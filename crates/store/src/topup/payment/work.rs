@@ -72,7 +72,7 @@ impl PaymentWork {
             None => match UnhinderedSession::open(opening).await {
                 Ok(opened) => unhindered.insert(opened),
                 // The session that locks may be there.
-                Err(SessionFault::Other(StoreError::Unavailable(_))) => return Ok(()),
+                Err(SessionFault::Other(StoreError::Unavailable(..))) => return Ok(()),
                 Err(fault) => return Err(fault),
             },
         };
@@ -123,8 +123,7 @@ impl PaymentSession {
             Ok::<_, StoreError>(connection)
         };
         let connection = tokio::time::timeout(opening.connect_timeout, connecting).await;
-        let connection =
-            connection.map_err(|_| StoreError::Unavailable("it does not answer".to_owned()))??;
+        let connection = connection.map_err(|_| StoreError::unavailable("it does not answer"))??;
         Ok(Self { connection, opened, engine, plans: PlansMade::at(opened), app_nos: HashMap::new() })
     }
 
@@ -171,7 +170,7 @@ impl Work for PaymentWork {
         // A host that falls silent says nothing for a quarter of an hour. The session is dropped with the work.
         let patience = self.opening.answer_timeout() * BATCH_STATEMENTS;
         let written = tokio::time::timeout(patience, self.write(app_id, &told)).await;
-        match written.unwrap_or_else(|_| Err(StoreError::Unavailable("it does not answer".to_owned()))) {
+        match written.unwrap_or_else(|_| Err(StoreError::unavailable("it does not answer"))) {
             Ok(written) => {
                 for (place, outcome) in left.iter().zip(written) {
                     outcomes[*place] = outcome;

@@ -234,7 +234,7 @@ fn count(world: &mut World, outcome: &Outcome) {
         Ok(WalletOutcome::Refused(Refused::MoreThanLeft { .. }, _)) => EventKind::MoreThanLeft,
         Ok(WalletOutcome::Refused(Refused::UnknownNumber, _)) => EventKind::UnknownNumber,
         Ok(WalletOutcome::Refused(Refused::PurseFull | Refused::NotForSale, _))
-        | Err(StoreError::Unavailable(_) | StoreError::Overloaded) => EventKind::Unavailable,
+        | Err(StoreError::Unavailable(..) | StoreError::Overloaded) => EventKind::Unavailable,
         Err(StoreError::Again) => EventKind::Exhausted,
         Err(StoreError::Internal(_) | StoreError::PicturesUnavailable(_) | StoreError::Repeated) => {
             EventKind::Faulty

@@ -412,7 +412,7 @@ impl Oracle {
                 is_told && self.is_right_refusal(request, *why, now)
             }
             Err(StoreError::Internal(_)) => request.content.amount == UNLUCKY,
-            Err(StoreError::Unavailable(_) | StoreError::Again) => true,
+            Err(StoreError::Unavailable(..) | StoreError::Again) => true,
             Err(StoreError::Overloaded | StoreError::PicturesUnavailable(_) | StoreError::Repeated) => false,
         };
         let record = &self.records[request.number];
