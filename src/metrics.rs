@@ -64,6 +64,10 @@ const CERTIFICATE_EXPIRES: Named = (
     "minitill_certificate_expires_timestamp_seconds",
     "When the certificate of a listener expires, in Unix time.",
 );
+const CERTIFICATE_RENEWAL_DUE: Named = (
+    "minitill_certificate_renewal_due_timestamp_seconds",
+    "By when the certificate of a listener should have been renewed, in Unix time.",
+);
 
 /// Statuses that have a series of their own; any other is "other".
 const STATUSES: [u16; 17] =
@@ -92,6 +96,7 @@ pub struct Metrics {
     last_clean_audit: IntGaugeVec,
     last_audit_differences: IntGaugeVec,
     certificate_expires: IntGaugeVec,
+    certificate_renewal_due: IntGaugeVec,
     /// By the listener.
     certificates: Mutex<Vec<(&'static str, TlsIdentity)>>,
     /// Of the last hour, oldest first.
@@ -135,6 +140,7 @@ impl Metrics {
             last_clean_audit: gauges(LAST_CLEAN_AUDIT, "scope"),
             last_audit_differences: gauges(LAST_AUDIT_DIFFERENCES, "scope"),
             certificate_expires: gauges(CERTIFICATE_EXPIRES, "listener"),
+            certificate_renewal_due: gauges(CERTIFICATE_RENEWAL_DUE, "listener"),
             certificates: Mutex::default(),
             samples: Mutex::default(),
             started: Instant::now(),
@@ -189,7 +195,16 @@ impl Metrics {
         &self.jobs
     }
 
-    /// A request to the admin API was answered. A series appears with its first request.
+    /// Gives a series to the faults of each of these calls of the admin API: `increase()` does not see the first value of
+    /// a series that appears.
+    pub fn name_admin_calls<'a>(&self, endpoints: impl Iterator<Item = &'a str>) {
+        let status = StatusCode::INTERNAL_SERVER_ERROR;
+        for endpoint in endpoints {
+            drop(self.admin_requests.with_label_values(&[endpoint, status.as_str()]));
+        }
+    }
+
+    /// A request to the admin API was answered. A series of another status than 500 appears with its first request.
     pub fn admin_answered(&self, endpoint: &str, status: StatusCode) {
         self.admin_requests.with_label_values(&[endpoint, status.as_str()]).inc();
     }
@@ -213,7 +228,7 @@ impl Metrics {
         self.started.elapsed()
     }
 
-    /// From now on says when the certificate of this listener expires, if it has one.
+    /// From now on says when the certificate of this listener expires and is to be renewed, if it has one.
     pub fn show_certificate(&self, listener: &'static str, tls: Option<&TlsIdentity>) {
         let mut certificates = self.certificates.lock().unwrap_or_else(PoisonError::into_inner);
         certificates.extend(tls.map(|tls| (listener, tls.clone())));
@@ -223,6 +238,7 @@ impl Metrics {
         for (listener, tls) in &*self.certificates.lock().unwrap_or_else(PoisonError::into_inner) {
             if let Some(validity) = tls.validity() {
                 self.certificate_expires.with_label_values(&[listener]).set(validity.not_after);
+                self.certificate_renewal_due.with_label_values(&[listener]).set(validity.renewal_due());
             }
         }
     }

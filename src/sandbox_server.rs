@@ -85,7 +85,7 @@ impl SandboxServer {
     }
 
     /// Waits until the calls under way have ended. None begins while the result lives.
-    pub async fn stop_calls(&self) -> OwnedRwLockWriteGuard<()> {
+    async fn stop_calls(&self) -> OwnedRwLockWriteGuard<()> {
         Arc::clone(&self.calls).write_owned().await
     }
 

@@ -2,7 +2,8 @@
 //! its data folder, so that commands find it whatever its settings are.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -65,6 +66,11 @@ impl Addresses {
 
     /// Those that servers have left in their data folder. They may have been killed.
     pub(super) fn left_in(folder: &Path) -> Vec<Self> {
+        Self::files_in(folder).into_iter().map(|(_, left)| left).collect()
+    }
+
+    /// The files that servers have left in their data folder, by name, with what they say.
+    fn files_in(folder: &Path) -> Vec<(PathBuf, Self)> {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
         let is_ours = |path: &PathBuf| {
             let name = path.file_name().and_then(OsStr::to_str);
@@ -72,8 +78,21 @@ impl Addresses {
         };
         let mut paths: Vec<_> = entries.map(|entry| entry.path()).filter(is_ours).collect();
         paths.sort();
-        let left = paths.iter().filter_map(|path| serde_json::from_slice(&fs::read(path).ok()?).ok());
-        left.collect()
+        let read = |path: PathBuf| {
+            let left = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
+            Some((path, left))
+        };
+        paths.into_iter().filter_map(read).collect()
+    }
+
+    /// Removes the files of servers that were killed. A running server has its file locked, also one in another container,
+    /// whose process id says nothing here. The system unlocks it when the process ends.
+    fn remove_those_of_killed(folder: &Path) {
+        for (path, _) in Self::files_in(folder) {
+            if File::open(&path).is_ok_and(|file| file.try_lock().is_ok()) {
+                let _ = fs::remove_file(&path);
+            }
+        }
     }
 
     fn authority(&self) -> &str {
@@ -84,24 +103,38 @@ impl Addresses {
         matches!(timeout(CONNECT_WITHIN, TcpStream::connect(self.authority())).await, Ok(Ok(_)))
     }
 
-    /// Leaves them in the data folder until the result is dropped. Without the file, commands use the
-    /// settings.
+    /// Leaves them in the data folder until the result is dropped, and removes those of killed servers. Without the file,
+    /// commands use the settings.
     pub(super) fn leave_in(&self, folder: &Path) -> LeftAddresses {
+        Self::remove_those_of_killed(folder);
         let address = self.authority().replace(['[', ']', ':'], "-");
         let path = folder.join(format!("{FILE_START}-{address}{FILE_END}"));
         let json = serde_json::to_vec(self).unwrap_or_default();
-        let written = fs::create_dir_all(folder).and_then(|()| fs::write(&path, &json));
-        if let Err(error) = written {
+        let written = fs::create_dir_all(folder).and_then(|()| write_locked(&path, &json));
+        if let Err(error) = &written {
             tracing::warn!(%error, path = %path.display(), "the addresses of the server could not be written");
         }
-        LeftAddresses { path, json }
+        LeftAddresses { path, json, _locked: written.ok() }
     }
+}
+
+/// Writes a file and locks it for as long as the result lives.
+fn write_locked(path: &Path, bytes: &[u8]) -> io::Result<File> {
+    // It gets its name when it is locked. Otherwise another start could take it for that of a killed server.
+    let unnamed = path.with_extension("new");
+    let mut file = File::create(&unnamed)?;
+    file.write_all(bytes)?;
+    // A file system without locks keeps files of killed servers.
+    let _ = file.try_lock();
+    fs::rename(&unnamed, path)?;
+    Ok(file)
 }
 
 /// The file of a running server.
 pub(super) struct LeftAddresses {
     path: PathBuf,
     json: Vec<u8>,
+    _locked: Option<File>,
 }
 
 impl Drop for LeftAddresses {
@@ -151,6 +184,24 @@ mod tests {
         fs::write(&of_one.path, serde_json::to_vec(&other).unwrap()).unwrap();
         drop(of_one);
         assert_eq!(Addresses::left_in(&folder), [other], "another server has written it anew");
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    /// Contract 8.4.3: a start removes the file of a killed server, and none of a running one.
+    #[test]
+    fn a_start_removes_the_files_of_killed_servers() {
+        let folder = std::env::temp_dir().join(format!("minitill-killed-{}", std::process::id()));
+        let [running, killed, next] = [8081, 8083, 8085].map(addresses);
+        let of_running = running.leave_in(&folder);
+        // The end of a process unlocks its file, and does nothing else.
+        let of_killed = folder.join("server-127.0.0.1-8083.json");
+        fs::write(of_killed, serde_json::to_vec(&killed).unwrap()).unwrap();
+        fs::write(folder.join("server-notes.json"), "{}").unwrap();
+        assert_eq!(Addresses::left_in(&folder), [running.clone(), killed]);
+        let of_next = next.leave_in(&folder);
+        assert_eq!(Addresses::left_in(&folder), [running, next]);
+        assert!(folder.join("server-notes.json").exists(), "it is no server's");
+        drop((of_running, of_next));
         fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -48,6 +48,7 @@ const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// The operator listener, with the certificate whose names it may be called by.
 pub fn operator(state: &AppState, tls: Option<TlsIdentity>) -> Router {
     let state = state.for_operators();
+    state.metrics.name_admin_calls(admin::ROUTES.iter().map(|route| route.id));
     let has_tls = tls.is_some();
     let named = middleware::from_fn_with_state((state.clone(), tls), host::check);
     let strict =

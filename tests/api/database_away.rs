@@ -345,6 +345,32 @@ async fn a_gift_leaves_a_session_that_falls_silent() {
     patient.assert_audit_clean().await;
 }
 
+/// Rule 9.5.12: a look-up whose session falls silent is given up, and the session leaves its place in the pool. Strangers
+/// have one session here.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_look_up_leaves_a_session_that_falls_silent() {
+    let database = fresh_database().await;
+    let (host, till) = till_behind_a_host(&database.url, Duration::from_secs(1)).await;
+    let patient = TestTill::start_on(database.url.clone(), |_| {}).await;
+    let app = patient.app("a1").await;
+    patient.player(&app, "o1", 0, 100).await;
+    let mut holder = sqlx::PgConnection::connect(&database.url).await.unwrap();
+    sqlx::raw_sql("BEGIN; LOCK TABLE apps").execute(&mut holder).await.unwrap();
+    let game = Game::new(&app, "o1", "b1", 10);
+    let asking = async { while game.send(&till).await.status == 503 {} };
+    tokio::select! {
+        () = asking => panic!("nobody can read the app"),
+        () = patient.until_locked_out(1) => {}
+    }
+    host.fall_silent();
+    // The database ends the statement, and nobody hears it.
+    patient.until_locked_out(0).await;
+    sqlx::raw_sql("ROLLBACK").execute(&mut holder).await.unwrap();
+    assert_eq!(game.send_until_served(&till).await.code(), 1);
+    assert_eq!(patient.purses(&app, "o1").await, (0, 90, 2));
+    patient.assert_audit_clean().await;
+}
+
 /// Contract 9.3.5: a start waits for an address that leads to a standby or to nobody, whichever of its sessions
 /// meets them. `HAProxy` does so until it has asked all hosts.
 #[tokio::test(flavor = "multi_thread")]

@@ -448,6 +448,36 @@ async fn a_pretended_payment_goes_from_its_order_to_its_event() {
     server.stop();
 }
 
+/// Rule 18.2.8: a payment whose caller hangs up goes on to its end.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pretended_payment_goes_on_when_its_caller_hangs_up() {
+    let server = SandboxProcess::start(&seed(PRICES).replace("\"epay\"", "\"epay\", \"topup\"")).await;
+    let (mut holder, mut sql) = (server.sql().await, server.sql().await);
+    sqlx::raw_sql("BEGIN; LOCK TABLE topup_prices").execute(&mut holder).await.unwrap();
+    let body = json!({"open_id": "o1", "product_id": "gems60"});
+    let waiting = async {
+        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+        until("the order waits for its price", async || {
+            sqlx::query_scalar::<_, i64>(waiting).fetch_one(&mut sql).await.unwrap() > 0
+        })
+        .await;
+    };
+    tokio::select! {
+        answer = server.call("topups", &body) => panic!("{}", answer.body),
+        () = waiting => {}
+    }
+    // Time in which the server notices it.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    sqlx::raw_sql("ROLLBACK").execute(&mut holder).await.unwrap();
+    let paid = "SELECT count(*) FROM topup_payments WHERE state = 'paid'";
+    until("the payment is made", async || {
+        sqlx::query_scalar::<_, i64>(paid).fetch_one(&mut sql).await.unwrap() == 1
+    })
+    .await;
+    assert_eq!(server.command(&["wallet", "show", "g1", "o1"])["charge_balance"], json!(160));
+    server.stop();
+}
+
 /// Rules 18.2.2 and 18.2.8: payments and resets at once leave all or nothing of each payment.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reset_beside_pretended_payments_leaves_each_whole_or_away() {

@@ -46,17 +46,23 @@ impl CertificateValidity {
         Some(Self { not_before: seconds(validity.not_before), not_after: seconds(validity.not_after) })
     }
 
+    /// The second by which it should have been renewed, in Unix time: 7 days before its end, or where the last third of
+    /// its time begins. A certificate for few days is renewed later.
+    #[must_use]
+    pub fn renewal_due(&self) -> i64 {
+        let lifetime = self.not_after.saturating_sub(self.not_before);
+        self.not_after.saturating_sub(RENEWED_BEFORE_END.min(lifetime / 3))
+    }
+
     /// Its fault at this time, in words.
     #[must_use]
     pub fn problem(&self, now: i64) -> Option<&'static str> {
         let Self { not_before, not_after } = *self;
-        // A certificate for few days is renewed later.
-        let soon = RENEWED_BEFORE_END.min(not_after.saturating_sub(not_before) / 3);
         if now > not_after {
             Some("the certificate has expired: clients refuse it")
         } else if now < not_before {
             Some("the certificate is not valid yet: clients refuse it")
-        } else if not_after.saturating_sub(now) < soon {
+        } else if now > self.renewal_due() {
             Some("the certificate expires soon, and was not renewed")
         } else {
             None

@@ -97,7 +97,7 @@ impl Store {
     pub async fn api_key(&self, hash: &[u8; 32]) -> Result<Option<ApiKey>> {
         let look_up = || {
             let (store, hash) = (self.clone(), *hash);
-            async move { store.load_api_key(&hash).await }
+            async move { store.look_up(store.load_api_key(&hash)).await }
         };
         let found = self.key_leases.get_or(hash, self.look_up_within(), look_up).await?;
         let Some(key) = found else { return Ok(None) };

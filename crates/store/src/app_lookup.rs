@@ -30,7 +30,7 @@ impl Store {
     pub async fn find_app(&self, app_id: &AppId) -> Result<Option<Arc<App>>> {
         let look_up = |key_is| {
             let (store, id) = (self.clone(), app_id.clone());
-            async move { Ok(store.load_app(key_is, &id).await?.map(Arc::new)) }
+            async move { Ok(store.look_up(store.load_app(key_is, &id)).await?.map(Arc::new)) }
         };
         self.app_cache.apps.get_or(app_id, self.clock.monotonic(), self.look_up_within(), look_up).await
     }
@@ -42,7 +42,7 @@ impl Store {
         if finding.verdict != SignatureVerdict::Differs(None) {
             return Ok(finding);
         }
-        let sealed = self.pay_keys_of_others(&finding.app_id).await?;
+        let sealed = self.look_up(self.pay_keys_of_others(&finding.app_id)).await?;
         let keyring = self.app_cache.keyring()?;
         let trying = tokio::task::spawn_blocking(move || {
             // A key that this keyring cannot open does not help the diagnosis.
@@ -77,7 +77,7 @@ impl Store {
     pub async fn token_state(&self, app_id: &AppId, token_hash: [u8; 32]) -> Result<TokenState> {
         let look_up = |key_is| {
             let (store, id) = (self.clone(), app_id.clone());
-            async move { store.load_token_expiry(key_is, &id, &token_hash).await }
+            async move { store.look_up(store.load_token_expiry(key_is, &id, &token_hash)).await }
         };
         let key = (app_id.clone(), token_hash);
         let found = self

@@ -130,7 +130,7 @@ impl Store {
     pub async fn note_shipment(&self, app: &SandboxApp, biz_no: &BizNo) -> Result<Option<i32>> {
         let count = |_| {
             let (store, id) = (self.clone(), app.id().clone());
-            async move { store.count_shipments(&id).await.map(Some) }
+            async move { store.look_up(store.count_shipments(&id)).await.map(Some) }
         };
         // Those who come at the same time share one count, and the next ones within a moment do too. So the app may have
         // a few more than the most.

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use sqlx::{Executor as _, PgConnection, Row as _};
+use sqlx::{Connection as _, Executor as _, PgConnection, Row as _};
 
 use crate::hosts::takes_writes;
+use crate::silence::unless_silent;
 
 /// The database ends a session that idles in a transaction for this long.
 pub(crate) const IDLE_IN_TRANSACTION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -29,6 +30,17 @@ pub(crate) async fn prepare_session(
         return Err(sqlx::Error::Protocol("it takes no writes: is it a standby?".to_owned()));
     }
     Ok(())
+}
+
+/// Gives an error for a session that comes back to its pool and is silent for this long: the pool then closes it. The
+/// pool asks such a session too, but waits for the answer without a limit, and counts the session all the time. So a
+/// query that was given up would take a place for ever.
+pub(crate) async fn answers_within(
+    connection: &mut PgConnection,
+    silence_max: Duration,
+) -> Result<(), sqlx::Error> {
+    let answer = unless_silent(silence_max, connection.ping()).await;
+    answer.unwrap_or_else(|| Err(sqlx::Error::Protocol("it does not answer".to_owned())))
 }
 
 /// True when a session is outside any transaction. The pool hands out only such sessions: one round trip detects a dead

@@ -29,8 +29,9 @@ use crate::order_writer::{self, Reports};
 use crate::payment_queue::PaymentQueue;
 use crate::permits::Permits;
 use crate::readiness_session::{Readiness, ReadinessSession, ReadinessTold};
-use crate::session::{is_between_transactions, prepare_session};
+use crate::session::{answers_within, is_between_transactions, prepare_session};
 use crate::settings::StoreSettings;
+use crate::silence::unless_silent;
 use crate::transaction::{self, AttemptFuture};
 use crate::wallet_writer::NodeWriters;
 use crate::writer::{ANSWER_MARGIN, Opening, SessionRefusal};
@@ -116,9 +117,15 @@ fn operator_connections(connections: u32) -> u32 {
     connections.div_ceil(2).max(OPERATOR_CONNECTIONS_MIN)
 }
 
+/// How long a session may be silent before it is given up.
+fn silence_max(settings: &StoreSettings) -> Duration {
+    (settings.statement_timeout + ANSWER_MARGIN) * SILENT_STATEMENTS
+}
+
 /// The common options of all pools.
 fn pool_options(settings: &StoreSettings, hosts: &Hosts) -> PgPoolOptions {
     let (must_write, statement_timeout) = (settings.must_write, settings.statement_timeout);
+    let silence_max = silence_max(settings);
     PgPoolOptions::new()
         .acquire_timeout(settings.acquire_timeout)
         .idle_timeout(None)
@@ -126,6 +133,9 @@ fn pool_options(settings: &StoreSettings, hosts: &Hosts) -> PgPoolOptions {
         .test_before_acquire(false)
         .after_connect(move |connection, _| {
             Box::pin(prepare_session(connection, statement_timeout, must_write))
+        })
+        .after_release(move |connection, _| {
+            Box::pin(async move { answers_within(connection, silence_max).await.map(|()| true) })
         })
         .before_acquire({
             let hosts = hosts.clone();
@@ -277,7 +287,7 @@ impl Store {
         E: From<StoreError> + AsStoreError + Send + 'static,
         F: for<'c> Fn(&'c mut PgConnection, &'c C) -> AttemptFuture<'c, T, E> + Send + Sync + 'static,
     {
-        let silence_max = (self.settings.statement_timeout + ANSWER_MARGIN) * SILENT_STATEMENTS;
+        let silence_max = silence_max(&self.settings);
         transaction::run(&self.runtime, self.pool.clone(), Some(silence_max), context, work).await
     }
 
@@ -290,5 +300,12 @@ impl Store {
         F: for<'c> Fn(&'c mut PgConnection, &'c C) -> AttemptFuture<'c, T, E> + Send + Sync + 'static,
     {
         transaction::run(&self.runtime, self.pool.clone(), None, context, work).await
+    }
+
+    /// The result of a look-up that others wait for too, unless its session is silent for as long as that of a
+    /// transaction may be. Then it is an error, and the next caller's look-up has another session.
+    pub(crate) async fn look_up<T>(&self, look_up: impl Future<Output = Result<T>>) -> Result<T> {
+        let found = unless_silent(silence_max(&self.settings), look_up).await;
+        found.unwrap_or_else(|| Err(StoreError::Unavailable("it does not answer".to_owned())))
     }
 }

@@ -127,13 +127,24 @@ pub(in crate::public) async fn topups(
     let (app, query, body) = read_query(&state, request).await?;
     let fields = read_fields(&state, body).await?;
     let (open_id, product_id) = read_purchase(&mut Input::of(&fields))?;
-    let _alone = of(&state)?.stop_calls().await;
+    let token = query.text("access_token").unwrap_or_default().to_owned();
+    let till = state.clone();
+    let work = async move { pay(&till, &app, &token, (open_id, product_id)).await };
+    Ok(success(of(&state)?.alone(work).await??))
+}
+
+/// Makes an order of this player for this product, and its payment.
+async fn pay(
+    state: &AppState,
+    app: &SandboxApp,
+    token: &str,
+    (open_id, product_id): (OpenId, PricedProductId),
+) -> Result<PaymentReport, Refusal> {
     let biz_no = BizNo::parse(&format!("sandbox{}", hex::encode(random_bytes::<8>())));
     let biz_no = biz_no.expect("the number is well-formed");
-    let token = query.text("access_token").unwrap_or_default();
     let order =
-        signed_order(&state, app.id(), token, [open_id.as_str(), product_id.as_str(), biz_no.as_str()]);
-    drop(wallet::carry_out(&state, WalletCall::Topup, order.await?).await?);
+        signed_order(state, app.id(), token, [open_id.as_str(), product_id.as_str(), biz_no.as_str()]);
+    drop(wallet::carry_out(state, WalletCall::Topup, order.await?).await?);
     let known = state.store.find_app(app.id()).await?;
     let offer = match known {
         Some(known) => state.store.offer(known.no, &product_id, 0).await?,
@@ -153,8 +164,7 @@ pub(in crate::public) async fn topups(
         fee: None,
         note: String::new(),
     };
-    let report = state.store.take_payment(&operator(), app.id(), payment).await.map_err(refused)?;
-    Ok(success(report))
+    state.store.take_payment(&operator(), app.id(), payment).await.map_err(refused)
 }
 
 /// The form of an order, signed as the game signs it.

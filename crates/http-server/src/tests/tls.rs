@@ -336,5 +336,6 @@ fn a_certificate_says_when_it_is_valid() {
         assert_eq!(long.problem(now), expected, "{now}");
     }
     let short = CertificateValidity { not_before: 0, not_after: 6 * DAY };
+    assert_eq!((long.renewal_due(), short.renewal_due()), (83 * DAY, 4 * DAY));
     assert_eq!((short.problem(4 * DAY), short.problem(4 * DAY + 1).is_some()), (None, true));
 }

@@ -14,7 +14,7 @@ impl Store {
     /// The last audit of each scope. It queries the database at most every 30 seconds.
     pub async fn last_audits(&self) -> Result<Arc<[LastAudit]>> {
         let store = self.clone();
-        let look_up = async move { store.look_up_last_audits().await.map(Some) };
+        let look_up = async move { store.look_up(store.look_up_last_audits()).await.map(Some) };
         let found = self.last_audits.get_or(&(), self.clock.monotonic(), self.look_up_within(), |_| look_up);
         Ok(found.await?.unwrap_or_default())
     }

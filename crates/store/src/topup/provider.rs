@@ -48,7 +48,10 @@ impl Store {
         let key = (app_id.clone(), provider.clone());
         let look_up = |key_is| {
             let (store, (app_id, provider)) = (self.clone(), key.clone());
-            async move { Ok(store.load_provider(key_is, &app_id, provider).await?.map(Arc::new)) }
+            async move {
+                let found = store.look_up(store.load_provider(key_is, &app_id, provider)).await?;
+                Ok(found.map(Arc::new))
+            }
         };
         let providers = &self.app_cache.providers;
         providers.get_or(&key, self.clock.monotonic(), self.look_up_within(), look_up).await
