@@ -306,6 +306,6 @@ impl Store {
     /// transaction may be. Then it is an error, and the next caller's look-up has another session.
     pub(crate) async fn look_up<T>(&self, look_up: impl Future<Output = Result<T>>) -> Result<T> {
         let found = unless_silent(silence_max(&self.settings), look_up).await;
-        found.unwrap_or_else(|| Err(StoreError::Unavailable("it does not answer".to_owned())))
+        found.unwrap_or_else(|| Err(StoreError::unavailable("it does not answer")))
     }
 }
