@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow};
 use clap::Subcommand;
 use domain::ids::{AppId, OpenId, OrderNo};
 use serde_json::json;
-use store::{OrderFilter, Store};
+use store::{OrderFilter, Store, StoredOrder};
 
 use super::Context;
 use super::app::require_app_of;
@@ -64,7 +64,7 @@ pub(super) async fn run(context: &Context, store: &Store, command: OrderCommand)
                 ..OrderFilter::default()
             };
             let columns = "out_biz_order_no open_id order_status order_path updated_at event_count";
-            let orders = store.orders(&filter, limit).await?.items;
+            let orders = found(store, filter, limit).await?;
             require_app_of(store, &orders, Some(&app_id)).await?;
             context.output.list("orders", &orders, columns, "No order matches.")
         }
@@ -76,5 +76,19 @@ pub(super) async fn run(context: &Context, store: &Store, command: OrderCommand)
             shown["reports"] = json!(store.order_events(&app_id, &out_biz_order_no, None, EVENTS_MAX).await?);
             context.output.show(&shown)
         }
+    }
+}
+
+/// The first orders that match. A page of the store examines a limited number of orders, so it takes as many as it needs.
+async fn found(store: &Store, mut filter: OrderFilter, limit: u32) -> Result<Vec<StoredOrder>> {
+    let mut orders = Vec::new();
+    loop {
+        let left = limit.saturating_sub(u32::try_from(orders.len()).unwrap_or(u32::MAX));
+        let page = store.orders(&filter, left).await?;
+        orders.extend(page.items);
+        if page.next.is_none() || orders.len() >= usize::try_from(limit).unwrap_or(usize::MAX) {
+            return Ok(orders);
+        }
+        filter.after = page.next;
     }
 }

@@ -131,6 +131,49 @@ async fn pages_neither_skip_nor_repeat_while_orders_arrive() {
     }
 }
 
+/// Contract 8.6.27: a page examines a limited number of orders of each app, and the next one goes on from there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_examines_a_limited_number_of_orders() {
+    let till = TestTill::start().await;
+    till.app("a1").await;
+    till.app("a2").await;
+    // With 500 apps a page examines 1,000 orders of each.
+    till.execute(
+        "INSERT INTO apps (app_id, app_no, app_secret)
+         SELECT 'more' || n, 1000 + n, '' FROM generate_series(1, 498) n",
+    )
+    .await;
+    orders(&till, "a1", &[("order_first", "o1", 2, "杭州", 0)]).await;
+    till.execute(
+        "INSERT INTO orders (app_id, out_biz_order_no, out_order_no, open_id, order_create_time, order_status, order_path,
+             product_cover_img_id, event_count)
+         SELECT 'a1', 'filler_' || n, 'filler', 'o2', 1700000001000 + n, 1, 'p', '', 1 FROM generate_series(1, 1500) n",
+    )
+    .await;
+    // Older than what the first page examines of the other app, and newer than what the second one finds there.
+    orders(&till, "a2", &[("order_other", "o1", 2, "杭州", 1_200)]).await;
+    for (filter, oldest_first) in [
+        (OrderFilter { city: Some("杭州".to_owned()), ..OrderFilter::default() }, false),
+        (OrderFilter { statuses: vec![2], ..OrderFilter::default() }, false),
+        (OrderFilter { statuses: vec![2], ..OrderFilter::default() }, true),
+    ] {
+        let (mut filter, mut pages) = (OrderFilter { oldest_first, ..filter }, Vec::new());
+        loop {
+            assert!(pages.len() < 9, "the pages end");
+            let page = till.store.orders(&filter, 50).await.unwrap();
+            pages.push(page.items.iter().map(|order| order.out_biz_order_no.to_string()).collect::<Vec<_>>());
+            let Some(next) = page.next else { break };
+            filter.after = Some(next);
+        }
+        let expected = if oldest_first {
+            vec![vec!["order_first", "order_other"], vec![]]
+        } else {
+            vec![vec![], vec!["order_other", "order_first"]]
+        };
+        assert_eq!(pages, expected, "{filter:?}");
+    }
+}
+
 /// Every status code of contract 4.3, and the tabs that show it.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_tab_of_the_order_center_shows_the_orders_of_its_statuses() {

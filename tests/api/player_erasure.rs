@@ -359,6 +359,67 @@ async fn a_player_in_a_longer_word_is_told() {
     }
 }
 
+/// Contract 13.7.9: the search at the end comes after the transactions, so nobody waits for it. A player of the same name
+/// who comes before it is told.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_waits_for_the_search_at_the_end() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    till.player(&app, PLAYER, 0, 100).await;
+    // The search reads this table, and nothing else of an erasure does.
+    let mut busy = till.sql.begin().await.unwrap();
+    sqlx::query("LOCK TABLE pois IN ACCESS EXCLUSIVE MODE").execute(&mut *busy).await.unwrap();
+    let (app_id, open_id, who) = (app.id.clone(), OpenId::parse(PLAYER).unwrap(), operator());
+    let meanwhile = async {
+        let is_known = format!("SELECT count(*) FROM wallets WHERE open_id = '{PLAYER}'");
+        let mut turns = 0;
+        while till.number(&is_known).await > 0 && turns < 1_000 {
+            turns += 1;
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        let is_erased = turns < 1_000;
+        if is_erased {
+            sqlx::query(
+                "INSERT INTO wallets (app_no, wallet_no, open_id) SELECT app_no, 7, $1 FROM apps WHERE app_id = 'a1'",
+            )
+            .bind(PLAYER)
+            .execute(&till.sql)
+            .await
+            .unwrap();
+        }
+        busy.rollback().await.unwrap();
+        is_erased
+    };
+    let (erased, is_erased) = tokio::join!(till.store.erase_player(&who, &app_id, &open_id), meanwhile);
+    assert!(is_erased, "the erasure waits for its search");
+    let told = json!({ "column": "wallets.open_id", "rows": 1, "why": "written after the erasure, as of a new player" });
+    let left = json!(erased.unwrap().left);
+    assert!(left.as_array().unwrap().contains(&told), "{left}");
+}
+
+/// Contract 13.7.9: the erasure stands where a table cannot be searched, and names the table.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_cannot_be_searched_is_told() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    till.player(&app, PLAYER, 0, 100).await;
+    // PostgreSQL cannot show the value of a word that its list has lost.
+    till.execute(
+        "CREATE TYPE damaged_word AS ENUM ('a');
+         CREATE TABLE damaged (words damaged_word[]);
+         INSERT INTO damaged VALUES ('{a}');
+         DELETE FROM pg_enum WHERE enumtypid = 'damaged_word'::regtype",
+    )
+    .await;
+    let open_id = OpenId::parse(PLAYER).unwrap();
+    let erased = till.store.erase_player(&operator(), &app.id, &open_id).await.unwrap();
+    let why = "not searched to the end: it took too long, or the database was away";
+    let told = json!({ "column": "damaged.*", "rows": 0, "why": why });
+    let left = json!(erased.left);
+    assert!(left.as_array().unwrap().contains(&told), "{left}");
+    assert_eq!(till.number(&format!("SELECT count(*) FROM wallets WHERE open_id = '{PLAYER}'")).await, 0);
+}
+
 /// Contract 13.7.4: texts of the developer in the entries of others name the pseudonym.
 #[tokio::test(flavor = "multi_thread")]
 async fn texts_of_others_name_the_pseudonym() {

@@ -12,7 +12,7 @@ use domain::text;
 use spreadsheet::SheetCell;
 use store::{
     ListedKind, ReferenceMatch, Refusable, RevenueFilter, RevenueQuery, SaleCursor, SaleFilter, SaleRow,
-    SalesPage, Zone, csv_of,
+    SalesPage, StoreError, Zone, csv_of,
 };
 
 use super::super::download::report_file;
@@ -61,8 +61,10 @@ struct ExchangesTemplate<'a> {
 struct List {
     sales: SalesPage,
     of_page: Vec<Sum>,
-    /// Of all that match, where the sums of reports can tell.
+    /// Of all that match, on the first page, where the sums of reports can tell.
     of_all: Vec<Sum>,
+    /// Whether these would have taken too long.
+    is_too_slow: bool,
     /// The address of the page with the newest, unless this is the one.
     newest: Option<String>,
     older: Option<String>,
@@ -188,9 +190,19 @@ async fn search_page(request: ConsoleRequest) -> Answer {
 
 async fn list_of(request: &ConsoleRequest, asked: &SalesQuery) -> Result<List, ConsoleError> {
     let sales = asked.sales(request).await?;
+    let mut is_too_slow = false;
+    let of_all = match of_all(request, asked).await {
+        // The list is there all the same.
+        Err(error) if error.is_too_slow() => {
+            is_too_slow = true;
+            Vec::new()
+        }
+        sums => sums?,
+    };
     Ok(List {
         of_page: of_page(&sales.items),
-        of_all: of_all(request, &asked.filter).await?,
+        of_all,
+        is_too_slow,
         newest: request.next(asked.after.as_ref().map(|_| "")),
         older: request.next(sales.next.as_ref()),
         csv: address("/console/exchanges.csv", &request.fields, &[]),
@@ -212,9 +224,12 @@ fn of_page(rows: &[SaleRow]) -> Vec<Sum> {
 }
 
 /// The sums of all that match: those of the revenue report. It knows apps, times, products, zones and platforms, and has
-/// no presents and no roles.
-async fn of_all(request: &ConsoleRequest, filter: &SaleFilter) -> Result<Vec<Sum>, ConsoleError> {
-    let (Some(app), None) = (&filter.app_id, &filter.open_id) else { return Ok(Vec::new()) };
+/// no presents and no roles. Later pages of the list have the same sums, so they are made once.
+async fn of_all(request: &ConsoleRequest, asked: &SalesQuery) -> Result<Vec<Sum>, StoreError> {
+    let filter = &asked.filter;
+    let (Some(app), None, None) = (&filter.app_id, &filter.open_id, &asked.after) else {
+        return Ok(Vec::new());
+    };
     if filter.kind == Some(ListedKind::Present) || filter.zone.as_ref().is_some_and(Zone::has_role) {
         return Ok(Vec::new());
     }
@@ -228,7 +243,7 @@ async fn of_all(request: &ConsoleRequest, filter: &SaleFilter) -> Result<Vec<Sum
     };
     let all = match request.state.store.revenue(query).await {
         Ok(report) => report.total,
-        Err(Refusable::Store(error)) => return Err(error.into()),
+        Err(Refusable::Store(error)) => return Err(error),
         Err(Refusable::Refused(_)) => return Ok(Vec::new()),
     };
     let exchanges = Sum {

@@ -3,7 +3,7 @@
 use domain::console_user::Role;
 
 use super::reading::{content, link_called};
-use crate::sales::till;
+use crate::sales::{till, till_with};
 use crate::support::TestTill;
 use crate::support::console::Browser;
 use crate::workbook::sheet_lines;
@@ -125,6 +125,7 @@ async fn the_list_is_filtered_and_has_pages() {
         let file = viewer.get(&address.replace("exchanges?", "exchanges.csv?")).await;
         assert_eq!(file.body.lines().count() - 1, numbers(&page.body).len(), "the file is what is shown");
         assert_eq!(turn > 0, page.body.contains(">Newest entries</a>"));
+        assert_eq!(turn == 0, content(&page).contains("All that match"), "the sums of all are made once");
         let Some((before, _)) = page.body.split_once("\" rel=\"next\">Older entries</a>") else { break };
         address = before.rsplit("href=\"").next().unwrap().replace("&#38;", "&");
     }
@@ -182,6 +183,23 @@ async fn what_was_refused_is_listed() {
     let [row] = &sheet_lines(&file.bytes, "Refusals")[..] else { panic!("one refusal") };
     let cells = row.split_once('\t').unwrap().1;
     assert_eq!(cells, "a1\texchange\t#10000601\t#3\tR1\to1\t=Sword\t#60\t#5\t#7");
+}
+
+/// Rule 8.6.33: where the sums of all take longer than a statement may, the list is there without them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_does_not_fail_with_its_sums() {
+    let (till, _) = till_with(|config| {
+        config.database.statement_timeout = std::time::Duration::from_secs(2);
+    })
+    .await;
+    let viewer = till.browser(Role::Viewer).await;
+    let mut busy = till.sql.begin().await.unwrap();
+    sqlx::query("LOCK TABLE sales_hours IN ACCESS EXCLUSIVE MODE").execute(&mut *busy).await.unwrap();
+    let page = viewer.get("/console/exchanges?app_id=a1").await;
+    busy.rollback().await.unwrap();
+    let shown = content(&page);
+    assert!(page.status == 200 && numbers(&page.body).len() == 6, "{shown}");
+    assert!(shown.contains("The sums of all that match take too long. Choose a shorter time."), "{shown}");
 }
 
 /// 230 more exchanges.

@@ -147,6 +147,22 @@ async fn a_bill_of_an_archived_period_is_the_same() {
     assert_eq!(String::from_utf8(program.run(&MARCH).stdout).unwrap(), BILL);
 }
 
+/// Rule 13.4.6: balances of archived entries are sums of the wallets that the bill names. The view reads no other wallet.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bill_sums_the_archived_entries_of_its_wallets_alone() {
+    let till = TestTill::start().await;
+    let plan: Vec<String> = sqlx::query_scalar(
+        "EXPLAIN (COSTS OFF) SELECT free_balance FROM bill_lines
+         WHERE app_no = 1 AND at >= now() AND (NOT is_archived OR wallet_no = ANY ('{7,8}'))",
+    )
+    .fetch_all(&till.sql)
+    .await
+    .unwrap();
+    let plan = plan.join("\n");
+    let (_, read) = plan.split_once("WindowAgg").expect("the view makes sums");
+    assert!(read.contains("wallet_no = ANY"), "{plan}");
+}
+
 /// Rule 8.1: what cannot be written is told.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bill_that_cannot_be_written_is_refused() {

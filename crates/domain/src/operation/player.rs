@@ -27,9 +27,9 @@ pub struct ErasedPlayer {
 /// A column that still has the `open_id` of an erased player.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LeftText {
-    /// The table and the column.
+    /// The table and the column. A star stands for all.
     pub column: String,
-    /// How many rows have it.
+    /// How many rows have it. 0 where the table was not searched to its end.
     pub rows: u64,
     /// Why it stays.
     pub why: String,

@@ -23,6 +23,7 @@ pub use self::workbook::{SheetStyle, SheetWords, WORKBOOK_ENTRIES_MAX, revenue_h
 use crate::app_number::number_of;
 use crate::error::{OperationError, StoreError};
 use crate::store::Store;
+use crate::transaction::snapshot_of;
 use crate::wallet::LedgerFilter;
 
 domain::word_enum! {
@@ -75,6 +76,8 @@ pub enum BillPiece {
     End(BillSums),
 }
 
+/// A bill names at most this many wallets whose archived entries it reads. With more it reads those of all.
+const ARCHIVED_WALLETS_MAX: i64 = 50_000;
 /// Bytes after which a piece ends, with the lines in which they are reached.
 const PIECE_BYTES: usize = 64 * 1024;
 
@@ -184,11 +187,7 @@ impl Store {
         // A reader who hangs up does not end the work of the database, so the permit must last as long.
         tokio::spawn(async move {
             let mut reader = BillReader { out, permit };
-            let lines = lines(&mut connection, app_no, span);
-            let end = match format {
-                BillFormat::Text(text) => write_bill(lines, text, &mut reader).await,
-                BillFormat::Workbook(style) => give_workbook(lines, style, &mut reader).await,
-            };
+            let end = make_bill(connection, app_no, span, format, &mut reader).await;
             reader.end(end).await;
         });
         Ok(Bill(pieces))
@@ -229,7 +228,7 @@ async fn must_fit(
 ) -> Result<(), OperationError> {
     let entries = sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM (
-               SELECT FROM bill_lines WHERE app_no = $1 AND at >= $2 AND at < $3 LIMIT $4) counted"#,
+               SELECT FROM numbers WHERE app_no = $1 AND seq IS NOT NULL AND at >= $2 AND at < $3 LIMIT $4) counted"#,
         app_no,
         since,
         until,
@@ -241,20 +240,60 @@ async fn must_fit(
     Ok(())
 }
 
+/// Makes a bill, and ends the session. An archive that is written meanwhile moves entries, so the bill is of one moment.
+async fn make_bill(
+    mut connection: PgConnection,
+    app_no: i32,
+    span: TimeSpan,
+    format: BillFormat,
+    reader: &mut BillReader,
+) -> Result<Option<BillSums>, StoreError> {
+    let mut snapshot = snapshot_of(&mut connection).await?;
+    let wallet_nos = archived_wallets(&mut snapshot, app_no, span).await?;
+    let lines = lines(&mut snapshot, app_no, span, wallet_nos.as_deref());
+    match format {
+        BillFormat::Text(text) => write_bill(lines, text, reader).await,
+        BillFormat::Workbook(style) => give_workbook(lines, style, reader).await,
+    }
+}
+
+/// The wallets with archived entries in the span. The balances of such entries are sums from the first entry of the wallet
+/// on, and the bill reads no other wallet for them. `None`: there are too many to name.
+async fn archived_wallets(
+    connection: &mut PgConnection,
+    app_no: i32,
+    TimeSpan { since, until }: TimeSpan,
+) -> Result<Option<Vec<i64>>, StoreError> {
+    let wallet_nos = sqlx::query_scalar!(
+        "SELECT DISTINCT wallet_no FROM archived_entries WHERE app_no = $1 AND at >= $2 AND at < $3 LIMIT $4",
+        app_no,
+        since,
+        until,
+        ARCHIVED_WALLETS_MAX + 1
+    );
+    let wallet_nos = wallet_nos.fetch_all(connection).await?;
+    let are_few = i64::try_from(wallet_nos.len()).is_ok_and(|count| count <= ARCHIVED_WALLETS_MAX);
+    Ok(are_few.then_some(wallet_nos))
+}
+
 fn lines(
     connection: &mut PgConnection,
     app_no: i32,
     TimeSpan { since, until }: TimeSpan,
+    wallet_nos: Option<&[i64]>,
 ) -> impl Stream<Item = Result<BillLine, StoreError>> + Send {
     let lines = sqlx::query_as!(
         BillLine,
         r#"SELECT at AS "at!", open_id, seq AS "seq!", kind AS "kind!", biz_no, ref,
                    free_change AS "free_change!", charge_change AS "charge_change!",
                    free_balance AS "free_balance!", charge_balance AS "charge_balance!", zone_id, product_name
-               FROM bill_lines WHERE app_no = $1 AND at >= $2 AND at < $3 ORDER BY at, open_id, seq"#,
+               FROM bill_lines WHERE app_no = $1 AND at >= $2 AND at < $3
+                   AND (NOT is_archived OR $4::bigint[] IS NULL OR wallet_no = ANY ($4))
+               ORDER BY at, open_id, seq"#,
         app_no,
         since,
-        until
+        until,
+        wallet_nos
     );
     lines.fetch(connection).map_err(StoreError::from)
 }

@@ -2,6 +2,9 @@
 //!
 //! A cursor is an order, and not a number of rows. The sort key of an order never changes. So
 //! orders that arrive meanwhile do not shift pages.
+//!
+//! No index has city, status or waiting time. So a page examines a limited number of orders, and the next one goes on
+//! from there (contract 8.6.27).
 
 use std::fmt;
 use std::ops::Deref;
@@ -16,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::types::Json;
 use time::OffsetDateTime;
 
-use crate::error::Result;
+use crate::error::{Result, StoreError};
 use crate::paging::ListPage;
 use crate::store::Store;
 
@@ -53,6 +56,11 @@ impl Deref for StoredOrder {
 
 /// Longest time in a status that can be asked for: a hundred years.
 const WAIT_MAX: Duration = Duration::from_hours(100 * 365 * 24);
+
+/// How many orders a page examines at most, of all apps together.
+const LOOKED_THROUGH_MAX: i64 = 500_000;
+/// How many orders of each app a page examines at least, however many apps there are.
+const LOOKED_THROUGH_MIN: i64 = 1_000;
 
 /// A filter of orders. The default lets all orders through.
 #[derive(Debug, Clone, Default)]
@@ -164,33 +172,70 @@ impl fmt::Display for OrderCursor {
     }
 }
 
+/// An order that matches, or the last one of its app that a page has examined.
+struct ExaminedOrder {
+    app_id: String,
+    out_biz_order_no: String,
+    order_create_time: i64,
+    /// Whether it matches the filter.
+    is_match: bool,
+    /// Whether later orders of its app were not examined.
+    is_last: bool,
+}
+
+impl ExaminedOrder {
+    fn place(&self) -> Result<OrderCursor> {
+        let place = format!("{}.{}.{}", self.order_create_time, self.app_id, self.out_biz_order_no);
+        OrderCursor::parse(&place).map_err(|_| StoreError::damaged("orders"))
+    }
+}
+
 /// The query for the keys of orders. `$found_by` decides which index it uses. It reads each app
-/// separately, so that all indexes start with the app. Of each app it reads at most one page.
+/// separately, so that all indexes start with the app. Of each app it reads at most one page, and examines at most
+/// `$examined` orders.
 macro_rules! order_keys {
-    ($store:expr, $found_by:tt, $filter:expr, $key:expr, $limit:expr) => {
+    ($store:expr, $found_by:tt, $filter:expr, $key:expr, $limit:expr, $examined:expr) => {
         if $filter.oldest_first {
-            order_keys!($found_by, "ASC", ">", $filter, $key, $limit).fetch_all(&$store.pool).await?
+            order_keys!($found_by, "ASC", ">", $filter, $key, $limit, $examined)
+                .fetch_all(&$store.pool)
+                .await?
         } else {
-            order_keys!($found_by, "DESC", "<", $filter, $key, $limit).fetch_all(&$store.pool).await?
+            order_keys!($found_by, "DESC", "<", $filter, $key, $limit, $examined)
+                .fetch_all(&$store.pool)
+                .await?
         }
     };
-    ($found_by:tt, $direction:tt, $beyond:tt, $filter:expr, $key:expr, $limit:expr) => {{
+    ($found_by:tt, $direction:tt, $beyond:tt, $filter:expr, $key:expr, $limit:expr, $examined:expr) => {{
         let (filter, place) = ($filter, CreationRange::of($filter));
-        sqlx::query_scalar!(
-            r#"SELECT ARRAY[f.app_id, f.out_biz_order_no] AS "key!"
+        sqlx::query_as!(
+            ExaminedOrder,
+            r#"SELECT f.app_id AS "app_id!", f.out_biz_order_no AS "out_biz_order_no!",
+                   f.order_create_time AS "order_create_time!", f.is_match AS "is_match!", f.is_last AS "is_last!"
                FROM apps a CROSS JOIN LATERAL (
-                   SELECT o.app_id, o.out_biz_order_no, o.order_create_time
-                   FROM orders o WHERE o.app_id = a.app_id AND "#
+                   SELECT o.app_id, o.out_biz_order_no, o.order_create_time, m.is_match, o.place = $14 AS is_last
+                   FROM (
+                       SELECT o.*, row_number() OVER (ORDER BY o.order_create_time "#
+                + $direction
+                + ", o.out_biz_order_no "
+                + $direction
+                + r#") AS place
+                       FROM orders o WHERE o.app_id = a.app_id AND "#
                 + $found_by
                 + r#" AND o.order_create_time BETWEEN $4 AND $5
-                      AND ($6::text IS NULL OR o.open_id = $6)
-                      AND (cardinality($7::smallint[]) = 0 OR o.order_status = ANY ($7))
-                      AND ($8::text IS NULL OR strpos(o.product_city, $8) > 0)
-                      AND ($9::text IS NULL
-                           OR (o.order_create_time, o.app_id, o.out_biz_order_no) "#
+                          AND ($6::text IS NULL OR o.open_id = $6)
+                          AND ($9::text IS NULL
+                               OR (o.order_create_time, o.app_id, o.out_biz_order_no) "#
                 + $beyond
                 + r#" ($10, $9, $11))
-                      AND ($12::float8 IS NULL
+                       ORDER BY o.order_create_time "#
+                + $direction
+                + ", o.out_biz_order_no "
+                + $direction
+                + r#" LIMIT $14) AS o
+                   CROSS JOIN LATERAL (SELECT coalesce(
+                       (cardinality($7::smallint[]) = 0 OR o.order_status = ANY ($7))
+                       AND ($8::text IS NULL OR strpos(o.product_city, $8) > 0)
+                       AND ($12::float8 IS NULL
                            OR (o.created_at <= now() - make_interval(secs => $12)
                                AND (o.updated_at <= now() - make_interval(secs => $12)
                                     OR (SELECT e.order_status FROM order_events e
@@ -201,7 +246,8 @@ macro_rules! order_keys {
                                            SELECT FROM order_events e
                                            WHERE e.app_id = o.app_id AND e.out_biz_order_no = o.out_biz_order_no
                                              AND e.at > now() - make_interval(secs => $12)
-                                             AND e.order_status <> o.order_status))))
+                                             AND e.order_status <> o.order_status)))), false) AS is_match) AS m
+                   WHERE m.is_match OR o.place = $14
                    ORDER BY o.order_create_time "#
                 + $direction
                 + ", o.out_biz_order_no "
@@ -228,6 +274,7 @@ macro_rules! order_keys {
             filter.after.as_ref().map(|after| after.out_biz_order_no.as_str()),
             filter.in_status_for.map(|time| time.as_secs_f64()),
             filter.apps.ids(),
+            $examined,
         )
         // The best plan depends on the filters, so the query is planned each time.
         .persistent(false)
@@ -254,7 +301,8 @@ impl CreationRange {
 }
 
 impl Store {
-    /// At most `limit` orders that match `filter`, by their creation time.
+    /// At most `limit` orders that match `filter`, by their creation time. A page that has examined as many orders as it
+    /// may can have few items and a `next`.
     pub async fn orders(
         &self,
         filter: &OrderFilter,
@@ -262,7 +310,8 @@ impl Store {
     ) -> Result<ListPage<StoredOrder, OrderCursor>> {
         // One more row shows whether there is another page.
         let wanted = i64::from(limit) + 1;
-        let keys: Vec<Vec<String>> = if let Some(number) = &filter.number {
+        let examined = self.examined_of_each(filter).await?;
+        let mut found: Vec<ExaminedOrder> = if let Some(number) = &filter.number {
             order_keys!(
                 self,
                 "o.out_biz_order_no = ANY (ARRAY(
@@ -270,18 +319,40 @@ impl Store {
                      WHERE p.app_id = a.app_id AND p.out_order_no = $2))",
                 filter,
                 number.as_str(),
-                wanted
+                wanted,
+                examined
             )
         } else if let Some(open_id) = &filter.open_id {
-            order_keys!(self, "o.open_id = $2", filter, open_id.as_str(), wanted)
+            order_keys!(self, "o.open_id = $2", filter, open_id.as_str(), wanted, examined)
         } else {
-            order_keys!(self, "$2::text IS NULL", filter, None::<&str>, wanted)
+            order_keys!(self, "$2::text IS NULL", filter, None::<&str>, wanted, examined)
         };
+        let mut through = None;
+        if let Some(last) = found.iter().position(|order| order.is_last) {
+            // Beyond it there may be orders that match and were not examined.
+            found.truncate(last + 1);
+            through = found.last().map(ExaminedOrder::place).transpose()?;
+        }
+        let matching = found.into_iter().filter(|order| order.is_match);
+        let keys: Vec<_> = matching.map(|order| vec![order.app_id, order.out_biz_order_no]).collect();
         let mut orders = self.orders_by_key(&keys).await?;
         if filter.oldest_first {
             orders.reverse();
         }
-        Ok(ListPage::cut(orders, limit, OrderCursor::of))
+        let page = ListPage::cut(orders, limit, OrderCursor::of);
+        Ok(ListPage { next: page.next.or(through), ..page })
+    }
+
+    /// How many orders of each app a page examines.
+    async fn examined_of_each(&self, filter: &OrderFilter) -> Result<i64> {
+        let apps = sqlx::query_scalar!(
+            r#"SELECT count(*) AS "apps!" FROM apps
+               WHERE ($1::text IS NULL OR app_id = $1) AND ($2::text[] IS NULL OR app_id = ANY ($2))"#,
+            filter.app_id.as_ref().map(AppId::as_str),
+            filter.apps.ids()
+        );
+        let apps = apps.fetch_one(&self.pool).await?;
+        Ok((LOOKED_THROUGH_MAX / apps.max(1)).max(LOOKED_THROUGH_MIN))
     }
 
     /// The orders with these keys, newest first.

@@ -1,13 +1,20 @@
 //! The search at the end of an erasure: every text column of the database, for what is left of the `open_id`, and why
 //! (contract 13.7.9). The columns come from the catalogue of PostgreSQL, so a new column is searched too.
+//!
+//! It reads all entries of an app. So it runs after the transactions of the erasure, when nobody waits for their locks.
 
 use std::collections::BTreeMap;
 
+use domain::ids::{AppId, OpenId};
 use domain::operation::player::LeftText;
 use sqlx::{AssertSqlSafe, PgConnection, Row as _};
 
-use super::texts::Names;
-use crate::error::Result;
+use crate::app_number::number_if_any;
+use crate::error::{Result, StoreError};
+use crate::store::Store;
+
+/// What holds for the search of one table. The limit is enough for tens of millions of entries.
+const OF_A_TABLE: &str = "SET TRANSACTION READ ONLY; SET LOCAL statement_timeout = '2min'";
 
 /// Columns of numbers that games and operators choose. They are searched for the text in any word.
 const REFERENCES: [&str; 10] = [
@@ -35,17 +42,10 @@ struct SearchedTable {
     of_app: &'static str,
 }
 
-/// Searches all tables. A word is what [`Names::replaced`] replaces.
-#[expect(clippy::disallowed_methods, reason = "the columns are those of the catalogue")]
-pub(super) async fn search(
-    connection: &mut PgConnection,
-    app_no: i32,
-    names: &Names<'_>,
-) -> Result<Vec<LeftText>> {
-    let word = format!("(^|[^0-9A-Za-z_-]){}($|[^0-9A-Za-z_-])", names.open_id);
-    let mut left = Vec::new();
-    for table in tables(connection).await? {
-        let SearchedTable { name, columns, of_app } = &table;
+impl SearchedTable {
+    /// The statement that counts the rows by column. The names are those of the catalogue.
+    fn counting(&self) -> String {
+        let Self { name, columns, of_app } = self;
         let counts: Vec<String> = columns
             .iter()
             .map(|column| {
@@ -57,24 +57,79 @@ pub(super) async fn search(
             })
             .collect();
         let counts = counts.join(", ");
-        // Every statement has the same parameters. The names are those of the catalogue.
-        let sql = format!("SELECT {counts} FROM \"{name}\" WHERE ({of_app}) AND ($2, $3, $4) IS NOT NULL");
-        let row = sqlx::query(AssertSqlSafe(sql))
-            .bind(names.open_id)
-            .bind(&word)
-            .bind(names.app_id)
-            .bind(app_no)
-            .fetch_one(&mut *connection)
-            .await?;
-        for (index, column) in columns.iter().enumerate() {
-            let rows: i64 = row.try_get(index)?;
-            if rows > 0 {
-                let (column, why) = (format!("{name}.{column}"), why(name, column).to_owned());
-                left.push(LeftText { column, rows: u64::try_from(rows).unwrap_or_default(), why });
+        // Every statement has the same parameters.
+        format!("SELECT {counts} FROM \"{name}\" WHERE ({of_app}) AND ($2, $3, $4) IS NOT NULL")
+    }
+}
+
+/// What is searched for.
+#[derive(Clone)]
+struct SearchedPlayer {
+    app_id: AppId,
+    app_no: Option<i32>,
+    open_id: OpenId,
+}
+
+impl Store {
+    /// Searches all tables. A word is what [`super::texts::Names::replaced`] replaces. The erasure stands, so a table that
+    /// could not be searched is told, and is no error.
+    pub(super) async fn search_left(&self, app_id: &AppId, open_id: &OpenId) -> Vec<LeftText> {
+        let (tables, app_no) = match self.searched_tables(app_id).await {
+            Ok(searched) => searched,
+            Err(error) => return vec![not_searched("*", &error)],
+        };
+        let player = SearchedPlayer { app_id: app_id.clone(), app_no, open_id: open_id.clone() };
+        let mut left = Vec::new();
+        for table in &tables {
+            match self.count_left(table, &player).await {
+                Ok(counts) => {
+                    let counts = table.columns.iter().zip(counts).filter(|(_, rows)| *rows > 0);
+                    left.extend(counts.map(|(column, rows)| LeftText {
+                        column: format!("{}.{column}", table.name),
+                        rows: u64::try_from(rows).unwrap_or_default(),
+                        why: why(&table.name, column).to_owned(),
+                    }));
+                }
+                Err(error) => left.push(not_searched(&format!("{}.*", table.name), &error)),
             }
         }
+        left
     }
-    Ok(left)
+
+    async fn searched_tables(&self, app_id: &AppId) -> Result<(Vec<SearchedTable>, Option<i32>)> {
+        let mut connection = self.pool.acquire().await?;
+        let app_no = number_if_any(&mut *connection, app_id).await?;
+        Ok((tables(&mut connection).await?, app_no))
+    }
+
+    /// How many rows of a table still have the player, by column.
+    #[expect(clippy::disallowed_methods, reason = "the columns are those of the catalogue")]
+    async fn count_left(&self, table: &SearchedTable, player: &SearchedPlayer) -> Result<Vec<i64>> {
+        let context = (table.counting(), player.clone());
+        self.long_transaction(context, |connection, (counting, player)| {
+            Box::pin(async move {
+                sqlx::raw_sql(OF_A_TABLE).execute(&mut *connection).await?;
+                let open_id = player.open_id.as_str();
+                let row = sqlx::query(AssertSqlSafe(counting.as_str()))
+                    .bind(open_id)
+                    .bind(format!("(^|[^0-9A-Za-z_-]){open_id}($|[^0-9A-Za-z_-])"))
+                    .bind(player.app_id.as_str())
+                    .bind(player.app_no)
+                    .fetch_one(&mut *connection)
+                    .await?;
+                let counts = (0..row.len()).map(|index| row.try_get(index));
+                Ok::<_, StoreError>(counts.collect::<Result<Vec<i64>, sqlx::Error>>()?)
+            })
+        })
+        .await
+    }
+}
+
+/// Tells that a table was not searched to its end.
+fn not_searched(column: &str, error: &StoreError) -> LeftText {
+    tracing::warn!(column, %error, "the search at the end of an erasure did not end");
+    let why = "not searched to the end: it took too long, or the database was away";
+    LeftText { column: column.to_owned(), rows: 0, why: why.to_owned() }
 }
 
 /// The tables of this program that have text columns.
@@ -106,6 +161,8 @@ async fn tables(connection: &mut PgConnection) -> Result<Vec<SearchedTable>> {
 fn why(table: &str, column: &str) -> &'static str {
     match (table, column) {
         (_, column) if REFERENCES.contains(&column) => "a number that a game or an operator chose",
+        // What there was has the pseudonym, so this came later.
+        (_, "open_id") => "written after the erasure, as of a new player",
         ("api_requests", "idempotency_key") => "a key of a request of the admin API, which goes after a day",
         ("receivers", "url") => "the URL of a receiver",
         ("orders" | "order_events", _) => "an order of another player, or its URL",

@@ -292,7 +292,8 @@ pub(super) async fn replace_in_reasons(
     Ok(())
 }
 
-/// Replaces the player in what was written into the entries of others. It reads all entries of the app.
+/// Replaces the player in what was written into the entries of others. It reads all entries of the app. The player's own
+/// lose their texts later.
 #[expect(clippy::disallowed_methods, reason = "the columns are those of the texts of the developer")]
 pub(super) async fn replace_in_ledger(
     connection: &mut PgConnection,
@@ -306,7 +307,8 @@ pub(super) async fn replace_in_ledger(
     // An `open_id` has no space, so it stands in one of the texts.
     let find = format!(
         "SELECT reference, kind = 'topup_order', remark, ARRAY[{columns}] FROM ledger_entries
-         WHERE app_no = $1 AND strpos(concat_ws(' ', remark, {columns}), $2) > 0"
+         WHERE app_no = $1 AND strpos(concat_ws(' ', remark, {columns}), $2) > 0
+             AND wallet_no IS DISTINCT FROM (SELECT wallet_no FROM wallets WHERE app_no = $1 AND open_id = $2)"
     );
     let replace =
         format!("UPDATE ledger_entries SET remark = $3, {values} WHERE app_no = $1 AND reference = $2");
