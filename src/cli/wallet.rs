@@ -133,7 +133,7 @@ pub(super) enum WalletArguments {
 
 #[derive(Debug, Args)]
 pub(super) struct UnknownPlayers {
-    /// Make a player known whom the app does not know yet; without it such a credit is refused
+    /// Register a player whom the app does not know yet; without it such a credit is refused
     #[arg(long)]
     create: bool,
 }

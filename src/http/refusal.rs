@@ -5,10 +5,10 @@ use std::any::Any;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::{StatusCode, header};
+use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 pub use domain::code::Code;
-use domain::fields::{FieldError, UnreadableFields};
+use domain::fields::{FieldError, UnreadableFields, shown};
 use domain::language::Language;
 use domain::redaction::redacted;
 use domain::text;
@@ -85,11 +85,12 @@ impl Refusal {
         Self::transport(StatusCode::NOT_FOUND, text)
     }
 
-    /// 405 with the methods that the path has.
+    /// 405 with the methods that the path has, and the one that came.
     #[must_use]
-    pub fn wrong_method(methods: &[&str]) -> Self {
-        let methods = methods.join(" or ");
-        Self::transport(StatusCode::METHOD_NOT_ALLOWED, text!("method: expected {methods}", methods))
+    pub fn wrong_method(methods: &[&str], came: &Method) -> Self {
+        let (methods, got) = (methods.join(" or "), shown(came.as_str()));
+        let text = text!("method: expected {methods}, got {got}", methods, got);
+        Self::transport(StatusCode::METHOD_NOT_ALLOWED, text)
     }
 
     /// 503: too much to do, or the database is away. Safe to repeat.

@@ -60,10 +60,7 @@ refusals! { Refusal:
         signature = Text::new(SIGNATURE)
     ));
     /// There is no such app, or the secret does not belong to it.
-    token_credentials() => Refusal::new(
-        Code::TokenCredentials,
-        "app_id or app_secret is wrong; use those that the operator of this till gave you",
-    );
+    token_credentials(app_id = "demo") => wrong_secret(&app_id.to_string(), "");
 }
 
 /// The definition of a signature (contract 3.2.2).
@@ -324,31 +321,9 @@ pub async fn authenticate_secret(
     app_secret: &str,
     limited: Limited,
 ) -> Result<Arc<App>, Refusal> {
-    let wrong = || {
-        let around = |name, value| strays::around(value).map(|strays| (name, strays));
-        match around("app_id", app_id).or_else(|| around("app_secret", app_secret)) {
-            Some((name, strays)) => {
-                let refusal = token_credentials();
-                let text = text!(
-                    "{refusal}; {name} has {strays} around it",
-                    refusal = refusal.message,
-                    name,
-                    strays
-                );
-                Refusal { message: text, ..refusal }
-            }
-            None => match strays::mistaken(app_secret) {
-                Some(mistaken) => {
-                    let refusal = token_credentials();
-                    let text = text!("{refusal}; app_secret {mistaken}", refusal = refusal.message, mistaken);
-                    Refusal { message: text, ..refusal }
-                }
-                None => token_credentials(),
-            },
-        }
-    };
-    let app_id = AppId::parse(app_id).map_err(|_| wrong())?;
-    let app = state.store.find_app(&app_id).await?;
+    let wrong = || wrong_secret(app_id, app_secret);
+    let id = AppId::parse(app_id).map_err(|_| wrong())?;
+    let app = state.store.find_app(&id).await?;
     if let Some(app) = &app {
         note_sandbox(app);
     }
@@ -358,4 +333,19 @@ pub async fn authenticate_secret(
     admit(state, &app, limited)?;
     refuse_if_asked(state, &app).await?;
     Ok(app)
+}
+
+/// The refusal of an app and its secret, with what is around them. It is the same for an unknown app and a wrong secret, so
+/// that nobody learns which apps there are.
+fn wrong_secret(app_id: &str, app_secret: &str) -> Refusal {
+    let around = |name, value| strays::around(value).map(|strays| (name, strays));
+    let around = around("app_id", app_id).or_else(|| around("app_secret", app_secret));
+    let refusal = text!("app_id or app_secret is wrong; use those that the operator of this till gave you");
+    let refusal = match (around, strays::mistaken(app_secret)) {
+        (Some((name, strays)), _) => text!("{refusal}; {name} has {strays} around it", refusal, name, strays),
+        (None, Some(mistaken)) => text!("{refusal}; app_secret {mistaken}", refusal, mistaken),
+        (None, None) => refusal,
+    };
+    let message = text!("{refusal}; app_id {app_id} came", refusal, app_id = shown(app_id));
+    Refusal::new(Code::TokenCredentials, message)
 }

@@ -2,7 +2,7 @@
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode};
 use axum::response::{Redirect, Response};
 use axum::routing::get;
 
@@ -25,7 +25,7 @@ pub fn routes(other: Option<(&'static str, &'static str)>) -> Router<AppState> {
 /// The same on the public listener, where its first address leads to the page.
 pub(super) fn own_routes() -> Router<AppState> {
     let routes = routes(None).route("/", get(async || Redirect::to("/docs")));
-    routes.method_not_allowed_fallback(async || Refusal::wrong_method(&["GET"]))
+    routes.method_not_allowed_fallback(async |method: Method| Refusal::wrong_method(&["GET"], &method))
 }
 
 fn page(state: &AppState, other: Option<(&'static str, &'static str)>) -> Response {

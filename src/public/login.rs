@@ -95,7 +95,7 @@ fn describe(summary: &'static str) -> Operation<Refusal> {
     let logged_in = LoggedIn::new(player, SESSION_KEY.to_owned());
     Operation::new(
         summary,
-        "An app exchanges a login code for its player, who is known from then on. A code works once, for five \
+        "An app exchanges a login code for its player, whom this registers. A code works once, for five \
          minutes. It comes from the operator's own login. A wrong secret does not use it up. A code whose answer \
          was lost is used up: log in again with a new one. Checks run in this order: parameters, app and secret, \
          suspension, rate limit, code.",

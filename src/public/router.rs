@@ -9,7 +9,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::Request;
 use axum::handler::Handler as _;
-use axum::http::{HeaderValue, Uri};
+use axum::http::{HeaderMap, HeaderValue, Method, Uri};
 use axum::middleware;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodFilter, MethodRouter};
@@ -43,9 +43,9 @@ pub fn with_routes(state: AppState, table: &[Route]) -> Public {
             continue;
         }
         let allowed: Vec<_> = of_path.iter().map(|route| route.method).collect();
-        let refuse = move || {
+        let refuse = move |method: Method| {
             let allowed = allowed.clone();
-            async move { method_not_allowed(&allowed) }
+            async move { method_not_allowed(&allowed, &method) }
         };
         let merge = |handler: MethodRouter<_>, route: &Route| handler.merge((route.handler)());
         let mut handler = of_path.iter().fold(MethodRouter::new(), merge);
@@ -55,12 +55,13 @@ pub fn with_routes(state: AppState, table: &[Route]) -> Public {
         }
         if first.authentication == Authentication::Path {
             let refuse = refuse.clone();
-            handler = handler.on(MethodFilter::OPTIONS, move |request: Request| async move {
-                match image::preflight(request.headers()) {
-                    Some(response) => response,
-                    None => refuse().await,
-                }
-            });
+            handler =
+                handler.on(MethodFilter::OPTIONS, move |method: Method, headers: HeaderMap| async move {
+                    match image::preflight(&headers) {
+                        Some(response) => response,
+                        None => refuse(method).await,
+                    }
+                });
         }
         handler = handler.fallback(refuse);
         if let Some(limit) = &of_clients {
@@ -97,8 +98,8 @@ async fn unknown_path(uri: Uri) -> Response {
     refused
 }
 
-fn method_not_allowed(methods: &[&str]) -> Response {
-    let mut response = Refusal::wrong_method(methods).into_response();
+fn method_not_allowed(methods: &[&str], came: &Method) -> Response {
+    let mut response = Refusal::wrong_method(methods, came).into_response();
     if let Ok(value) = HeaderValue::from_str(&methods.join(", ")) {
         response.headers_mut().insert(axum::http::header::ALLOW, value);
     }

@@ -100,18 +100,8 @@ fn read_fault(body: &mut Input<'_>) -> Result<Fault, Refusal> {
         body.field("delay_ms", "Delay in milliseconds. Only of `late`.").integer(delay_min, delay_max)?;
     let code = body.field("code", "The code that is answered. Only of `refuse`.").integer(1, CODE_MAX)?;
     let times = i32::try_from(times.unwrap_or(1)).unwrap_or(i32::MAX);
-    Fault::new(target, kind, times, delay, code).map_err(|(field, expected)| {
-        let got = match field {
-            "fault" => Some(kind.to_string()),
-            "code" => code.map(|code| code.to_string()),
-            _ => delay.map(|delay| delay.to_string()),
-        };
-        let error = match got {
-            Some(got) => FieldError::malformed(field, expected.0, &got),
-            None => body.absent(field),
-        };
-        error.into()
-    })
+    Fault::new(target, kind, times, delay, code)
+        .map_err(|(field, expected)| body.unfit(field, expected).into())
 }
 
 fn read_shipment(body: &mut Input<'_>) -> Result<BizNo, FieldError> {

@@ -28,7 +28,7 @@ const PARAMETERS: [&str; 3] = ["app_id", "app_secret", "grant_type"];
 pub async fn access_token(State(state): State<AppState>, request: Request) -> Result<Response, Refusal> {
     let (app, ()) = app_secret::admit(&PARAMETERS, &state, Limited::Tokens, request, parameters).await?;
     let issued = state.store.issue_token(&app.id, TOKEN_LIFETIME).await?;
-    let (access_token, _) = issued.ok_or_else(token_credentials)?;
+    let (access_token, _) = issued.ok_or_else(|| token_credentials(&app.id))?;
     Ok(success(Issued::new(access_token)))
 }
 

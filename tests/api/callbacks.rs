@@ -347,7 +347,7 @@ async fn each_refusal_of_a_callback_has_its_status() {
         (standard(&json!({})), "type is missing"),
         (
             standard(&succeeded("p1", 0, "t1")),
-            "data.amount: expected an integer from 1 to 1000000000000, got \"0\"",
+            "data.amount: expected an integer from 1 to 1000000000000, got 0",
         ),
         (
             standard(&paid_at("9999-12-31T23:59:59-08:00")),

@@ -159,7 +159,7 @@ async fn a_name_before_a_credential_and_a_placeholder_are_named() {
     ];
     let refused = till.send(Request::post(TOKEN).body(crate::support::form(&fields))).await;
     let text = format!(
-        "app_id or app_secret is wrong; use those that the operator of this till gave you; app_secret {named}"
+        "app_id or app_secret is wrong; use those that the operator of this till gave you; app_secret {named}; app_id \"a1\" came"
     );
     refused.assert_refused(100_200_101, &text);
 }
@@ -197,7 +197,7 @@ async fn what_is_around_a_credential_is_named() {
             ("js_code", "x"),
         ];
         let text = format!(
-            "app_id or app_secret is wrong; use those that the operator of this till gave you; app_secret has {strays} around it"
+            "app_id or app_secret is wrong; use those that the operator of this till gave you; app_secret has {strays} around it; app_id \"a1\" came"
         );
         for path in [TOKEN, LOGIN] {
             let fields = &fields[..if path == TOKEN { 3 } else { 2 }];

@@ -218,7 +218,6 @@ async fn a_wrong_app_id_or_secret_is_100200101_and_a_suspended_app_100200102_and
     let till = TestTill::start().await;
     let (app, other) = (till.app("a1").await, till.app("a2").await);
     let code = code_for(&till, &app, "o1", None).await;
-    let wrong = r#"{"result":100200101,"error_msg":"app_id or app_secret is wrong; use those that the operator of this till gave you"}"#;
     for (app_id, secret) in [
         ("a1", "x"),
         ("a1", other.secret.as_str()),
@@ -227,9 +226,12 @@ async fn a_wrong_app_id_or_secret_is_100200101_and_a_suspended_app_100200102_and
         ("no!app", app.secret.as_str()),
     ] {
         let text = format!("app_id={app_id}&app_secret={secret}&js_code={code}");
+        let wrong = format!(
+            r#"{{"result":100200101,"error_msg":"app_id or app_secret is wrong; use those that the operator of this till gave you; app_id \"{app_id}\" came"}}"#
+        );
         for path in PATHS {
-            till.send(Request::get(&format!("{path}?{text}"))).await.assert_body(wrong);
-            till.send(Request::post(path).body(text.clone())).await.assert_body(wrong);
+            till.send(Request::get(&format!("{path}?{text}"))).await.assert_body(&wrong);
+            till.send(Request::post(path).body(text.clone())).await.assert_body(&wrong);
         }
     }
     till.command(&app, AppCommand::Suspend(true)).await;

@@ -45,7 +45,7 @@ async fn the_texts_of_an_app_are_in_its_language() {
     refused(
         game("B1", 5).with("product_info", items),
         10_000_200,
-        &format!("product_info：应为符合接口定义的道具对象（[0]：product_num：应为不小于 1 的整数，收到 \"0\"），收到 {shown}"),
+        &format!("product_info：应为符合接口定义的道具对象（[0]：product_num：应为不小于 1 的整数，收到 0），收到 {shown}"),
     )
     .await;
     assert_eq!(game("B1", 5).send(&till).await.code(), 1);
@@ -118,10 +118,10 @@ async fn a_refusal_is_english_until_the_app_is_known() {
     };
     for app_id in ["a1", "a9"] {
         let answer = secret(app_id, "wrong", "client_credentials").await;
-        answer.assert_refused(
-            100_200_101,
-            "app_id or app_secret is wrong; use those that the operator of this till gave you",
+        let text = format!(
+            "app_id or app_secret is wrong; use those that the operator of this till gave you; app_id \"{app_id}\" came"
         );
+        answer.assert_refused(100_200_101, &text);
     }
     let grant = "grant_type: expected client_credentials, got \"x\"";
     secret("a1", &app.secret, "x").await.assert_refused(100_200_100, grant);

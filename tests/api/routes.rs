@@ -94,7 +94,7 @@ async fn every_route_answers_a_wrong_method_with_405_and_allow() {
             let answer = till.send(Request::new(method, &path(route))).await;
             assert_eq!(answer.status, 405, "{method} {}", route.path);
             assert_eq!(answer.header("allow"), Some(methods.join(", ").as_str()), "{method} {}", route.path);
-            let message = format!("method: expected {}", methods.join(" or "));
+            let message = format!(r#"method: expected {}, got \"{method}\""#, methods.join(" or "));
             let body = match route.envelope {
                 Envelope::Exchange => format!(r#"{{"code":10000200,"msg":"{message}"}}"#),
                 Envelope::Open => format!(r#"{{"result":10000200,"error_msg":"{message}"}}"#),
@@ -109,4 +109,21 @@ async fn every_route_answers_a_wrong_method_with_405_and_allow() {
     paths.dedup();
     let distinct: std::collections::BTreeSet<&&str> = paths.iter().collect();
     assert_eq!(distinct.len(), paths.len());
+}
+
+/// Rules 2.1.6, 2.2.4 and 2.8.5: the method that came is repeated as other values are: cut, and without a credential.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_made_up_method_is_shown_cut_and_without_a_credential() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    let long = "M".repeat(65);
+    for (method, shown) in [
+        ("BREW", "\"BREW\"".to_owned()),
+        (long.as_str(), format!("\"{}\"...", &long[..64])),
+        (app.token.as_str(), format!("\"{}...\"", &app.token[..4])),
+    ] {
+        let answer = till.send(Request::new(method, "/api/kpay/minigame/pay")).await;
+        let message = format!("method: expected POST, got {shown}");
+        assert_eq!((answer.status, answer.code(), answer.message()), (405, 10_000_200, message));
+    }
 }

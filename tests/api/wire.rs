@@ -33,7 +33,7 @@ async fn the_public_listener_serves_its_documents_when_it_is_told_to() {
         assert_eq!((answer.status, answer.header("content-type")), (200, Some(kind)), "{path}");
     }
     let answer = till.send(Request::post("/docs")).await;
-    let expected = r#"{"result":10000200,"error_msg":"method: expected GET"}"#;
+    let expected = r#"{"result":10000200,"error_msg":"method: expected GET, got \"POST\""}"#;
     assert_eq!((answer.status, answer.body.as_str()), (405, expected));
     assert_eq!(answer.header("allow"), Some("GET,HEAD"));
 }

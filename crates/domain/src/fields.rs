@@ -338,7 +338,20 @@ impl Fields {
             }
             value => return Err(wrong_type(name, value, parse)),
         };
-        parse(text).map_err(|expected| FieldError::malformed(name, expected.0, text))
+        parse(text).map_err(|expected| match value {
+            FieldValue::Number(number) => FieldError::malformed_number(name, expected.0, number),
+            _ => FieldError::malformed(name, expected.0, text),
+        })
+    }
+
+    /// What is wrong with a field that does not fit the others: its value as it came, or that there is none.
+    #[must_use]
+    pub fn unfit(&self, name: &str, Expected(expected): Expected) -> FieldError {
+        match self.get(name) {
+            Some(FieldValue::Text(text)) if !text.is_empty() => FieldError::malformed(name, expected, text),
+            Some(FieldValue::Number(number)) => FieldError::malformed_number(name, expected, number),
+            _ => self.absent(name),
+        }
     }
 
     fn trimmed<'a>(&self, text: &'a str) -> &'a str {

@@ -248,14 +248,19 @@ mod tests {
                 .contains("product_id: expected an integer, 0 or more, got -1")
         );
         assert!(item(r#""product_id":1,"product_num":0,"product_type":0"#).contains("product_num: expected"));
-        for (above, told) in [
-            (r#""product_id":9223372036854775808"#, "product_id: expected an integer, 0 or more and at most"),
+        for (above, expected, got) in [
+            (
+                r#""product_id":9223372036854775808"#,
+                "product_id: expected an integer, 0",
+                "9223372036854775808",
+            ),
             (
                 r#""product_id":1,"product_num":"9223372036854775808""#,
-                "product_num: expected an integer, 1 or more and at most",
+                "product_num: expected an integer, 1",
+                r#""9223372036854775808""#,
             ),
         ] {
-            let told = format!("[0]: {told} 9223372036854775807, got \"9223372036854775808\"");
+            let told = format!("[0]: {expected} or more and at most 9223372036854775807, got {got}");
             assert!(item(above).contains(&told), "{}", item(above));
         }
         assert!(

@@ -26,8 +26,15 @@ pub use lots::{LOT_EXCHANGES_MAX, Lot, LotExchange, LotUse};
 pub use payment::{
     Coins, Counterpart, Payment, PaymentKey, PaymentTarget, PlacedOrder, UnmatchedReason, payment_reference,
 };
-pub use refund::{CoinPair, Excess, NewRefund, RefundAmount, RefundId, RefundKey, Refundable, Shortfall};
+pub use refund::{
+    CoinPair, Excess, NewRefund, REFUND_ID_BYTES_MAX, RefundAmount, RefundId, RefundKey, Refundable,
+    Shortfall,
+};
 
+/// Longest name of a payment provider, in bytes.
+pub const PROVIDER_BYTES_MAX: usize = 32;
+/// Longest id that a provider gives a payment, in bytes.
+pub const PROVIDER_ORDER_ID_BYTES_MAX: usize = 128;
 /// Longest name of a product, in bytes.
 pub const PRICE_NAME_BYTES_MAX: usize = 512;
 /// The largest amount of money or of coins of a product.
@@ -43,12 +50,14 @@ text_type!(
 text_type!(
     /// A payment provider, as the operator names it.
     PaymentProvider, "1 to 32 of 0-9a-z_-" => "^[0-9a-z_-]{1,32}$",
-    |text| made_of(text, 1, 32, |byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte))
+    |text| made_of(text, 1, PROVIDER_BYTES_MAX, |byte| {
+        byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte)
+    })
 );
 text_type!(
     /// A payment, as its provider names it.
     ProviderOrderId, "1 to 128 printable ASCII characters" => "^[!-~]([ -~]{0,126}[!-~])?$",
-    |text| made_of(text, 1, 128, |byte| (b' '..=b'~').contains(&byte)),
+    |text| made_of(text, 1, PROVIDER_ORDER_ID_BYTES_MAX, |byte| (b' '..=b'~').contains(&byte)),
     but crate::strays::unseen => stored
 );
 text_type!(

@@ -47,7 +47,7 @@ fn list() -> Field {
 
 /// What holds for all credits of a request, and whether they are only foreseen.
 fn for_all(body: &mut Input<'_>) -> Result<(CreditsForAll, bool), FieldError> {
-    let words = "Whether to make players known whom the app does not know; no without it.";
+    let words = "Whether to register players whom the app does not know; no without it.";
     let create = body.field("create", words).example(false).flag()?.unwrap_or_default();
     let free = body.field("free", "Gifted currency for each credit that says none.").integer(0, i64::MAX)?;
     let charge =
@@ -94,7 +94,7 @@ fn credit(fields: &Fields, for_all: &CreditsForAll) -> Result<Credit, FieldError
     };
     for_all.credit(cells).map_err(|fault| match fault.problem {
         // Both amounts are 0.
-        FieldErrorKind::Malformed { expected, .. } => FieldError::malformed("free", expected, "0"),
+        FieldErrorKind::Malformed { expected, .. } => FieldError::malformed_number("free", expected, "0"),
         _ => fault,
     })
 }

@@ -130,8 +130,8 @@ async fn cancel(state: &AppState, call: &Call) -> Result<ReturnedExchange, Probl
 fn to_give_back(biz_no: &BizNo, body: &mut Input<'_>) -> Result<GiveBack, FieldError> {
     let described = body.field("amount", "How much to give back.");
     let amount = described.required_integer(20, 1, AMOUNT_MAX)?.to_string();
-    let amount =
-        Amount::parse(&amount).map_err(|expected| FieldError::malformed("amount", expected.0, &amount))?;
+    let amount = Amount::parse(&amount)
+        .map_err(|expected| FieldError::malformed_number("amount", expected.0, &amount))?;
     let (reference, note) = ref_and_note(body, "Item did not arrive")?;
     Ok(GiveBack { biz_no: biz_no.clone(), amount, reference, note })
 }

@@ -13,7 +13,7 @@ routes! { "Players":
     /// Issue a login code
     ///
     /// Makes a code with which the app's server logs this player in. It works once, for five minutes. Your
-    /// own login calls this, and gives the code to the game. Its use makes the player known.
+    /// own login calls this, and gives the code to the game. Its use registers the player.
     POST "/apps/{app_id}/login-codes", "issueLoginCode", Once(Develop): command[IssueLoginCode] -> IssuedLoginCode =>
         answers("issued", "The code. It is shown once.", json!({
             "app_id": APP_ID, "js_code": JS_CODE, "expires_at": MOMENT,

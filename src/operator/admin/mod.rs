@@ -34,9 +34,10 @@ use std::panic::AssertUnwindSafe;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use axum::routing::{MethodRouter, any, on};
+use domain::fields::shown;
 use futures_util::FutureExt as _;
 use serde_json::Value;
 use tracing::Instrument as _;
@@ -70,7 +71,7 @@ pub fn routes() -> Router<AppState> {
             methods = methods.merge(on(route.filter, answer));
         }
         let refuse = async move |State(state): State<AppState>, request: Request| {
-            refuse(&state, &request, method_not_allowed(of_path))
+            refuse(&state, &request, method_not_allowed(of_path, request.method()))
         };
         router = router.route(of_path[0].path, methods.fallback(refuse));
     }
@@ -80,12 +81,12 @@ pub fn routes() -> Router<AppState> {
     router.route("/admin", any(unknown)).route("/admin/{*rest}", any(unknown))
 }
 
-fn method_not_allowed(of_path: &[AdminRoute]) -> Problem {
+fn method_not_allowed(of_path: &[AdminRoute], came: &Method) -> Problem {
     let methods = of_path.iter().map(|route| if route.method == "GET" { "GET, HEAD" } else { route.method });
     let allowed = methods.collect::<Vec<_>>().join(", ");
     let value = HeaderValue::from_str(&allowed).unwrap_or(HeaderValue::from_static(""));
-    Problem::new(ProblemKind::MethodNotAllowed, format!("expected {allowed}"))
-        .with_header(header::ALLOW, value)
+    let detail = format!("expected {allowed}, got {}", shown(came.as_str()));
+    Problem::new(ProblemKind::MethodNotAllowed, detail).with_header(header::ALLOW, value)
 }
 
 /// Answers a request of a route.

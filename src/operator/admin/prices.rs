@@ -71,7 +71,8 @@ fn price(fields: &Fields) -> Result<Price, FieldError> {
     let amount = fields.integer("amount", 1, AMOUNT_MAX)?.ok_or_else(|| fields.absent("amount"))?;
     let charge = fields.integer("charge", 0, AMOUNT_MAX)?.unwrap_or_default();
     let bonus = fields.integer("bonus", 0, AMOUNT_MAX)?.unwrap_or_default();
-    Price::check_coins(charge, bonus).map_err(|expected| FieldError::malformed("charge", expected.0, "0"))?;
+    Price::check_coins(charge, bonus)
+        .map_err(|expected| FieldError::malformed_number("charge", expected.0, "0"))?;
     let name = fields.optional("name", PriceName::parse)?.unwrap_or_default();
     let active = fields.flag("active")?.unwrap_or(true);
     Ok(Price { product_id, currency, amount, charge, bonus, name, active })

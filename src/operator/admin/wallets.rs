@@ -21,11 +21,11 @@ use crate::openapi::{APP_ID, Content, Input, OPEN_ID};
 use crate::state::AppState;
 
 routes! { "Players":
-    /// Make players known
+    /// Register players
     ///
     /// Each gets an empty wallet. Only known players can pay and have orders.
     POST "/apps/{app_id}/users", "addUsers", Once(Administer): command[AddUsers] -> KnownPlayers =>
-        answers("known", "Who is known now.", json!({ "app_id": APP_ID, "open_ids": ["player-2"] }))
+        answers("known", "Who is registered now.", json!({ "app_id": APP_ID, "open_ids": ["player-2"] }))
             .members([ids::<OpenId>("open_ids", &["player-2"], "1 to 1,000 of them; known ones are fine.")])
             .wrong("open_ids[0]", "expected 1 to 64 of 0-9A-Za-z_-, got \"o.1\"");
     /// Erase a player
@@ -79,7 +79,7 @@ routes! { "Players":
         .wrong("kind", "expected credit, debit, exchange, present, cancel, topup, refund or settlement, got \"gift\"");
     /// Credit a wallet
     ///
-    /// Adds to both purses of a known player; with `create` it makes the player known. The same `ref` again with the same
+    /// Adds to both purses of a known player; with `create` it registers the player. The same `ref` again with the same
     /// amounts does nothing and answers `replayed: true`, under any idempotency key and after any time;
     /// with other amounts it is 409. A debit takes a credit back.
     POST "/apps/{app_id}/wallets/{open_id}/credits", "creditWallet", Once(Money): credit -> ChangedPurses =>
@@ -197,7 +197,8 @@ async fn debit(state: &AppState, call: &Call) -> Result<ChangedPurses, Problem> 
 
 fn check_coins(free: i64, charge: i64) -> Result<(), Problem> {
     check_credit(free, charge).map_err(|expected| {
-        let wrong = ["free", "charge"].map(|name| FieldError::malformed(name, expected.0.clone(), "0"));
+        let wrong = ["free", "charge"];
+        let wrong = wrong.map(|name| FieldError::malformed_number(name, expected.0.clone(), "0"));
         Problem::from(wrong.to_vec())
     })
 }
@@ -263,7 +264,7 @@ fn credit_to(open_id: &OpenId, body: &mut Input<'_>) -> Result<Credit, FieldErro
     let reference = body.field("ref", words).required("order-4711", CreditRef::parse)?;
     let note = body.field("note", "Note, for people.").demand("maxLength", LINE_BYTES_MAX);
     let note = note.example("Starter bundle").optional(parse_line)?.unwrap_or_default();
-    let words = "Whether to make the player known if the app does not know them; no without it.";
+    let words = "Whether to register the player if the app does not know them; no without it.";
     let create = body.field("create", words).example(false).flag()?.unwrap_or_default();
     Ok(Credit { open_id: open_id.clone(), free, charge, reference, note, create })
 }

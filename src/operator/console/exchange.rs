@@ -9,6 +9,7 @@ use domain::ledger::EXCHANGE;
 use domain::moment;
 use domain::product_info::Item;
 use domain::text;
+use domain::topup::{PROVIDER_BYTES_MAX, PROVIDER_ORDER_ID_BYTES_MAX, REFUND_ID_BYTES_MAX};
 use domain::wallet::Repeat;
 use store::{ChangeRecord, ExchangeRecord, NumberRecord, ReferenceMatch};
 
@@ -27,13 +28,15 @@ pub(super) const ROUTES: &[ConsoleRoute] = routes! {
     page("/console/apps/{app_id}/exchanges/{biz_no}") => get(exchange);
 };
 
-/// Longest search text in bytes: the longest `ref`.
-const NUMBER_BYTES_MAX: usize = 128;
+/// Longest search text in bytes: the longest `ref`, which a refund has: its payment as `PROVIDER/ID`, and its own id.
+pub(super) const NUMBER_BYTES_MAX: usize =
+    PROVIDER_BYTES_MAX + 1 + PROVIDER_ORDER_ID_BYTES_MAX + 1 + REFUND_ID_BYTES_MAX;
 
 /// Parses a `biz_no`, a `ref` or any other number.
 pub(super) fn parse_number(text: &str) -> Result<String, Expected> {
     let fits = (1..=NUMBER_BYTES_MAX).contains(&text.len());
-    if fits { Ok(text.to_owned()) } else { Err(Expected::new("at most 128 bytes")) }
+    let expected = || Expected(text!("at most {bytes_max} bytes", bytes_max = NUMBER_BYTES_MAX));
+    fits.then(|| text.to_owned()).ok_or_else(expected)
 }
 
 /// The page of an exchange. For a credit, the page of the player with that ledger entry.

@@ -144,7 +144,7 @@ struct GiftPage<'a> {
     /// Whether this user asked.
     is_own: bool,
     needs_second: bool,
-    /// Players that become known: how many, and the first of them.
+    /// Players whom the gift registers: how many, and the first of them.
     newcomers: (i64, Vec<String>),
     lines: Vec<GiftLine>,
     /// Each outcome, and how many lines have it.

@@ -137,7 +137,7 @@ fn reason_words(reason: &str) -> [&'static str; 2] {
         ],
         UnmatchedReason::UnknownPlayer => [
             "The app does not know this player.",
-            "Check the spelling. A login makes a player known; then credit the payment.",
+            "Check the spelling. A login registers a player; then credit the payment.",
         ],
         UnmatchedReason::UnknownProduct => {
             ["The app does not sell this product.", "Add it to the prices, or credit another product."]

@@ -306,7 +306,7 @@ fn not_here(path: &'static str) -> Example<Refusal> {
 /// The text of the API's document about the purses.
 pub(in super::super) fn describe_wallets(_: &Config) -> Operation<Refusal> {
     let description = "Only on a sandbox server. Sets what a player has, by a credit and a debit with refs of its own. A player \
-        whom the app does not know is made known.";
+        whom the app does not know is registered.";
     let purses =
         SetPurses { open_id: OpenId::parse("player-1").expect("it is well-formed"), free: 40, charge: 100 };
     Operation::new("Set a player's purses", description)

@@ -214,7 +214,7 @@ async fn a_login_code_is_issued_for_a_player_who_may_be_unknown() {
     let expires_at = issued.json()["expires_at"].clone();
     assert_answer(&issued, 200, &json!({"app_id": "a1", "js_code": code, "expires_at": expires_at}));
     assert!(code.len() == 64 && code.bytes().all(|byte| byte.is_ascii_hexdigit()), "256 bits: {code}");
-    assert_eq!(till.number("SELECT count(*) FROM wallets").await, 0, "the use makes the player known");
+    assert_eq!(till.number("SELECT count(*) FROM wallets").await, 0, "the use registers the player");
     let login = format!("/oauth2/mp/code2session?app_id=a1&app_secret={}&js_code={code}", app.secret);
     let session = till.send(Request::get(&login)).await.json();
     assert_eq!((&session["open_id"], &session["union_id"]), (&json!("o1"), &json!("u1")));
@@ -253,7 +253,7 @@ async fn a_ref_credits_once_under_any_idempotency_key() {
     assert_eq!(till.number("SELECT count(*) FROM wallets").await, 0);
     let nothing = caller.post(path, "k0", json!({"free": 0, "ref": "r1", "create": true})).await;
     assert_problem(&nothing, 422, "invalid-field", "wrong: free, charge");
-    let detail = "expected 1 or more in one of them, got \"0\"";
+    let detail = "expected 1 or more in one of them, got 0";
     let errors = json!([{"field": "free", "detail": detail}, {"field": "charge", "detail": detail}]);
     assert_eq!(nothing.json()["errors"], errors);
     caller.post("/apps/a1/users", "k1", json!({"open_ids": ["o1"]})).await;

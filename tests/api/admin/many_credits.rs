@@ -149,7 +149,7 @@ async fn a_wrong_line_is_named_and_nothing_is_credited() {
         (
             many(json!({"open_id": "o1", "ref": "g"})),
             "credits[1].free",
-            "expected 1 or more in one of them, got \"0\"".to_owned(),
+            "expected 1 or more in one of them, got 0".to_owned(),
         ),
         (
             many(json!({"open_id": "o1", "amount": 1, "ref": "g"})),

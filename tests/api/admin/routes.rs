@@ -130,7 +130,8 @@ async fn a_path_answers_other_methods_with_405_and_what_it_allows() {
             let answer = caller.request(method, &path(&of_path[0])).send(till.operator_address).await;
             assert_eq!((answer.status, answer.header("allow")), (405, Some(allowed.as_str())), "{method}");
             if method != "HEAD" {
-                assert_problem(&answer, 405, "method-not-allowed", &format!("expected {allowed}"));
+                let detail = format!("expected {allowed}, got \"{method}\"");
+                assert_problem(&answer, 405, "method-not-allowed", &detail);
             }
         }
     }

@@ -51,7 +51,7 @@ async fn work(till: &TestTill) {
     while till.store.credit_gift_lines().await.unwrap() {}
 }
 
-/// Rule: a list is shown before it is made, with who becomes known and what it adds up to, and made once.
+/// Rule: a list is shown before it is made, with whom it registers and what it adds up to, and made once.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gift_is_shown_made_once_and_told_line_by_line() {
     let (till, app) = till_above(0).await;
@@ -69,7 +69,7 @@ async fn a_gift_is_shown_made_once_and_told_line_by_line() {
         "This is a preview. Nothing has changed yet.",
         "Lines 4 , of which 1 were credited before or repeat another line",
         "Gifted coins in all 150",
-        "Players who become known 1 : o9",
+        "Players whom the gift registers 1 : o9",
         "Reason outage",
         "Credit all lines now",
     ] {

@@ -397,9 +397,7 @@ async fn a_confirmed_credit_is_that_of_one_person() {
     let fields: Vec<_> = CREDIT.into_iter().chain([("create", "yes")]).collect();
     assert_eq!(alice.post(path, &fields).await.status, 303);
     assert_eq!(till.number("SELECT count(*) FROM wallets WHERE open_id = 'newcomer'").await, 0);
-    assert!(
-        content(&bob.get(REQUEST).await).contains("Player newcomer (this credit makes the player known)")
-    );
+    assert!(content(&bob.get(REQUEST).await).contains("Player newcomer (this credit registers the player)"));
     let app_id = AppId::parse("a1").unwrap();
     till.store.carry_out(&operator(), &app_id, AppCommand::Suspend(true)).await.unwrap();
     assert_eq!(bob.post(CONFIRM, &[("ref", "case-1")]).await.status, 303);

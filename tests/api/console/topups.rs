@@ -159,6 +159,23 @@ async fn the_page_of_a_payment_shows_its_refunds() {
     assert_eq!(rows(&list.body)[0][2], "Refunded");
 }
 
+/// Rule 8.6.8: a payment is found as `PROVIDER/ID`, however long both parts are.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payment_of_the_longest_names_is_found() {
+    let (till, _app) = till_and_app().await;
+    let teller = Caller::new(&till, "payments", Role::Payments).await;
+    let (provider, id) = ("p".repeat(32), "x".repeat(128));
+    let mut paid = payment(&id, "");
+    paid.as_object_mut().unwrap().remove("biz_no");
+    paid["provider"] = provider.as_str().into();
+    (paid["open_id"], paid["product_id"]) = ("ghost".into(), "gems60".into());
+    assert_eq!(tell(&teller, &paid).await.status, 202);
+    let viewer = till.browser(Role::Viewer).await;
+    let found = viewer.get(&format!("/console/search?q={provider}/{id}")).await;
+    let place = format!("/console/apps/a1/topups/{provider}/{id}");
+    assert_eq!((found.status, found.header("location")), (303, Some(place.as_str())), "{}", found.body);
+}
+
 /// Rules 8.6.8, 8.6.35 and 8.6.54: a payment and the order that it names are found by their numbers, lead to their player,
 /// and are compared.
 #[tokio::test(flavor = "multi_thread")]

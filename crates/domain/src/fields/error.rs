@@ -145,8 +145,18 @@ impl FieldError {
     /// A value that did not parse, or that parsed but is not acceptable.
     #[must_use]
     pub fn malformed(name: &str, expected: impl Into<Text>, value: &str) -> Self {
-        let got = (!is_secret(name)).then(|| Text::same(shown(value)));
-        Self { field: name.to_owned(), problem: FieldErrorKind::Malformed { expected: expected.into(), got } }
+        Self::not_parsed(name, expected.into(), || shown(value))
+    }
+
+    /// The same of a number of JSON, which is shown as it came: without quotes.
+    #[must_use]
+    pub fn malformed_number(name: &str, expected: impl Into<Text>, number: &str) -> Self {
+        Self::not_parsed(name, expected.into(), || shown_plain(number))
+    }
+
+    fn not_parsed(name: &str, expected: Text, got: impl FnOnce() -> String) -> Self {
+        let got = (!is_secret(name)).then(|| Text::same(got()));
+        Self { field: name.to_owned(), problem: FieldErrorKind::Malformed { expected, got } }
     }
 }
 

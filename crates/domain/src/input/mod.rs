@@ -58,6 +58,15 @@ impl<'a> Input<'a> {
         self.request.map_or_else(|| Fields::default().absent(name), |fields| fields.absent(name))
     }
 
+    /// What is wrong with a field that does not fit the others, as [`Fields::unfit`] tells it.
+    #[must_use]
+    pub fn unfit(&self, name: &str, expected: Expected) -> FieldError {
+        match self.request {
+            Some(fields) => fields.unfit(name, expected),
+            None => self.absent(name),
+        }
+    }
+
     /// The field of this name, and what it means. It is read by a method of [`FieldReader`].
     pub fn field(&mut self, name: &'static str, description: impl Into<Words>) -> FieldReader<'_, 'a> {
         FieldReader { input: self, name, description: description.into(), example: None, demands: Vec::new() }

@@ -42,7 +42,7 @@ crate::word_enum! {
         AddPois = "app.poi.add",
         /// Register payment pre-orders.
         AddPreorders = "app.preorder.add",
-        /// Make players known.
+        /// Register players.
         AddUsers = "user.add",
         /// Issue an access token.
         IssueToken = "token.issue",
@@ -74,7 +74,7 @@ pub enum AppCommand {
     AddPois(Vec<PoiId>),
     /// Register payment pre-orders.
     AddPreorders(Vec<OrderNo>),
-    /// Make players known.
+    /// Register players.
     AddUsers(Vec<OpenId>),
     /// Issue an access token with this lifetime.
     IssueToken(Duration),

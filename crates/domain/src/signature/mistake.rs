@@ -99,6 +99,10 @@ mistakes! {
     SeparatorAtEnd: "the string began or ended with a separator; join the fields with & between them alone";
     /// The key was put into the text.
     KeyInText: "the key was put into the string; it is the key of HMAC-SHA256 and no part of the string";
+    /// The path of the call was signed too.
+    PathIncluded: "the path was signed too; sign the fields alone";
+    /// The body was signed, encoded and in its order.
+    BodySigned: "the body was signed as it is sent; sign the fields as they are, in ASCII order of their names";
     /// Another hash was used.
     AnotherHash: "another hash was used; sign with HMAC-SHA256 and the pay key";
     /// The fields were joined in another way.

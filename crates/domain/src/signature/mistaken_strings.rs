@@ -31,7 +31,7 @@ type Strings = Vec<(Mistake, String)>;
 pub(super) type MistakenStrings = fn(&SignedParts<'_>) -> Strings;
 
 /// The kinds of mistakes, the most likely first.
-pub(super) const LIKELY_KINDS: [MistakenStrings; 12] = [
+pub(super) const LIKELY_KINDS: [MistakenStrings; 14] = [
     values_encoded,
     other_fields,
     around_the_string,
@@ -42,6 +42,8 @@ pub(super) const LIKELY_KINDS: [MistakenStrings; 12] = [
     items_written_anew,
     nulls,
     |parts| other_joins(&parts.sent, &parts.sorted),
+    bodies,
+    with_path,
     ampersands,
     one_value_encoded,
 ];
@@ -70,6 +72,11 @@ impl SignedParts<'_> {
     fn with(&self, change: impl Fn(&str, &str) -> String) -> String {
         let changed: Vec<_> = self.sorted.iter().map(|(name, value)| (*name, change(name, value))).collect();
         canonical_string(changed.iter().map(|(name, value)| (*name, value.as_str())))
+    }
+
+    /// The body without its signature, encoded anew.
+    fn body(&self, coding: &UrlCoding) -> String {
+        encoded_join(self.form.fields.texts().filter(|(name, _)| *name != "sign"), coding)
     }
 
     /// All values changed, and each that changes alone.
@@ -229,6 +236,37 @@ fn unsigned_fields(parts: &SignedParts<'_>) -> Strings {
         .iter()
         .filter_map(|(name, _)| Some((Mistake::unsigned(call, name)?, without(name))))
         .collect()
+}
+
+/// The body without its signature, in the order in which it was sent and as usual languages encode it: with all fields,
+/// and with those that are signed.
+fn bodies(parts: &SignedParts<'_>) -> Strings {
+    let of_signed = |coding| encoded_join(parts.sent.iter().copied(), coding);
+    let bodies = UrlCoding::ALL.iter().flat_map(|coding| [parts.body(coding), of_signed(coding)]);
+    bodies.map(|body| (Mistake::BodySigned, body)).collect()
+}
+
+/// These pairs with their values encoded.
+fn encoded_join<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>, coding: &UrlCoding) -> String {
+    let pairs: Vec<_> = pairs.map(|(name, value)| (name, coding.encode(value))).collect();
+    join(pairs.iter().map(|(name, value)| (*name, value.as_str())))
+}
+
+/// The path before the string or the body, as other platforms sign it. Their clients send this segment.
+fn with_path(parts: &SignedParts<'_>) -> Strings {
+    let (correct, [rfc, of_forms, ..]) = (parts.correct, &UrlCoding::ALL);
+    let path = format!("/api/kpay/minigame/{}", parts.form.call.segment());
+    let strings = [
+        format!("{path}&{correct}"),
+        format!("{path}?{correct}"),
+        format!("{path}{correct}"),
+        format!("POST&{path}&{correct}"),
+        format!("POST&{}&{}", rfc.encode(&path), rfc.encode(correct)),
+        format!("POST\n{path}\n{correct}"),
+        format!("{path}&{}", parts.body(of_forms)),
+        format!("{path}&{}", parts.body(rfc)),
+    ];
+    strings.into_iter().map(|string| (Mistake::PathIncluded, string)).collect()
 }
 
 /// Values that came otherwise than they were signed.

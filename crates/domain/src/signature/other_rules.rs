@@ -8,6 +8,7 @@ use sha2::{Sha224, Sha256, Sha384, Sha512};
 
 use super::Mistake;
 use super::codings::UrlCoding;
+use super::product_info_texts::{escape_json, object_texts, quoted};
 use super::tries::SignTries;
 use crate::wallet::{WalletForm, canonical_string, join};
 
@@ -79,8 +80,10 @@ pub(super) fn other_joins(sent: &[(&str, &str)], sorted: &[(&str, &str)]) -> Vec
     by_value.sort_unstable();
     let (of_sorted, of_sent) = (values(sorted), values(sent));
     let (equals, colons) = (named("="), named(":"));
-    let json: serde_json::Map<_, _> =
-        sorted.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
+    let json = |pairs: &[(&str, &str)]| {
+        let member = |(name, value): &(&str, &str)| format!("{}:{}", quoted(name), quoted(value));
+        format!("{{{}}}", pairs.iter().map(member).collect::<Vec<_>>().join(","))
+    };
     let mut strings = Vec::new();
     for separator in ["&", "", "|", ",", "\n", ";"] {
         strings.push(of_sorted.join(separator));
@@ -98,7 +101,7 @@ pub(super) fn other_joins(sent: &[(&str, &str)], sorted: &[(&str, &str)]) -> Vec
     // PHP's http_build_query, where its separator is that of a page.
     let encode = |(name, value): &(&str, &str)| format!("{name}={}", UrlCoding::PHP.encode(value));
     strings.push(sorted.iter().map(encode).collect::<Vec<_>>().join("&amp;"));
-    strings.push(serde_json::Value::Object(json).to_string());
+    strings.extend([sorted, sent].iter().flat_map(|pairs| object_texts(&json(pairs))));
     strings.into_iter().map(|string| (Mistake::AnotherJoin, string)).collect()
 }
 
@@ -118,7 +121,7 @@ pub(super) fn changed_strings(pairs: &[(&str, &str)]) -> Vec<(Mistake, String)> 
 }
 
 /// The changes that servers make to a text on its way, unasked.
-const CHANGES: [fn(&str) -> String; 16] = [
+const CHANGES: [fn(&str) -> String; 19] = [
     // A text in Latin-1 or ASCII has no other characters, and UTF-16 counts some as two.
     |text| text.chars().map(|character| if character.is_ascii() { character } else { '?' }).collect(),
     |text| text.encode_utf16().map(|unit| u8::try_from(unit).map_or('?', char::from)).collect(),
@@ -143,6 +146,10 @@ const CHANGES: [fn(&str) -> String; 16] = [
     |text| text.replace(['\r', '\n'], ""),
     // Escapes for SQL.
     |text| text.replace('\\', "\\\\").replace('"', "\\\"").replace('\'', "\\'"),
+    // Escapes for JSON, as Python and PHP, .NET, and Go write them.
+    |text| escape_json(text, |letter| !letter.is_ascii(), false),
+    |text| escape_json(text, |letter| !letter.is_ascii(), true),
+    |text| escape_json(text, |letter| "<>&".contains(letter), false),
 ];
 
 /// Escapes for HTML, with the quotes of PHP, Python, Go and XML.

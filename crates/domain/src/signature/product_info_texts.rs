@@ -43,6 +43,7 @@ impl JsonStyle {
     const ASCII: Self = Self { escaped: |letter| !letter.is_ascii(), ..Self::PLAIN };
     const PHP: Self = Self { has_slashes: true, ..Self::ASCII };
     const SLASHES: Self = Self { has_slashes: true, ..Self::PLAIN };
+    const GO: Self = Self { escaped: |letter| "<>&\u{2028}\u{2029}".contains(letter), ..Self::PLAIN };
 
     const fn with(self, blanks: JsonBlanks) -> Self {
         Self { blanks, ..self }
@@ -66,7 +67,7 @@ impl JsonStyle {
         Self::PHP.with(JsonBlanks::Indented("    ")),
         // Gson, Go's json.Marshal, .NET's System.Text.Json.
         Self { escaped: |letter| "<>&='\u{2028}\u{2029}".contains(letter), ..Self::PLAIN },
-        Self { escaped: |letter| "<>&\u{2028}\u{2029}".contains(letter), ..Self::PLAIN },
+        Self::GO,
         Self {
             escaped: |letter| !letter.is_ascii() || "<>&'+`\"".contains(letter),
             is_upper: true,
@@ -84,6 +85,12 @@ impl JsonStyle {
 
 /// In how many styles the less usual orders of keys are written.
 const USUAL_STYLES: usize = 4;
+
+/// In how many styles the items are written with members of `null` and without.
+const STYLES_OF_NULLS: usize = 2;
+/// In how many styles, beside that of Go, an object is written that is no item.
+const OBJECT_STYLES: usize = 5;
+const NULL: &str = "null";
 
 /// Every other text of this array of flat objects.
 pub(super) fn product_info_texts(text: &str) -> Vec<String> {
@@ -108,6 +115,9 @@ pub(super) fn product_info_texts(text: &str) -> Vec<String> {
     for source in other_orders(&sent) {
         add(&source, &JsonStyle::ALL[..USUAL_STYLES]);
     }
+    for source in [without_nulls(&sent), with_nulls(&sent)] {
+        add(&source, &JsonStyle::ALL[..STYLES_OF_NULLS]);
+    }
     for source in [text, &sorted, &of_table] {
         texts.extend(PRINTS.iter().filter_map(|print| printed(source, print)));
     }
@@ -117,20 +127,57 @@ pub(super) fn product_info_texts(text: &str) -> Vec<String> {
     let quoted = serde_json::to_string(text).unwrap_or_default();
     let unquoted = quoted.trim_matches('"').to_owned();
     texts.extend([quoted, unquoted]);
+    // Go's json.Encoder and echo end it with a line.
+    texts.push(format!("{text}\n"));
     texts
+}
+
+/// The texts that usual languages make of this object of texts: JavaScript, Python, PHP, Go.
+pub(super) fn object_texts(object: &str) -> Vec<String> {
+    JsonStyle::ALL[..OBJECT_STYLES]
+        .iter()
+        .chain([&JsonStyle::GO])
+        .filter_map(|style| written(object, style))
+        .collect()
 }
 
 /// The items with these keys first in each, in this order, and its other keys behind them.
 fn in_order(items: &[Members<&RawValue>], keys: &[&str]) -> String {
     let rank = |name: &str| keys.iter().position(|key| *key == name).unwrap_or(keys.len());
-    let item = |Members(members): &Members<&RawValue>| {
+    array(items, |members| {
         let mut members: Vec<_> = members.iter().collect();
         members.sort_by_key(|(name, _)| rank(name));
-        let members: Vec<_> =
-            members.iter().map(|(name, value)| format!("{}:{value}", quoted(name))).collect();
-        format!("{{{}}}", members.join(","))
-    };
-    format!("[{}]", items.iter().map(item).collect::<Vec<_>>().join(","))
+        members.into_iter().map(|(name, value)| member(name, value.get())).collect()
+    })
+}
+
+/// The items with all members of contract 3.5 first in each: `null` in place of one that did not come.
+fn with_nulls(items: &[Members<&RawValue>]) -> String {
+    array(items, |members| {
+        let value =
+            |name: &str| members.iter().find(|(known, _)| known == name).map(|(_, value)| value.get());
+        let listed = MEMBERS.iter().map(|name| member(name, value(name).unwrap_or(NULL)));
+        let others = members.iter().filter(|(name, _)| !MEMBERS.contains(&name.as_str()));
+        listed.chain(others.map(|(name, value)| member(name, value.get()))).collect()
+    })
+}
+
+/// The items without the members that are `null`.
+fn without_nulls(items: &[Members<&RawValue>]) -> String {
+    array(items, |members| {
+        let kept = members.iter().filter(|(_, value)| value.get() != NULL);
+        kept.map(|(name, value)| member(name, value.get())).collect()
+    })
+}
+
+/// The array of the objects that have these members.
+fn array(items: &[Members<&RawValue>], members_of: impl Fn(&[(String, &RawValue)]) -> Vec<String>) -> String {
+    let objects = items.iter().map(|Members(members)| format!("{{{}}}", members_of(members).join(",")));
+    format!("[{}]", objects.collect::<Vec<_>>().join(","))
+}
+
+fn member(name: &str, value: &str) -> String {
+    format!("{}:{value}", quoted(name))
 }
 
 /// The items in every other order of three keys. More keys have too many orders.
@@ -174,7 +221,7 @@ const PRINTS: [Print; 5] = [
     },
 ];
 
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     serde_json::to_string(text).unwrap_or_default()
 }
 
@@ -284,14 +331,7 @@ fn write_string(written: &mut String, value: &str, style: &JsonStyle) {
     written.push('"');
     for character in value.chars() {
         if (style.escaped)(character) {
-            for unit in character.encode_utf16(&mut [0; 2]) {
-                // Writing to a string cannot fail.
-                let _ = if style.is_upper {
-                    write!(written, "\\u{unit:04X}")
-                } else {
-                    write!(written, "\\u{unit:04x}")
-                };
-            }
+            push_escaped(written, character, style.is_upper);
         } else if character == '/' && style.has_slashes {
             written.push_str("\\/");
         } else {
@@ -300,6 +340,27 @@ fn write_string(written: &mut String, value: &str, style: &JsonStyle) {
         }
     }
     written.push('"');
+}
+
+/// A text with these characters escaped as JSON does it.
+pub(super) fn escape_json(text: &str, escaped: fn(char) -> bool, is_upper: bool) -> String {
+    let mut written = String::with_capacity(text.len());
+    for character in text.chars() {
+        if escaped(character) {
+            push_escaped(&mut written, character, is_upper);
+        } else {
+            written.push(character);
+        }
+    }
+    written
+}
+
+/// `\u` and four digits, for each unit of UTF-16.
+fn push_escaped(written: &mut String, character: char, is_upper: bool) {
+    for unit in character.encode_utf16(&mut [0; 2]) {
+        // Writing to a string cannot fail.
+        let _ = if is_upper { write!(written, "\\u{unit:04X}") } else { write!(written, "\\u{unit:04x}") };
+    }
 }
 
 #[cfg(test)]

@@ -7,10 +7,13 @@ use super::PaymentKey;
 use crate::ids::{Reason, made_of, text_type};
 use crate::ledger::REFUND_MARK;
 
+/// Longest id that a provider gives a refund, in bytes.
+pub const REFUND_ID_BYTES_MAX: usize = 64;
+
 text_type!(
     /// A refund of a payment, as its provider names it.
     RefundId, "1 to 64 printable ASCII characters without /" => "^[!-.0-~]([ -.0-~]{0,62}[!-.0-~])?$",
-    |text| made_of(text, 1, 64, |byte| (b' '..=b'~').contains(&byte) && byte != b'/'),
+    |text| made_of(text, 1, REFUND_ID_BYTES_MAX, |byte| (b' '..=b'~').contains(&byte) && byte != b'/'),
     but crate::strays::unseen => stored
 );
 

@@ -212,7 +212,7 @@ fn heading_fault(names: &[&str], separator: u8) -> ListFault {
 }
 
 /// Whether the first line of a list of players is `open_id` in another writing: the player of that name would be credited, and
-/// made known.
+/// registered.
 fn is_other_heading(line: &str) -> bool {
     let letters = listed_id(bare_cell(line)).chars();
     let letters: String =

@@ -152,7 +152,7 @@ fn credited(outcome: WalletOutcome, app_id: &AppId, credit: &Credit) -> Result<C
     }
 }
 
-/// Makes the players known whose credits say so, but for refs that were used already: such a credit is a replay or
+/// Registers the players whose credits say so, but for refs that were used already: such a credit is a replay or
 /// is refused.
 async fn make_known(
     connection: &mut PgConnection,

@@ -103,7 +103,7 @@ async fn answer(action: AppAction, app_id: &AppId, request: &ConsoleRequest) -> 
             &[("Login code", js_code), ("Expires at", expires_at)],
             &[
                 "Give it to the game, which sends it to the developer's server as js_code.",
-                "It works once. Its use makes the player known, with an empty wallet.",
+                "It works once. Its use registers the player, with an empty wallet.",
             ],
         ),
         AppReport::App(_)

@@ -68,7 +68,7 @@ impl ChangeSubject {
         Ok(Self { app_id, open_id, wallet, made })
     }
 
-    /// A credit may make a player known, who has an empty wallet until then.
+    /// A credit may register a player, who has an empty wallet until then.
     async fn to_credit(state: &AppState, (app_id, open_id): &(String, String)) -> Result<Self, ConsoleError> {
         let no_app = || ConsoleError::no_such_app(app_id);
         let app = AppId::parse(app_id).map_err(|_| no_app())?;
@@ -91,7 +91,7 @@ impl ChangeSubject {
         }
     }
 
-    /// Whether the form offers to make the player known.
+    /// Whether the form offers to register the player.
     pub(super) fn is_unknown(&self) -> bool {
         matches!(self.made, Made::Credit { is_known: false })
     }

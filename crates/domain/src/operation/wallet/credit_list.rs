@@ -21,7 +21,7 @@ pub struct CreditsForAll {
     pub ref_prefix: Option<String>,
     /// Note for people.
     pub note: String,
-    /// Whether players become known.
+    /// Whether players are registered.
     pub create: bool,
 }
 

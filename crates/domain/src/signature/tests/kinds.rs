@@ -148,6 +148,10 @@ fn values_that_were_encoded_or_changed_are_named() {
         ("a\r\nb", base("a\nb"), Mistake::CharactersLost),
         ("a\nb", base("a\r\nb"), Mistake::CharactersLost),
         ("é", base("Ã©"), Mistake::CharactersLost),
+        // JSON of Python and PHP, of .NET, and of Go.
+        ("币<", base("\\u5e01<"), Mistake::CharactersLost),
+        ("币<", base("\\u5E01<"), Mistake::CharactersLost),
+        ("币<&>", base("币\\u003c\\u0026\\u003e"), Mistake::CharactersLost),
     ] {
         let (form, _) = sent(came, "[{}]");
         assert_said(&form, &hex::encode(sha256(&signed)), mistake, &signed);
@@ -179,6 +183,8 @@ fn items_in_the_forms_of_libraries_are_named() {
         r#""[{\"product_id\":1,\"name\":\"it's <剑>\"}]""#,
         r#"[{"product_id":"1","name":"it's <剑>"}]"#,
         r#"[{"product_id":1.0,"name":"it's <剑>"}]"#,
+        r#"[{"product_id":1,"product_num":null,"product_type":null,"product_start_time":null,"product_period":null,"name":"it's <剑>"}]"#,
+        "[{\"product_id\":1,\"name\":\"it's <剑>\"}]\n",
     ] {
         let sign = hex::encode(sha256(correct.replace(items, other)));
         assert_said(&form, &sign, Mistake::ProductInfoReserialised, other);
@@ -219,6 +225,42 @@ fn other_joins_and_keys_in_the_text_are_named() {
     }
     let upper = hex::encode(Md5::digest(format!("{correct}&secretKey={KEY}"))).to_uppercase();
     assert_said(&form, &upper, Mistake::KeyInText, "MD5");
+}
+
+/// Contract 3.7.2: the path, the body as it is sent, and an object of JSON.
+#[test]
+fn a_path_and_a_body_that_were_signed_are_named() {
+    let body = "access_token=t&open_id=o1&amount=5&extension=&product_name=a+b&product_info=%5B%5D";
+    let form = of_body(&format!("{body}&sign=x"));
+    let (path, correct) = ("/api/kpay/minigame/pay", "amount=5&open_id=o1&product_info=[]&product_name=a b");
+    assert_eq!(string_to_sign(&form), correct);
+    let encoded = "amount%3D5%26open_id%3Do1%26product_info%3D%5B%5D%26product_name%3Da%20b";
+    for (signed, mistake) in [
+        (format!("{path}&{correct}"), Mistake::PathIncluded),
+        (format!("{path}?{correct}"), Mistake::PathIncluded),
+        (format!("{path}{correct}"), Mistake::PathIncluded),
+        (format!("POST&{path}&{correct}"), Mistake::PathIncluded),
+        (format!("POST&%2Fapi%2Fkpay%2Fminigame%2Fpay&{encoded}"), Mistake::PathIncluded),
+        (format!("POST\n{path}\n{correct}"), Mistake::PathIncluded),
+        (format!("{path}&{body}"), Mistake::PathIncluded),
+        (format!("{path}&{}", body.replace('+', "%20")), Mistake::PathIncluded),
+        (body.to_owned(), Mistake::BodySigned),
+        (body.replace('+', "%20"), Mistake::BodySigned),
+        ("open_id=o1&amount=5&product_name=a+b&product_info=%5B%5D".to_owned(), Mistake::BodySigned),
+        (
+            r#"{"open_id":"o1","amount":"5","product_name":"a b","product_info":"[]"}"#.to_owned(),
+            Mistake::AnotherJoin,
+        ),
+        (
+            r#"{"amount": "5", "open_id": "o1", "product_info": "[]", "product_name": "a b"}"#.to_owned(),
+            Mistake::AnotherJoin,
+        ),
+    ] {
+        assert_said(&form, &hex::encode(sha256(&signed)), mistake, &signed);
+    }
+    let form = WalletForm { call: WalletCall::Query, ..of_body("app_id=a1&biz_no=b1") };
+    let signed = "/api/kpay/minigame/query&app_id=a1&biz_no=b1";
+    assert_said(&form, &hex::encode(sha256(signed)), Mistake::PathIncluded, signed);
 }
 
 #[test]
@@ -337,6 +379,9 @@ fn items_that_were_printed_are_named() {
         "[map[name:it's product_id:1] map[name:<nil> product_id:2]]",
         "[object Object],[object Object]",
         "Array",
+        // Gson and others leave out what is null.
+        r#"[{"product_id":1,"name":"it's"},{"product_id":2}]"#,
+        r#"[{"product_id": 1, "name": "it's"}, {"product_id": 2}]"#,
     ] {
         let sign = hex::encode(sha256(correct.replace(items, other)));
         assert_said(&form, &sign, Mistake::ProductInfoReserialised, other);
