@@ -366,6 +366,16 @@ async fn faults_of_the_admin_api_have_their_series_from_the_start() {
     }
 }
 
+/// Rule: the page of metrics names each value of the label `endpoint`.
+#[test]
+fn the_page_of_metrics_names_each_endpoint() {
+    let page = committed("docs/metrics.md");
+    let (_, rest) = page.split_once("`endpoint` is ").unwrap();
+    let (sentence, _) = rest.split_once('.').unwrap();
+    let named: BTreeSet<&str> = sentence.split('`').skip(1).step_by(2).collect();
+    assert_eq!(named, Endpoint::WORDS.into_iter().chain(["unknown"]).collect::<BTreeSet<_>>());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_public_listener_serves_no_metrics() {
     let till = TestTill::start().await;

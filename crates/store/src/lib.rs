@@ -134,8 +134,9 @@ pub use token::TokenSummary;
 pub use topup::{
     ConsumptionReport, EntryMoney, IncomeGroup, IncomeQuery, IncomeReport, IncomeRow, IncomeSums,
     ListedPrice, OpenTopupOrder, PRICE_COLUMNS, PaymentMatch, PriceList, RefundReport, RefundRow,
-    RefundedPart, SettledPayment, TopupCursor, TopupFilter, TopupOrderMatch, TopupOrderState, TopupProvider,
-    TopupRow, TopupsPage, UnmatchedSums, UnusedMoney, UnusedReport, UnusedRow, prices_of_csv,
+    RefundedPart, SettledPayment, SettlementEffect, TopupCursor, TopupFilter, TopupOrderMatch,
+    TopupOrderState, TopupProvider, TopupRow, TopupsPage, UnmatchedSums, UnusedMoney, UnusedReport,
+    UnusedRow, prices_of_csv,
 };
 pub use wallet::{
     ArchivedPart, CREDITS_AT_ONCE, CREDITS_MAX, ChangeRecord, CreditForecast, CreditList, CreditOfList,

@@ -30,7 +30,7 @@ pub use list::{RefundRow, TopupCursor, TopupFilter, TopupRow, TopupsPage};
 pub use prices::{ListedPrice, PRICE_COLUMNS, PriceList, prices_of_csv};
 pub use provider::TopupProvider;
 pub use refund::RefundReport;
-pub use settle::SettledPayment;
+pub use settle::{SettledPayment, SettlementEffect};
 pub use unused::{UnusedMoney, UnusedReport, UnusedRow};
 
 /// An order of a top-up with what became of it.

@@ -11,6 +11,7 @@ use domain::ids::{AppId, CreditRef, OpenId};
 use domain::rights::Apps;
 use domain::text;
 use domain::topup::CoinPair;
+use domain::wallet::PurseChange;
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _, future, stream};
 use store::{
     ArchivedPart, ChangeRecord, EntryKind, EntryMoney, HistoryCursor, HistoryFilter, HistoryKind,
@@ -286,6 +287,13 @@ pub(super) fn player_path(app_id: &str, open_id: &str) -> String {
 /// A change of a balance, with its sign.
 pub(super) fn signed(change: i64) -> String {
     if change > 0 { format!("+{}", change.shown()) } else { change.shown() }
+}
+
+/// Rows of the preview of a change of a wallet: the currency, its balance now, the change, and the balance after it.
+pub(super) fn purses(change: &PurseChange) -> [(&'static str, i64, i64, i64); 2] {
+    let PurseChange { free_change, charge_change, after } = *change;
+    [("Gifted", free_change, after.free()), ("Charged", charge_change, after.charge())]
+        .map(|(currency, change, after)| (currency, after - change, change, after))
 }
 
 /// A sum, which may be too large for an `i64`.

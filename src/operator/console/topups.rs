@@ -1,5 +1,5 @@
-//! Payments for top-ups: what waits for an operator, the list of an app, and the page of one payment with its settling
-//! (contract 19.3).
+//! Payments for top-ups: what waits for an operator, the list of an app, and the page of one payment with its settling,
+//! which begins with a preview (contract 19.3).
 
 use askama::Template;
 use axum::extract::Path;
@@ -14,13 +14,16 @@ use domain::topup::{
     UnmatchedReason,
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use store::{ConsumptionReport, ListedPrice, OpenTopupOrder, TopupCursor, TopupFilter, TopupRow, TopupsPage};
+use store::{
+    ConsumptionReport, ListedPrice, OpenTopupOrder, SettlementEffect, TopupCursor, TopupFilter, TopupRow,
+    TopupsPage,
+};
 
 use super::currency::money;
 use super::error::ConsoleError;
 use super::i18n::{Moment as _, parse_moment, said, way};
 use super::page::{Page, Section, Shown as _, render, render_search};
-use super::player::player_path;
+use super::player::{player_path, purses, signed};
 use super::prices::prices_path;
 use super::request::{Answer, ConsoleRequest, address, lead_to};
 use super::route::{ConsoleRoute, routes};
@@ -28,6 +31,7 @@ use super::route::{ConsoleRoute, routes};
 pub(super) const ROUTES: &[ConsoleRoute] = routes! {
     page(Section::TOPUPS.path).of_own_apps() => get(search);
     page("/console/apps/{app_id}/topups/{provider}/{provider_order_id}") => get(payment);
+    change(Need::Money, "/console/apps/{app_id}/topups/{provider}/{provider_order_id}/settlement/check") => post(check);
     proven(Need::Money, "/console/apps/{app_id}/topups/{provider}/{provider_order_id}/settlement") => post(settle);
 };
 
@@ -302,8 +306,11 @@ async fn find(
     Ok((app, key, row.ok_or_else(unknown)?))
 }
 
-async fn settle(Path(names): PaymentNames, request: ConsoleRequest) -> Answer {
-    let (app_id, key, payment) = find(&request, &names).await?;
+/// The fields of the form of a settlement.
+const SETTLEMENT_FIELDS: [&str; 5] = ["action", "biz_no", "open_id", "product_id", "reason"];
+
+/// The settlement that the form requests.
+fn wanted(request: &ConsoleRequest) -> Result<SettlePayment, ConsoleError> {
     let fields = &request.fields;
     let settlement = match request.text("action") {
         "order" => Settlement::CreditOrder(
@@ -321,7 +328,38 @@ async fn settle(Path(names): PaymentNames, request: ConsoleRequest) -> Answer {
             return Err(ConsoleError::labelled("Resolution", error));
         }
     };
-    let command = SettlePayment { settlement, reason: fields.required("reason", Reason::parse)? };
+    Ok(SettlePayment { settlement, reason: fields.required("reason", Reason::parse)? })
+}
+
+#[derive(Template)]
+#[template(path = "topup_check.html")]
+struct TopupCheckPage<'a> {
+    page: Page<'a>,
+    payment: &'a TopupRow,
+    effect: &'a SettlementEffect,
+    /// Whether debt or refunds that waited take some of the coins.
+    takes_back: bool,
+}
+
+/// Shows a preview. Nothing changes.
+async fn check(Path(names): PaymentNames, request: ConsoleRequest) -> Answer {
+    let (app_id, key, payment) = find(&request, &names).await?;
+    let command = wanted(&request)?;
+    let operator = request.operator()?;
+    let effect = request.state.store.foresee_settlement(&operator, &app_id, key, command).await?;
+    let brought = (effect.settled.bonus, effect.settled.charge);
+    let title = text!("Settle payment {payment}?", payment = &payment.provider_order_id);
+    render(&TopupCheckPage {
+        page: request.page(Section::TOPUPS, title),
+        payment: &payment,
+        effect: &effect,
+        takes_back: effect.purses.is_some_and(|made| (made.free_change, made.charge_change) != brought),
+    })
+}
+
+async fn settle(Path(names): PaymentNames, request: ConsoleRequest) -> Answer {
+    let (app_id, key, payment) = find(&request, &names).await?;
+    let command = wanted(&request)?;
     let settled = request.state.store.settle_payment(&request.operator()?, &app_id, key, command).await?;
     lead_to(&format!("{}?done={}", row_path(&payment), settled.state))
 }

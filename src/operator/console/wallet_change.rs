@@ -24,7 +24,7 @@ use super::change_notice::address_after_change;
 use super::error::ConsoleError;
 use super::i18n::Moment as _;
 use super::page::{Page, Section, Shown as _, render};
-use super::player::signed;
+use super::player::{purses, signed};
 use super::request::{Answer, ConsoleRequest, lead_to};
 use super::route::{ConsoleRoute, routes};
 
@@ -173,13 +173,6 @@ async fn preview(
     let change = store.foresee_change(&request.moving_operator()?, app_id, &wanted.command).await?;
     // Without both, somebody has just made it.
     change.map(Preview::New).or(made.map(Preview::Made)).ok_or_else(|| ref_used(reference).into())
-}
-
-/// Rows of the preview: the currency, its balance now, the change, and the balance after it.
-fn purses(change: &PurseChange) -> [(&'static str, i64, i64, i64); 2] {
-    let PurseChange { free_change, charge_change, after } = *change;
-    [("Gifted", free_change, after.free()), ("Charged", charge_change, after.charge())]
-        .map(|(currency, change, after)| (currency, after - change, change, after))
 }
 
 async fn change(kind: ChangeKind, Path(names): Path<(String, String)>, request: ConsoleRequest) -> Answer {

@@ -8,8 +8,9 @@ use domain::topup::TOLD_BY_PROVIDER;
 use serde_json::json;
 
 use super::accessible::faults;
-use super::reading::{content, link_called, rows};
+use super::reading::{content, link_called, rows, value_of};
 use crate::admin::Caller;
+use crate::game::Game;
 use crate::support::console::{HOSTILE, ORIGIN};
 use crate::support::program::Program;
 use crate::support::{AppKind, Request, TestApp, TestTill, form};
@@ -103,6 +104,59 @@ async fn a_payment_that_waits_is_found_and_settled_once() {
     let settled = admin.post("/console/apps/a1/topups/stripe/pi%5F2/settlement", &back).await;
     assert_eq!(settled.status, 303, "{}", settled.body);
     assert!(content(&admin.get("/console/topups").await).contains("No payment waits for an operator."));
+    till.assert_audit_clean().await;
+}
+
+/// Rule 8.6.54: a settlement is shown before it is made, with what refunds take of it. A preview changes nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_settlement_is_shown_before_it_is_made() {
+    let (till, app) = till_and_app().await;
+    for id in ["pi_1", "pi_2", "pi_3"] {
+        keep_unmatched(&till, &app, "stripe", id).await;
+    }
+    let admin = till.browser(Role::Admin).await;
+    let form = admin.get("/console/apps/a1/topups/stripe/pi%5F1").await;
+    assert!(form.body.contains("action=\"/console/apps/a1/topups/stripe/pi%5F1/settlement/check\""));
+    let settlement = |id: &str| format!("/console/apps/a1/topups/stripe/{id}/settlement");
+    let fields =
+        [("action", "player"), ("open_id", "o1"), ("product_id", "gems60"), ("reason", "phone call")];
+    assert_eq!(admin.post(&settlement("pi_1"), &fields).await.status, 303);
+    // Its coins are spent, and half of it is refunded: 3 gifted and 30 charged coins are owed.
+    assert_eq!(Game::new(&app, "o1", "b1", 206).send(&till).await.code(), 1);
+    let refund = json!({ "refund_id": "re_1", "amount": 300, "reason": "r", "shortfall": "record" });
+    let refunds = "/apps/a1/topups/stripe/pi_1/refunds";
+    assert_eq!(Caller::admin(&till).await.send("POST", refunds, None, &refund).await.status, 200);
+    let state = async || {
+        let lines = till.number("SELECT count(*) FROM operator_log").await;
+        let waiting = till.number("SELECT count(*) FROM topup_payments WHERE state = 'unmatched'").await;
+        let owed = till.number("SELECT sum(free_owed + charge_owed)::bigint FROM topup_refunds").await;
+        (till.purses(&app, "o1").await, lines, waiting, owed)
+    };
+    let before = state().await;
+    assert_eq!((before.2, before.3), (2, 33));
+
+    let check = admin.post(&format!("{}/check", settlement("pi_2")), &fields).await;
+    assert_eq!((check.status, faults(&check.body)), (200, Vec::new()), "{}", check.body);
+    assert_eq!(rows(&check.body), [["Gifted", "0", "+3", "3"], ["Charged", "0", "+30", "30"]]);
+    for words in ["Nothing has changed yet.", "6.00 CNY", "60 charged, 6 gifted refunds take a part of them"]
+    {
+        assert!(content(&check).contains(words), "{words}: {}", content(&check));
+    }
+    let back = [("action", "paid_back"), ("reason", "asked for it")];
+    let none = admin.post(&format!("{}/check", settlement("pi_3")), &back).await;
+    assert_eq!((none.status, faults(&none.body)), (200, Vec::new()), "{}", none.body);
+    let words = "The payment will be marked as paid back, and nothing is credited.";
+    assert!(content(&none).contains(words), "{}", content(&none));
+    assert_eq!(state().await, before, "a preview changes nothing");
+
+    let kept: Vec<(&str, String)> = fields.map(|(name, _)| (name, value_of(&check, name))).into();
+    let kept: Vec<(&str, &str)> = kept.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    assert_eq!(kept, fields);
+    assert_eq!(admin.post(&settlement("pi_2"), &kept).await.status, 303);
+    let (free, charge, _) = till.purses(&app, "o1").await;
+    assert_eq!((free, charge), (3, 30), "it does what the preview has shown");
+    let again = admin.post(&format!("{}/check", settlement("pi_2")), &fields).await;
+    assert!(content(&again).contains("is paid, and only an unmatched one can be settled"), "{}", again.body);
     till.assert_audit_clean().await;
 }
 

@@ -55,6 +55,7 @@ GET /console/apps/{app_id}/prices Read OneApp
 POST /console/apps/{app_id}/prices Develop OneApp
 GET /console/apps/{app_id}/topups/{provider}/{provider_order_id} Read OneApp
 POST /console/apps/{app_id}/topups/{provider}/{provider_order_id}/settlement Money OneApp
+POST /console/apps/{app_id}/topups/{provider}/{provider_order_id}/settlement/check Money OneApp
 GET /console/topups Read OwnApps
 GET /console/apps/{app_id}/players/{open_id}/credit Money OneApp
 POST /console/apps/{app_id}/players/{open_id}/credit Money OneApp

@@ -9,9 +9,10 @@ use domain::operation::topup::{
 use domain::operation::wallet::{balance_too_large, needs_command_line, unknown_player};
 use domain::operator::Operator;
 use domain::topup::{Coins, PaymentKey};
+use domain::wallet::{Balances, PurseChange};
 use serde::Serialize;
 use serde_json::{Value, json};
-use sqlx::PgConnection;
+use sqlx::{Connection as _, PgConnection};
 
 use super::orders::{known_players, placed_orders};
 use super::payment_credit::{CreditedPayment, NotCredited, credit, settle_debt_with};
@@ -49,6 +50,15 @@ pub struct SettledPayment {
     pub charge_balance: Option<i64>,
 }
 
+/// What a settlement does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettlementEffect {
+    /// Its answer.
+    pub settled: SettledPayment,
+    /// The change of the purses, with what debt and refunds that waited take. `None` where nothing is credited.
+    pub purses: Option<PurseChange>,
+}
+
 impl Store {
     /// Settles an unmatched payment.
     ///
@@ -67,10 +77,44 @@ impl Store {
         let settled = self.transaction(context, move |connection, (operator, app_id, key, command)| {
             Box::pin(write_settlement(connection, engine, (operator, app_id), key, command))
         });
-        let settled = settled.await?;
+        let effect = settled.await?;
         self.events.notify_one();
-        Ok(settled)
+        Ok(effect.settled)
     }
+
+    /// What a settlement would do now. It changes nothing: the settlement is carried out and taken back. So what refunds
+    /// take of it and why it is refused is decided in one place.
+    ///
+    /// # Errors
+    /// The refusal that the settlement itself would get, or the database is away.
+    pub async fn foresee_settlement(
+        &self,
+        operator: &Operator,
+        app_id: &AppId,
+        key: PaymentKey,
+        command: SettlePayment,
+    ) -> Result<SettlementEffect, OperationError> {
+        let engine = self.engine.get();
+        let context = (operator.clone(), app_id.clone(), key, command);
+        let foreseen = self.transaction(context, move |connection, (operator, app_id, key, command)| {
+            Box::pin(try_settlement(connection, engine, (operator, app_id), key, command))
+        });
+        foreseen.await
+    }
+}
+
+/// Carries out a settlement and takes it back. After a refusal the transaction is rolled back as a whole.
+async fn try_settlement(
+    connection: &mut PgConnection,
+    engine: Engine,
+    by: (&Operator, &AppId),
+    key: &PaymentKey,
+    command: &SettlePayment,
+) -> Result<SettlementEffect, OperationError> {
+    let mut trial = connection.begin().await.map_err(StoreError::from)?;
+    let effect = write_settlement(&mut trial, engine, by, key, command).await?;
+    trial.rollback().await.map_err(StoreError::from)?;
+    Ok(effect)
 }
 
 async fn write_settlement(
@@ -79,7 +123,7 @@ async fn write_settlement(
     (operator, app_id): (&Operator, &AppId),
     key: &PaymentKey,
     SettlePayment { settlement, reason }: &SettlePayment,
-) -> Result<SettledPayment, OperationError> {
+) -> Result<SettlementEffect, OperationError> {
     plan_by_keys(connection, engine).await?;
     let app_no = number_of(&mut *connection, app_id).await?;
     lock(connection, app_no, key).await?;
@@ -119,7 +163,18 @@ async fn write_settlement(
     require_within(connection, operator, needs_command_line).await?;
     // Their lines come behind the look at the limit: what they take refuses no settlement.
     log_ended(connection, (app_id, app_no), &ended).await?;
-    Ok(answer)
+    let purses = credited.as_ref().and_then(|(_, entry)| purse_change(entry, &answer));
+    Ok(SettlementEffect { settled: answer, purses })
+}
+
+/// The change of both purses from before the credit until after all that the settlement does.
+fn purse_change(entry: &CreditedPayment, settled: &SettledPayment) -> Option<PurseChange> {
+    let after = Balances::new(settled.free_balance?, settled.charge_balance?).ok()?;
+    Some(PurseChange {
+        free_change: after.free() - entry.free.0,
+        charge_change: after.charge() - entry.charge.0,
+        after,
+    })
 }
 
 /// Locks the row of a payment, so that it is settled once.
