@@ -173,6 +173,7 @@ impl fmt::Display for OrderCursor {
 }
 
 /// An order that matches, or the last one of its app that a page has examined.
+#[derive(Deserialize)]
 struct ExaminedOrder {
     app_id: String,
     out_biz_order_no: String,
@@ -207,10 +208,10 @@ macro_rules! order_keys {
     };
     ($found_by:tt, $direction:tt, $beyond:tt, $filter:expr, $key:expr, $limit:expr, $examined:expr) => {{
         let (filter, place) = ($filter, CreationRange::of($filter));
-        sqlx::query_as!(
-            ExaminedOrder,
-            r#"SELECT f.app_id AS "app_id!", f.out_biz_order_no AS "out_biz_order_no!",
-                   f.order_create_time AS "order_create_time!", f.is_match AS "is_match!", f.is_last AS "is_last!"
+        sqlx::query_scalar!(
+            r#"SELECT json_build_object('app_id', f.app_id, 'out_biz_order_no', f.out_biz_order_no,
+                   'order_create_time', f.order_create_time, 'is_match', f.is_match, 'is_last', f.is_last)
+                   AS "order!: Json<ExaminedOrder>"
                FROM apps a CROSS JOIN LATERAL (
                    SELECT o.app_id, o.out_biz_order_no, o.order_create_time, m.is_match, o.place = $14 AS is_last
                    FROM (
@@ -311,7 +312,7 @@ impl Store {
         // One more row shows whether there is another page.
         let wanted = i64::from(limit) + 1;
         let examined = self.examined_of_each(filter).await?;
-        let mut found: Vec<ExaminedOrder> = if let Some(number) = &filter.number {
+        let mut found: Vec<Json<ExaminedOrder>> = if let Some(number) = &filter.number {
             order_keys!(
                 self,
                 "o.out_biz_order_no = ANY (ARRAY(
@@ -331,9 +332,9 @@ impl Store {
         if let Some(last) = found.iter().position(|order| order.is_last) {
             // Beyond it there may be orders that match and were not examined.
             found.truncate(last + 1);
-            through = found.last().map(ExaminedOrder::place).transpose()?;
+            through = found.last().map(|order| order.place()).transpose()?;
         }
-        let matching = found.into_iter().filter(|order| order.is_match);
+        let matching = found.into_iter().map(|Json(order)| order).filter(|order| order.is_match);
         let keys: Vec<_> = matching.map(|order| vec![order.app_id, order.out_biz_order_no]).collect();
         let mut orders = self.orders_by_key(&keys).await?;
         if filter.oldest_first {

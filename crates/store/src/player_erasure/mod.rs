@@ -223,10 +223,6 @@ async fn erase_orders(
     Ok(orders.len() as u64)
 }
 
-<<<<<<< ours
-/// Erases all but the texts of the operator's log, whose head a transaction locks last. Returns how many rows of each kind
-/// there were, the files of archives, and the payments as the log names them.
-=======
 /// Replaces the player in the entries of others. It reads all entries of the app, so it comes before the locks that games
 /// wait for.
 async fn erase_from_others(
@@ -243,18 +239,13 @@ async fn erase_from_others(
     Ok(replace_in_ledger(connection, app_no, names).await?)
 }
 
-/// Erases all but the texts of the operator's log, whose head a transaction locks last.
->>>>>>> theirs
+/// Erases all but the texts of the operator's log, whose head a transaction locks last. Returns how many rows of each kind
+/// there were, the files of archives, and the payments as the log names them.
 async fn erase(
     connection: &mut PgConnection,
     app_no: i32,
     names: &Names<'_>,
-<<<<<<< ours
-) -> Result<(BTreeMap<&'static str, u64>, Vec<String>, Vec<String>), OperationError> {
-    sqlx::query!("SET LOCAL statement_timeout = 0").execute(&mut *connection).await?;
-=======
-) -> Result<(BTreeMap<&'static str, u64>, Vec<String>)> {
->>>>>>> theirs
+) -> Result<(BTreeMap<&'static str, u64>, Vec<String>, Vec<String>)> {
     let &Names { app_id, open_id, pseudonym } = names;
     // Before the wallets, as a piece of a gift does. A gift that waits is no longer the one that was shown.
     let gifts =
