@@ -20,8 +20,7 @@ pub(super) async fn write(
     file: &mut impl RowFile,
 ) -> Result<(), ExportError> {
     let mut after = 0;
-    let payments = subject.payments.0.iter().zip(&subject.payments.1);
-    let told: HashSet<String> = payments.map(|(provider, id)| format!("{provider}/{id}")).collect();
+    let told = payments_told(subject);
     loop {
         let rows = sqlx::query!(
             "SELECT last_no, at, count, type, row_id, keys FROM events
@@ -88,6 +87,12 @@ pub(super) async fn write(
             }
         }
     }
+}
+
+/// The payments of the player, as events name them.
+fn payments_told(subject: &ExportedPlayer) -> HashSet<String> {
+    let payments = subject.payments.0.iter().zip(&subject.payments.1);
+    payments.map(|(provider, id)| format!("{provider}/{id}")).collect()
 }
 
 /// Those of these orders that are the player's.
