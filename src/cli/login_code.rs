@@ -17,6 +17,7 @@ pub(super) enum LoginCodeCommand {
         /// Id of the app
         app_id: AppId,
         /// Open id of the player, who may be unknown yet
+        #[arg(value_parser = OpenId::of_new_player)]
         open_id: OpenId,
         /// Id of the person across apps; the login answers it
         #[arg(long, value_name = "U")]

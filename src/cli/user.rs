@@ -17,7 +17,7 @@ pub(super) enum AppUserCommand {
         /// Id of the app
         app_id: AppId,
         /// Open ids of the players
-        #[arg(required = true)]
+        #[arg(required = true, value_parser = OpenId::of_new_player)]
         open_ids: Vec<OpenId>,
     },
     /// List players with both balances, in the order of their open ids

@@ -13,7 +13,9 @@ use domain::ids::{AppId, BizNo, CreditRef, OpenId, Reason};
 use domain::moment;
 use domain::moment::{plain, rfc3339};
 use domain::operation::freeze::FreezeCommand;
-use domain::operation::wallet::{Credit, Debit, GiveBack, WalletCommand, credit_amount, unknown_player};
+use domain::operation::wallet::{
+    Credit, Debit, GiveBack, WalletCommand, check_registered, credit_amount, unknown_player,
+};
 use domain::period::TimeZone;
 use domain::wallet::{Amount, check_credit};
 use futures_util::{Stream, TryStreamExt as _};
@@ -142,6 +144,7 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: WalletArgum
     match arguments {
         WalletArguments::Credit { app_id, open_id, free, charge, reference, note, unknown } => {
             check_coins(free, charge)?;
+            check_registered(&open_id, unknown.create).map_err(|fault| anyhow!("{fault}"))?;
             let credit = Credit { open_id, free, charge, reference, note, create: unknown.create };
             change(context, store, &app_id, credit).await
         }

@@ -175,6 +175,22 @@ async fn a_callback_of_stripe_credits_once_and_refunds_to_its_sum() {
     till.assert_audit_clean().await;
 }
 
+/// Rules 13.7.13 and 19.4.4: a callback for an order of an erased player is kept, and Stripe need not repeat it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_callback_for_an_order_of_an_erased_player_is_kept() {
+    let till = TestTill::start().await;
+    stage(&till).await;
+    let erased = Program::on(&till.database_url).json(&["player", "erase", "a1", "o1", "--yes"]);
+    assert!(erased["pseudonym"].is_string(), "{erased}");
+    for _ in 0..2 {
+        assert_told(&till.send(stripe(&session("pi_1", "paid", "t1"))).await, 202, "unmatched");
+    }
+    let kept = events(&till, "topup.unmatched").await;
+    assert_eq!((kept.len(), &kept[0]["reason"]), (1, &json!("unknown_player")));
+    assert_eq!(till.number("SELECT count(*) FROM ledger_entries WHERE kind = 'topup'").await, 0);
+    till.assert_audit_clean().await;
+}
+
 /// Rules 2.5.3, 2.5.6 and 19.4.5: a number may come as decimal text, an identifier as an integer, and what is empty is absent.
 /// An offset may lack its colon (8.1.8).
 #[tokio::test(flavor = "multi_thread")]

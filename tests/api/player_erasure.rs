@@ -13,7 +13,7 @@ use crate::archive::{Folder, day};
 use crate::audit::REHASH;
 use crate::game::Game;
 use crate::support::program::Program;
-use crate::support::{AppKind, NOW, PAGE, Request, TestApp, TestTill, operator};
+use crate::support::{Answer, AppKind, NOW, PAGE, Request, TestApp, TestTill, operator};
 
 /// The player who is erased. No other text of the till has it.
 const PLAYER: &str = "Erase-me_7c1fQ";
@@ -80,14 +80,18 @@ async fn credit(till: &TestTill, app: &TestApp, (player, free): (&str, i64), ref
 }
 
 async fn report(till: &TestTill, app: &TestApp, player: &str, order: &str, status: i16) {
+    let answer = send_report(till, app, player, order, status).await;
+    assert_eq!(answer.json()["result"], 1, "{}", answer.body);
+}
+
+async fn send_report(till: &TestTill, app: &TestApp, player: &str, order: &str, status: i16) -> Answer {
     let img_id = till.image(app).await;
     let path = format!("/openapi/mp/developer/order/v1/report?app_id={}&access_token={}", app.id, app.token);
     let report = json!({
         "out_biz_order_no": order, "out_order_no": format!("{order}-pay"), "open_id": player,
         "order_create_time": NOW - 1000, "order_status": status, "order_path": PAGE, "product_cover_img_id": img_id,
     });
-    let answer = till.send(Request::post(&path).body(report.to_string())).await;
-    assert_eq!(answer.json()["result"], 1, "{}", answer.body);
+    till.send(Request::post(&path).body(report.to_string())).await
 }
 
 /// A player of whom there is something in every table, with others beside. Half of the entries are archived. The receiver
@@ -602,4 +606,59 @@ async fn an_erasure_that_is_refused_changes_nothing() {
     till.execute("UPDATE exchange_refusals SET open_id = 'ghost' WHERE open_id = 'other'").await;
     let erased = program.json(&["player", "erase", "a1", "ghost"]);
     assert_eq!((&erased["rows"]["refusals"], erased["rows"].get("wallet")), (&json!(1), None));
+}
+
+/// Contract 13.7.12: nobody is registered under the form of a pseudonym, and games and developers find no erased player.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pseudonym_is_no_player() {
+    const NEW: &str = "erased-0123456789abcdef0123";
+    const TOLD: &str = "expected another open_id: the form erased-... is kept for erased players";
+    let till = TestTill::start().await;
+    let app = till.app_like("a1", AppKind { scopes: &domain::app::Scope::ALL, ..AppKind::default() }).await;
+    till.player(&app, PLAYER, 40, 100).await;
+    let (program, folder) = (Program::on(&till.database_url), Folder::new("pseudonyms"));
+    std::fs::create_dir_all(folder.path()).unwrap();
+    let erased = program.json(&["player", "erase", "a1", PLAYER]);
+    let pseudonym = erased["pseudonym"].as_str().unwrap();
+    for call in [
+        Game::new(&app, pseudonym, "b1", 1),
+        Game::present(&app, pseudonym, "b2", 1),
+        Game::balance(&app, pseudonym),
+        Game::query(&app, pseudonym, "b3").with("close", 1),
+    ] {
+        let answer = call.send(&till).await;
+        assert_eq!(answer.code(), 10_000_423, "{}", answer.body);
+    }
+    let answer = send_report(&till, &app, pseudonym, "order-1", 1).await;
+    assert_eq!(answer.json()["result"], 10_000_423, "{}", answer.body);
+    assert_eq!(till.purses(&app, pseudonym).await, (40, 100, 1));
+
+    let csv = folder.file("credits.csv");
+    std::fs::write(&csv, format!("open_id,free,charge,ref\n{NEW},1,0,i1\n")).unwrap();
+    for arguments in [
+        &["user", "add", "a1", NEW][..],
+        &["login-code", "issue", "a1", NEW],
+        &["wallet", "credit", "a1", NEW, "--free", "1", "--ref", "r1", "--create"],
+        &["wallet", "import", "a1", &csv, "--create"],
+    ] {
+        let refused = program.run(arguments);
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(!refused.status.success() && said.contains(TOLD), "{arguments:?}: {said}");
+    }
+    let admin = Caller::admin(&till).await;
+    let (credit, credits) =
+        (json!({"open_id": NEW, "free": 1, "ref": "g1"}), format!("wallets/{NEW}/credits"));
+    for (path, field, body) in [
+        ("users", "open_ids[0]", json!({"open_ids": [NEW]})),
+        ("login-codes", "open_id", json!({"open_id": NEW})),
+        (credits.as_str(), "open_id", json!({"free": 1, "ref": "r1", "create": true})),
+        ("credits:batch", "credits[0].open_id", json!({"create": true, "credits": [credit]})),
+    ] {
+        let key = (path != "credits:batch").then_some("k1");
+        let answer = admin.send("POST", &format!("/apps/a1/{path}"), key, &body).await;
+        let errors = json!([{"field": field, "detail": format!("{TOLD}, got \"{NEW}\"")}]);
+        assert_eq!((answer.status, &answer.json()["errors"]), (422, &errors), "{path}: {}", answer.body);
+    }
+    assert_eq!(till.number("SELECT count(*) FROM wallets").await, 1);
+    till.assert_audit_clean().await;
 }

@@ -775,6 +775,54 @@ async fn archives_exports_and_erasures_have_top_ups_in_them() {
     till.assert_audit_clean().await;
 }
 
+/// Rules 13.7.11, 13.7.13 and 19.3.6: a payment of an erased player is a replay, or credits nobody until an operator credits
+/// another player.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_payment_of_an_erased_player_is_kept() {
+    let till = TestTill::start().await;
+    let app = app(&till).await;
+    let (admin, teller) = (Caller::admin(&till).await, Caller::new(&till, "payments", Role::Payments).await);
+    for biz_no in ["t1", "t2", "t3"] {
+        order(&till, &app, biz_no).await;
+    }
+    assert_eq!(tell(&teller, &payment("pi_1", "t1")).await.status, 200);
+    let erased = Program::on(&till.database_url).json(&["player", "erase", "a1", "o1", "--yes"]);
+    let pseudonym = erased["pseudonym"].as_str().unwrap();
+    let purses = till.purses(&app, pseudonym).await;
+    let again = tell(&teller, &payment("pi_1", "t1")).await;
+    assert_eq!((again.status, &again.json()["replayed"]), (200, &json!(true)), "{}", again.body);
+
+    let mut named = payment("pi_3", "t3");
+    named["open_id"] = "o1".into();
+    let mut direct = payment("pi_4", "");
+    direct.as_object_mut().unwrap().remove("biz_no");
+    (direct["open_id"], direct["product_id"]) = (pseudonym.into(), "gems60".into());
+    for told in [payment("pi_2", "t2"), named, direct] {
+        let kept = tell(&teller, &told).await;
+        let (state, reason) = (kept.json()["state"].clone(), kept.json()["reason"].clone());
+        assert_eq!((kept.status, state, reason), (202, json!("unmatched"), json!("unknown_player")));
+    }
+    let settle =
+        async |key: &str, body: Value| admin.post("/apps/a1/topups/stripe/pi_2/settlement", key, body).await;
+    let unknown = format!("there is no player {pseudonym} of an app a1");
+    for (key, body) in [
+        ("k1", json!({"action": "credit", "reason": "r", "biz_no": "t2"})),
+        ("k2", json!({"action": "credit", "reason": "r", "open_id": pseudonym, "product_id": "gems60"})),
+    ] {
+        let refused = settle(key, body).await;
+        assert!(refused.status >= 400 && refused.body.contains(&unknown), "{key}: {}", refused.body);
+    }
+    assert_eq!(till.purses(&app, pseudonym).await, purses);
+    let other =
+        json!({"action": "credit", "reason": "the new name", "open_id": "o2", "product_id": "gems60"});
+    assert_eq!(settle("k3", other).await.status, 200);
+    assert_eq!(till.purses(&app, "o2").await, (6, 60, 1));
+    till.store.number_events(None).await.unwrap();
+    let events = admin.get("/events?type=topup.unmatched").await.json();
+    assert_eq!(events["items"].as_array().unwrap().len(), 3);
+    till.assert_audit_clean().await;
+}
+
 /// Rules 13.7.4 and 19.2.3: an erased player may be named as a product, a figure of an order or the id of an item. All of them
 /// stay, and orders can be repeated, queried and paid.
 #[tokio::test(flavor = "multi_thread")]

@@ -119,6 +119,28 @@ async fn a_balance_tells_what_ever_came_in_and_was_spent() {
     assert_eq!(other.json()["data"]["freeTotal"], 7, "each player has a sum of its own: {}", other.body);
 }
 
+/// Contract 10.6.3 and 10.6.5: what is above 64 bits is cut off in the answer, and not in what was spent.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_spent_is_right_when_a_total_exceeds_64_bits() {
+    let (till, app) = till().await;
+    let credit = async |reference: &str, charge| {
+        let (open_id, reference) = (OpenId::parse("o1").unwrap(), CreditRef::parse(reference).unwrap());
+        let credit = Credit { open_id, free: 0, charge, reference, note: String::new(), create: false };
+        till.store.change_wallet(&operator(), &app.id, credit).await.unwrap();
+    };
+    credit("c1", i64::MAX - 100).await;
+    pay(&till, &app, "b1", 60, 1).await;
+    credit("c2", 20).await;
+    let data = Game::balance(&app, "o1").send(&till).await.json()["data"].clone();
+    let of = |name: &str| data[name].as_i64();
+    assert_eq!(
+        (of("freeTotal"), of("chargeTotal"), of("spentTotal"), of("chargeBalance")),
+        (Some(40), Some(i64::MAX), Some(60), Some(i64::MAX)),
+        "{data}"
+    );
+    till.assert_audit_clean().await;
+}
+
 /// Contract 10.3 and 10.2.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_present_adds_gifted_currency_once() {

@@ -79,6 +79,10 @@ fn id_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
 }
 
+const fn is_lower_hex(byte: u8) -> bool {
+    matches!(byte, b'0'..=b'9' | b'a'..=b'f')
+}
+
 /// The fault of a reason that nobody can read.
 fn all_unseen(text: &str) -> Option<Expected> {
     without_unseen(text).is_empty().then_some(Expected::new("a reason that is more than blanks"))
@@ -112,6 +116,8 @@ pub const CREDIT_REF_BYTES_MAX: usize = 128;
 pub const WEB_URL_BYTES_MAX: usize = 2048;
 /// Longest text that names a page, its query string included, in bytes.
 pub const ORDER_PATH_BYTES_MAX: usize = 4096;
+/// The beginning of a pseudonym.
+const PSEUDONYM_START: &str = "erased-";
 /// Longest path that others are compared with.
 const COMPARED_BYTES_MAX: usize = 64;
 /// Pages that a path is compared with.
@@ -200,7 +206,7 @@ text_type!(
 text_type!(
     /// Id of an uploaded picture: 192 random bits (contract 5.6.2).
     ImgId, "48 lower-case hexadecimal characters" => "^[0-9a-f]{48}$",
-    |text| made_of(text, 48, 48, |byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+    |text| made_of(text, 48, 48, is_lower_hex)
 );
 text_type!(
     /// A point of interest that the operator registered for an app.
@@ -255,6 +261,44 @@ text_type!(
             && url::Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
     }
 );
+
+impl OpenId {
+    /// The form of the pseudonym of an erased player, as a regular expression (contract 13.7). A player may be named
+    /// `erased-fan`.
+    pub const PSEUDONYM_PATTERN: &'static str = "^erased-[0-9a-f]{20}$";
+
+    /// The pseudonym made of 10 random bytes.
+    #[must_use]
+    pub fn pseudonym(bytes: [u8; 10]) -> Self {
+        Self(format!("{PSEUDONYM_START}{}", hex::encode(bytes)))
+    }
+
+    /// Whether this is the pseudonym of an erased player. No player is registered under that form, so it tells enough.
+    #[must_use]
+    pub fn is_pseudonym(&self) -> bool {
+        let digits = self.0.strip_prefix(PSEUDONYM_START);
+        digits.is_some_and(|digits| made_of(digits, 20, 20, is_lower_hex))
+    }
+
+    /// Reads the name of a player who is registered.
+    ///
+    /// # Errors
+    /// It is no `open_id`, or [`OpenId::check_new`] refuses it.
+    pub fn of_new_player(text: &str) -> Result<Self, Expected> {
+        let open_id = Self::parse(text)?;
+        open_id.check_new()?;
+        Ok(open_id)
+    }
+
+    /// Whether a player may be registered under this name (contract 13.7.12).
+    ///
+    /// # Errors
+    /// It has the form of a pseudonym.
+    pub fn check_new(&self) -> Result<(), Expected> {
+        const EXPECTED: &str = "another open_id: the form erased-... is kept for erased players";
+        if self.is_pseudonym() { Err(Expected::new(EXPECTED)) } else { Ok(()) }
+    }
+}
 
 /// Whether a host can stand where RFC 3986 looks for it.
 fn has_authority(url: &str) -> bool {
@@ -362,6 +406,22 @@ mod tests {
         assert!(ProductId::parse(&of(64)).is_ok() && ProductId::parse(&of(65)).is_err());
     }
 
+    /// Rule 13.7.12: the form of a pseudonym is that of erased players alone.
+    #[test]
+    fn no_player_is_registered_under_a_pseudonym() {
+        let pseudonym = OpenId::pseudonym([0x5f; 10]);
+        assert_eq!(pseudonym.as_str(), "erased-5f5f5f5f5f5f5f5f5f5f");
+        assert!(pseudonym.is_pseudonym() && OpenId::parse(pseudonym.as_str()).is_ok());
+        let expected = Expected::new("another open_id: the form erased-... is kept for erased players");
+        assert_eq!(OpenId::of_new_player(pseudonym.as_str()), Err(expected));
+        for other in
+            ["erased-fan", "erased-", "player", "erased-5f0c1a2b3c4d5e6f7a8B", "erased-5f0c1a2b3c4d5e6f7a8b0"]
+        {
+            let open_id = OpenId::of_new_player(other).unwrap();
+            assert!(!open_id.is_pseudonym(), "{other}");
+        }
+    }
+
     #[test]
     fn a_reason_and_a_name_count_characters_and_have_no_control_characters() {
         let of = |length: usize| "é".repeat(length);
@@ -392,6 +452,16 @@ mod tests {
             (" ", AROUND),
             ("case\u{ad}-1", WITHIN),
             ("case-\u{200d}1", WITHIN),
+            ("case\u{a0}1", WITHIN),
+            ("case\u{2003}1", WITHIN),
+            ("case\u{2009}1", WITHIN),
+            ("case\u{2028}1", WITHIN),
+            ("case\u{2029}1", WITHIN),
+            ("case\u{3000}1", WITHIN),
+            ("case-1\u{e000}", WITHIN),
+            ("case-1\u{fdd0}", WITHIN),
+            ("case-1\u{fffe}", WITHIN),
+            ("case-1\u{10ffff}", WITHIN),
         ] {
             let expected = Expected::new(expected);
             assert_eq!(CreditRef::parse(text).as_ref(), Err(&expected), "{text:?}");

@@ -116,6 +116,12 @@ pub(crate) const fn is_zero_width(character: char) -> bool {
     )
 }
 
+/// A character for private use, or one that Unicode keeps free of meaning. Fonts show nothing for it, or all of them alike.
+fn is_without_shape(character: char) -> bool {
+    matches!(character, '\u{e000}'..='\u{f8ff}' | '\u{fdd0}'..='\u{fdef}' | '\u{f0000}'..='\u{10ffff}')
+        || u32::from(character) & 0xfffe == 0xfffe
+}
+
 /// A value without the stray characters around it.
 #[must_use]
 pub fn without_strays(value: &str) -> &str {
@@ -132,12 +138,17 @@ pub fn without_unseen(value: &str) -> &str {
     value.trim_matches(|character: char| character.is_whitespace() || is_zero_width(character))
 }
 
-/// The fault of a number that must be written alike wherever it is written. With a blank at an end, or with a character
-/// that nobody sees, it would be another number. `None` for all else.
+/// The fault of a number that must be written alike wherever it is written. With a blank at an end, with another blank than
+/// that of the keyboard, or with a character that nobody sees, it would be another number. `None` for all else.
 pub(crate) fn unseen(number: &str) -> Option<Expected> {
+    let is_unseen = |character: char| {
+        is_zero_width(character)
+            || is_without_shape(character)
+            || (character.is_whitespace() && character != ' ')
+    };
     if without_unseen(number) != number {
         Some(Expected::new("no blank or unseen character around it"))
-    } else if number.contains(is_zero_width) {
+    } else if number.contains(is_unseen) {
         Some(Expected::new("no unseen character in it"))
     } else {
         None

@@ -94,7 +94,9 @@ fn credit(fields: &Fields, for_all: &CreditsForAll) -> Result<Credit, FieldError
     };
     for_all.credit(cells).map_err(|fault| match fault.problem {
         // Both amounts are 0.
-        FieldErrorKind::Malformed { expected, .. } => FieldError::malformed_number("free", expected, "0"),
+        FieldErrorKind::Malformed { expected, .. } if fault.field != "open_id" => {
+            FieldError::malformed_number("free", expected, "0")
+        }
         _ => fault,
     })
 }

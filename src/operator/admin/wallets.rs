@@ -5,7 +5,9 @@ use domain::ids::{CreditRef, OpenId, Reason};
 use domain::operation::app::KnownPlayers;
 use domain::operation::freeze::{FreezeCommand, FreezeReport};
 use domain::operation::player::ErasedPlayer;
-use domain::operation::wallet::{ChangedPurses, Credit, Debit, WalletCommand, WalletReport};
+use domain::operation::wallet::{
+    ChangedPurses, Credit, Debit, WalletCommand, WalletReport, check_registered,
+};
 use domain::wallet::check_credit;
 use serde_json::{Value, json};
 use store::{EntryKind, LedgerFilter, LedgerRow, PlayerCursor, PlayerFilter, Wallet, WalletDetail};
@@ -266,6 +268,7 @@ fn credit_to(open_id: &OpenId, body: &mut Input<'_>) -> Result<Credit, FieldErro
     let note = note.example("Starter bundle").optional(parse_line)?.unwrap_or_default();
     let words = "Whether to register the player if the app does not know them; no without it.";
     let create = body.field("create", words).example(false).flag()?.unwrap_or_default();
+    check_registered(open_id, create)?;
     Ok(Credit { open_id: open_id.clone(), free, charge, reference, note, create })
 }
 

@@ -141,7 +141,7 @@ fn reason_words(reason: &str) -> [&'static str; 2] {
         ],
         UnmatchedReason::UnknownPlayer => [
             "The app does not know this player.",
-            "Check the spelling. A login registers a player; then credit the payment.",
+            "Check the spelling. A login registers a player; then credit the payment. If the player was erased, pay the money back or credit the new player.",
         ],
         UnmatchedReason::UnknownProduct => {
             ["The app does not sell this product.", "Add it to the prices, or credit another product."]

@@ -231,7 +231,7 @@ async fn set_purses(state: &AppState, app: &SandboxApp, purses: &SetPurses) -> R
 
 fn read_purses(body: &mut Input<'_>) -> Result<SetPurses, FieldError> {
     Ok(SetPurses {
-        open_id: body.field("open_id", "The player.").required("player-1", OpenId::parse)?,
+        open_id: body.field("open_id", "The player.").required("player-1", OpenId::of_new_player)?,
         free: body.field("free", "Gifted coins from now on.").required_integer(40, 0, AMOUNT_MAX)?,
         charge: body.field("charge", "Charged coins from now on.").required_integer(100, 0, AMOUNT_MAX)?,
     })

@@ -57,14 +57,19 @@ impl Purses {
         Self {
             free_balance: balances.free(),
             charge_balance: balances.charge(),
-            free_total: income.free,
-            charge_total: income.charge,
-            spent_total: income.spent(balances),
+            free_total: told(income.free),
+            charge_total: told(income.charge),
+            spent_total: told(income.spent(balances)),
             first_charge_time: income.first_charge_at,
             debt: income.debt.any(),
             frozen,
         }
     }
+}
+
+/// A total as the answer tells it (contract 10.6.5).
+fn told(total: i128) -> i64 {
+    i64::try_from(total).unwrap_or(i64::MAX)
 }
 
 pub(super) fn answered(balances: Balances, income: Income, is_frozen: bool) -> Response {

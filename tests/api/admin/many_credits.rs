@@ -195,6 +195,12 @@ async fn a_ref_with_something_unseen_around_it_is_refused() {
         let shown = answer.json()["errors"].clone();
         assert_eq!((answer.status, shown), (422, json!([{"field": field, "detail": detail}])));
     }
+    for seen in ["g\u{a0}1", "g\u{2009}1", "g\u{3000}1", "g1\u{fffe}", "g1\u{e000}"] {
+        let answer = caller.send("POST", PATH, None, &of(seen)).await;
+        let detail = answer.json()["errors"][0]["detail"].as_str().unwrap_or_default().to_owned();
+        let is_told = detail.starts_with("expected no unseen character in it, got ");
+        assert!(answer.status == 422 && is_told, "{seen:?}: {}", answer.body);
+    }
     assert_eq!(till.purses(&app, "o1").await, (41, 100, 2));
 }
 

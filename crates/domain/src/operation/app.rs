@@ -134,14 +134,14 @@ impl AppCommand {
             AppAction::AddPreorders => {
                 Self::AddPreorders(fields.required_list("out_order_nos", OrderNo::parse)?)
             }
-            AppAction::AddUsers => Self::AddUsers(fields.required_list("open_ids", OpenId::parse)?),
+            AppAction::AddUsers => Self::AddUsers(fields.required_list("open_ids", OpenId::of_new_player)?),
             AppAction::IssueToken => {
                 let seconds = fields.number("ttl_seconds", parse_lifetime)?.after(None);
                 Self::IssueToken(seconds.unwrap_or(TOKEN_LIFETIME))
             }
             AppAction::RevokeTokens => Self::RevokeTokens(read_revocation(fields)?),
             AppAction::IssueLoginCode => Self::IssueLoginCode(Player {
-                open_id: fields.required("open_id", OpenId::parse)?,
+                open_id: fields.required("open_id", OpenId::of_new_player)?,
                 union_id: fields.optional("union_id", UnionId::parse)?,
             }),
         })

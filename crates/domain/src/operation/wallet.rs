@@ -7,6 +7,7 @@ mod refusal;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::fields::FieldError;
 use crate::ids::{BizNo, CreditRef, OpenId};
 use crate::ledger::{ReferenceKind, without_ref_mark};
 use crate::wallet::{Amount, Change, GivenBack, Receipt, WalletRequest};
@@ -188,6 +189,15 @@ impl WalletCommand {
         };
         WalletRequest::of_operator(open_id.clone(), self.reference(), change, self.note().to_owned())
     }
+}
+
+/// Checks the player of a credit, whom it registers where `create` says so.
+///
+/// # Errors
+/// It would register an erased player (contract 13.7.12).
+pub fn check_registered(open_id: &OpenId, create: bool) -> Result<(), FieldError> {
+    let checked = if create { open_id.check_new() } else { Ok(()) };
+    checked.map_err(|expected| FieldError::malformed("open_id", expected.0, open_id.as_str()))
 }
 
 /// A credit that was made.

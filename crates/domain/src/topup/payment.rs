@@ -265,6 +265,10 @@ impl Payment {
         match (with, &self.target) {
             (Counterpart::Order(order), PaymentTarget::Order { biz_no, open_id, product_id }) => {
                 let order = order.as_ref().ok_or(UnmatchedReason::UnknownOrder)?;
+                // The payment may name the player of before, who is not compared any more.
+                if order.open_id.is_pseudonym() {
+                    return Err(UnmatchedReason::UnknownPlayer);
+                }
                 if open_id.as_ref().is_some_and(|told| *told != order.open_id) {
                     return Err(UnmatchedReason::OtherPlayer);
                 }
@@ -405,6 +409,17 @@ mod tests {
             (PlacedOrder { is_paid: true, ..order() }, UnmatchedReason::OrderPaid),
         ] {
             assert_eq!(why(of_order(None, None), &with(other)), reason);
+        }
+    }
+
+    /// Rule 13.7.13: nobody buys for an erased player, whatever else the payment says.
+    #[test]
+    fn a_payment_for_an_order_of_an_erased_player_fits_nothing() {
+        let erased = PlacedOrder { open_id: OpenId::pseudonym([7; 10]), ..order() };
+        let paid = PlacedOrder { is_paid: true, ..erased.clone() };
+        for (player, order) in [(None, erased.clone()), (Some("o1"), erased), (None, paid)] {
+            let matched = of_order(player, None).matched(&Counterpart::Order(Some(order)));
+            assert_eq!(matched, Err(UnmatchedReason::UnknownPlayer), "{player:?}");
         }
     }
 

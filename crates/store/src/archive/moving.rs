@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use domain::ids::OpenId;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
 use time::OffsetDateTime;
 
@@ -10,7 +11,7 @@ use super::file::{ArchiveBatch, ArchiveColumns, ArchiveRow, Reader};
 use super::states::{ArchiveState, fence};
 use super::{Archive, ArchiveError, ArchiveProgress, path, refused, unusable};
 use crate::error::StoreError;
-use crate::pseudonym::{PSEUDONYM, scrub_restored};
+use crate::pseudonym::scrub_restored;
 
 /// Takes lines of a file in a transaction.
 const LINES: &str = "CREATE TEMPORARY TABLE IF NOT EXISTS archive_lines (LIKE ledger_entries INCLUDING DEFAULTS, open_id text, \
@@ -146,7 +147,8 @@ pub(super) async fn differs(
          LIMIT 1",
     );
     // The texts of a player who was erased are only in the file.
-    let number: Option<String> = number.bind(PSEUDONYM).fetch_optional(&mut *transaction).await?;
+    let number: Option<String> =
+        number.bind(OpenId::PSEUDONYM_PATTERN).fetch_optional(&mut *transaction).await?;
     let state = sqlx::query_scalar(
         "SELECT l.open_id FROM (
              SELECT DISTINCT ON (wallet_no) * FROM archive_lines WHERE seq IS NOT NULL ORDER BY wallet_no, seq DESC) l

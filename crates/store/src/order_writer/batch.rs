@@ -177,7 +177,8 @@ impl<'a> ReportDecisions<'a> {
 
 /// Checks what a report names, in the order of contract 4.6.1.
 fn check_names(app: &App, report: &OrderReport, found: &ReportContext) -> Result<FoundImage, ReportOutcome> {
-    if !found.open_id {
+    // A developer finds no erased player, as a game finds none (contract 13.7.12).
+    if !found.open_id || report.open_id.is_pseudonym() {
         return Err(ReportOutcome::UnknownOpenId);
     }
     if !app.publishes(&report.order_path) {

@@ -27,7 +27,7 @@ use crate::books::await_writers;
 use crate::change_request::{log_refused, refuse_requests_of};
 use crate::error::{OperationError, Result, StoreError};
 use crate::operator_log::{LogLine, OperatorAction, OperatorLogLine};
-use crate::pseudonym::{is_pseudonym, new_pseudonym, scrub_entries};
+use crate::pseudonym::{new_pseudonym, scrub_entries};
 use crate::store::Store;
 use crate::topup::orders_of_wallet;
 
@@ -44,7 +44,7 @@ const REFUSALS_TIME: Duration = Duration::from_millis(1_500);
 impl Store {
     /// The line of the erasure that gave a player this pseudonym: who erased the player, and when.
     pub async fn erasure_of(&self, app_id: &AppId, pseudonym: &OpenId) -> Result<Option<OperatorLogLine>> {
-        if !is_pseudonym(pseudonym.as_str()) {
+        if !pseudonym.is_pseudonym() {
             return Ok(None);
         }
         self.newest_line(OperatorAction::PlayerErase, app_id, pseudonym).await

@@ -57,7 +57,7 @@ pub(super) fn placed_order(
     })
 }
 
-/// Those of these players whom the app knows.
+/// Those of these players whom the app knows. An erased player is none (contract 13.7.13).
 pub(super) async fn known_players(
     connection: &mut PgConnection,
     app_no: i32,
@@ -72,5 +72,7 @@ pub(super) async fn known_players(
         &players.iter().map(ToString::to_string).collect::<Vec<_>>()
     );
     let known = known.fetch_all(connection).await?;
-    known.iter().map(|open_id| OpenId::parse(open_id).map_err(|_| StoreError::damaged("wallets"))).collect()
+    let players =
+        known.iter().map(|open_id| OpenId::parse(open_id).map_err(|_| StoreError::damaged("wallets")));
+    players.filter(|player| !player.as_ref().is_ok_and(OpenId::is_pseudonym)).collect()
 }

@@ -26,7 +26,6 @@ use super::payment_credit::{CreditedPayment, DecidedPayment};
 use crate::engine::Engine;
 use crate::error::{Result, StoreError};
 use crate::payment_queue::{PaymentOutcome, PaymentReport};
-use crate::pseudonym::is_pseudonym;
 
 /// The reporter of a payment or refund, as its row names it.
 pub(super) fn teller_name(teller: &Operator) -> String {
@@ -291,7 +290,7 @@ impl FirstTold {
             Some("amount")
         } else {
             let first = self.target()?;
-            match first.open_id().filter(|player| is_pseudonym(player.as_str())) {
+            match first.open_id().filter(|player| player.is_pseudonym()) {
                 // The player was erased. The provider still reports the old player.
                 Some(player) => first.differs_in(&payment.target.clone().with_player(player)),
                 None => first.differs_in(&payment.target),

@@ -200,6 +200,9 @@ async fn coins(
         Settlement::CreditOrder(biz_no) => {
             let order = placed_orders(connection, app_no, &[biz_no]).await?.remove(biz_no);
             let order = order.ok_or_else(|| unknown_topup_order(app_id, biz_no))?;
+            if order.open_id.is_pseudonym() {
+                return Err(unknown_player(app_id, &order.open_id).into());
+            }
             if order.is_paid {
                 return Err(order_is_paid(biz_no).into());
             }

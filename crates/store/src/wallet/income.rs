@@ -6,17 +6,17 @@ use domain::ledger::{micros, unix_millis};
 use domain::topup::CoinPair;
 use domain::wallet::{Balances, LedgerEnd};
 
-use crate::error::Result;
+use crate::error::{Result, StoreError};
 use crate::store::Store;
 
 /// The income of a wallet up to one of its entries. Operators' debits are taken off, and
 /// what refunds and settlements took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Income {
-    /// Gifted currency.
-    pub free: i64,
-    /// Charged currency.
-    pub charge: i64,
+    /// Gifted currency, which may be above 64 bits.
+    pub free: i128,
+    /// Charged currency, which may be above 64 bits.
+    pub charge: i128,
     /// When charged currency first came in, in Unix milliseconds. `None` before.
     pub first_charge_at: Option<i64>,
     /// What the wallet owed right after that entry (contract 19.5).
@@ -26,22 +26,20 @@ pub struct Income {
 impl Income {
     /// What exchanges took and cancels have not given back, of a wallet that holds `balances`.
     #[must_use]
-    pub fn spent(&self, balances: Balances) -> i64 {
-        let income = i128::from(self.free) + i128::from(self.charge);
-        let spent = income - i128::from(balances.free()) - i128::from(balances.charge());
-        i64::try_from(spent).unwrap_or(i64::MAX)
+    pub fn spent(&self, balances: Balances) -> i128 {
+        self.free + self.charge - i128::from(balances.free()) - i128::from(balances.charge())
     }
 }
 
 impl Store {
-    /// The income of a wallet up to `end`, archived entries included. A sum above 64 bits is the largest that they hold.
+    /// The income of a wallet up to `end`, archived entries included.
     ///
     /// # Errors
-    /// The database is away.
+    /// The database is away or damaged.
     pub async fn income(&self, app_no: AppNo, end: LedgerEnd) -> Result<Income> {
         let row = sqlx::query!(
-            r#"SELECT least(coalesce(sum(free_change), 0), 9223372036854775807)::bigint AS "free!",
-                      least(coalesce(sum(charge_change), 0), 9223372036854775807)::bigint AS "charge!",
+            r#"SELECT coalesce(sum(free_change), 0)::text AS "free!",
+                      coalesce(sum(charge_change), 0)::text AS "charge!",
                       min(at) FILTER (WHERE charge_change > 0) AS first_charge_at,
                       coalesce(min(d.free), 0) AS "free_debt!", coalesce(min(d.charge), 0) AS "charge_debt!"
                FROM (
@@ -66,6 +64,7 @@ impl Store {
         let row = row.fetch_one(&self.pool).await?;
         let first_charge_at = row.first_charge_at.map(|at| unix_millis(micros(at)));
         let debt = CoinPair { free: row.free_debt, charge: row.charge_debt };
-        Ok(Income { free: row.free, charge: row.charge, first_charge_at, debt })
+        let sum = |text: &str| text.parse::<i128>().map_err(|_| StoreError::damaged("ledger_entries"));
+        Ok(Income { free: sum(&row.free)?, charge: sum(&row.charge)?, first_charge_at, debt })
     }
 }

@@ -239,11 +239,20 @@ impl<'b> BatchState<'b, '_> {
         }
     }
 
+    /// The wallet of a request. A game finds none under the pseudonym of an erased player (contract 13.7.12).
+    pub(super) fn wallet_of(&self, position: usize) -> WalletState {
+        let request = self.batch.requests[position].1;
+        if request.is_of_game() && request.open_id.is_pseudonym() {
+            return WalletState::Unknown;
+        }
+        self.wallets[self.batch.places[position].wallet]
+    }
+
     /// The wallet of a request that uses its reference up, unless the reference, `ts` or the wallet decide it already.
     fn open_wallet(&self, position: usize) -> ControlFlow<Decision, OpenWallet> {
         let request = self.batch.requests[position].1;
         let place = self.batch.places[position];
-        let wallet = self.wallets[place.wallet];
+        let wallet = self.wallet_of(position);
         if let Some(record) = &self.records[place.number] {
             return ControlFlow::Break(Decision::Answer(record.answer(wallet, request)));
         }

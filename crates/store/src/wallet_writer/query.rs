@@ -32,7 +32,7 @@ impl BatchState<'_, '_> {
         if !self.batch.requests[position].1.is_fresh {
             return refused(Refused::TsOutsideWindow, None);
         }
-        match self.wallets[self.batch.places[position].wallet] {
+        match self.wallet_of(position) {
             WalletState::Unknown => refused(Refused::UnknownWallet, None),
             WalletState::Held(_) => Decision::SetAside,
             WalletState::Open(OpenWallet { wallet_no, balances, entry_count: seq, is_frozen, .. }) => {
@@ -48,7 +48,7 @@ impl BatchState<'_, '_> {
             return refused(Refused::TsOutsideWindow, None);
         }
         let place = self.batch.places[position];
-        let wallet = self.wallets[place.wallet];
+        let wallet = self.wallet_of(position);
         if wallet == WalletState::Unknown {
             return refused(Refused::UnknownWallet, None);
         }

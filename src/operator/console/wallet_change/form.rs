@@ -2,7 +2,7 @@
 
 use domain::fields::{Expected, FieldError, Fields, parse_integer};
 use domain::ids::{BizNo, CreditRef, Reason};
-use domain::operation::wallet::{Credit, Debit, GiveBack, WalletCommand};
+use domain::operation::wallet::{Credit, Debit, GiveBack, WalletCommand, check_registered};
 use domain::text;
 use domain::text::Text;
 use domain::wallet::{Amount, check_credit};
@@ -25,6 +25,7 @@ impl Wanted {
                     text!("Type the gifted coins or the charged coins to add. Both are empty or 0.");
                 let (free, charge) = read_purses(fields, COINS_TO_ADD, missing)?;
                 let create = fields.flag("create")?.unwrap_or_default();
+                check_registered(&open_id, create)?;
                 let (reference, note) = read_reference(fields)?;
                 Credit { open_id, free, charge, reference, note, create }.into()
             }

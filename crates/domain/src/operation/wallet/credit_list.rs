@@ -1,6 +1,6 @@
 //! Lists of credits (contract 8.3.5), in every face: what holds for all of a list, what a line of it has, what became of it.
 
-use super::{ChangedPurses, Credit};
+use super::{ChangedPurses, Credit, check_registered};
 use crate::fields::{Expected, FieldError, FieldErrorKind, parse_integer};
 use crate::ids::{CreditRef, OpenId};
 use crate::operation::{OperationRefusal, RefusalKind};
@@ -47,6 +47,7 @@ impl CreditsForAll {
         let CreditCells { open_id, free, charge, reference } = cells;
         let absent = |name: &str| FieldError { field: name.to_owned(), problem: FieldErrorKind::Missing };
         let open_id = open_id.ok_or_else(|| absent("open_id"))?;
+        check_registered(&open_id, self.create)?;
         let (free, charge) = (free.or(self.free), charge.or(self.charge));
         let (free, charge) = (free.unwrap_or_default(), charge.unwrap_or_default());
         check_credit(free, charge).map_err(|expected| {
@@ -132,6 +133,14 @@ mod tests {
         let credit = all.credit(cells).unwrap();
         assert_eq!((credit.free, credit.charge, credit.reference.as_str()), (0, 7, "r1"));
         assert!(all.credit(CreditCells::default()).is_err(), "no player");
+        // Rule 13.7.12: it registers no erased player.
+        let erased = CreditCells { open_id: Some(OpenId::pseudonym([7; 10])), ..Default::default() };
+        let creating = CreditsForAll { create: true, ..all.clone() };
+        let refused = creating.credit(erased.clone()).unwrap_err().to_string();
+        let expected =
+            "open_id: expected another open_id: the form erased-... is kept for erased players, got";
+        assert!(refused.starts_with(expected), "{refused}");
+        assert!(all.credit(erased).is_ok());
         assert!(ref_prefix(&"p".repeat(63)).is_ok() && ref_prefix(&"p".repeat(64)).is_err());
         let expected = Expected::new("no blank or unseen character around it");
         assert_eq!(ref_prefix("fair "), Err(expected));
