@@ -234,7 +234,7 @@ async fn pay(context: &Context, store: &Store, arguments: PayArguments) -> Resul
         note: arguments.note,
     };
     let of_option = |error| anyhow!("{}", FieldError { field: "--paid-at".to_owned(), ..error });
-    payment.check_paid_at(context.clock.unix_millis() / 1000).map_err(of_option)?;
+    payment.check_paid_at(store.now().await?.unix_timestamp()).map_err(of_option)?;
     let report = store.take_payment(&context.operator, &app_id, payment).await.map_err(not_done)?;
     context.output.show(&report)
 }

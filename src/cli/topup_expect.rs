@@ -72,7 +72,7 @@ pub(super) async fn expect(context: &Context, store: &Store, arguments: ExpectAr
     let mut printed = Printed::new(context.output.is_json);
     let (mut remains, mut of_other_apps) = (false, 0);
     if apply {
-        let at = (&zone, context.clock.unix_millis() / 1000);
+        let at = (&zone, store.now().await?.unix_timestamp());
         refuse_wrong(&mut found, at).await?;
         (remains, of_other_apps) = enter(context, store, (&app_id, at), &mut found, &mut printed).await?;
     }

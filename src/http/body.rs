@@ -65,11 +65,12 @@ pub async fn read_body(limits: &Http, body: Body) -> Result<Bytes, Refusal> {
     read_body_of(limits, body, BODY_BYTES_MAX).await
 }
 
-/// Reads a body of at most `bytes_max` bytes within `http.body_timeout`.
+/// Reads a body of at most `bytes_max` bytes within `http.body_timeout`. One that announces more is not asked for.
 ///
 /// # Errors
 /// 413, 408, or a body that ends early.
 pub async fn read_body_of(limits: &Http, body: Body, bytes_max: usize) -> Result<Bytes, Refusal> {
+    refuse_announced(&body, bytes_max)?;
     let reading = Limited::new(body, bytes_max).collect();
     let read = tokio::time::timeout(limits.body_timeout, reading).await;
     match read.map_err(|_| too_slow(limits.body_timeout))? {
@@ -102,6 +103,18 @@ pub async fn read_start(limits: &Http, body: Body) -> Bytes {
 #[must_use]
 pub fn announced_bytes(body: &Body) -> Option<usize> {
     body.size_hint().exact().map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
+}
+
+/// Refuses a body that announces more than `bytes_max` bytes.
+///
+/// # Errors
+/// 413 with the limit.
+pub fn refuse_announced(body: &Body, bytes_max: usize) -> Result<(), Refusal> {
+    if announced_bytes(body).is_some_and(|bytes| bytes > bytes_max) {
+        Err(too_large(bytes_max))
+    } else {
+        Ok(())
+    }
 }
 
 /// The data of a body as it comes, for as long as the sender keeps up the pace at which `expected` bytes arrive within

@@ -22,7 +22,8 @@ use tokio::time::{Instant, timeout};
 use super::called_app::note_fields;
 use super::extract::{fields_of_any_kind, header_credentials, query_with};
 use crate::http::body::{
-    BoxedError, PACE_BYTES, announced_bytes, paced, read_body, read_start, too_large, too_slow_at_pace,
+    BoxedError, PACE_BYTES, announced_bytes, paced, read_body, read_start, refuse_announced, too_large,
+    too_slow_at_pace,
 };
 use crate::http::multipart::{self, PartHead};
 use crate::http::rate_limit::Limited;
@@ -65,10 +66,8 @@ pub async fn upload_with_file(State(state): State<AppState>, request: Request) -
             return Err(with_kind(refusal, BodyKind::of(&start)));
         }
     };
+    refuse_announced(&body, UPLOAD_BODY_BYTES_MAX)?;
     let announced = announced_bytes(&body);
-    if announced.is_some_and(|bytes| bytes > UPLOAD_BODY_BYTES_MAX) {
-        return Err(too_large(UPLOAD_BODY_BYTES_MAX));
-    }
     let picture_bytes = announced.unwrap_or(pictures::BYTES_MAX).min(pictures::BYTES_MAX);
     let permit = upload_permit(&state, &caller, picture_bytes + BESIDE_PICTURE_BYTES).await?;
     let time = state.config.http.body_timeout;

@@ -297,6 +297,27 @@ async fn credentials_in_a_header_are_told_so() {
     till.send(basic).await.assert_refused(100_200_100, text);
 }
 
+/// Rule 2.7.10: a body that announces more than its limit is refused, and is not asked for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_announces_too_much_is_not_asked_for() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    for path in [
+        PATH.to_owned(),
+        "/api/kpay/minigame/balance".to_owned(),
+        TOKEN.to_owned(),
+        LOGIN.to_owned(),
+        with_credentials(REPORT, &app),
+        with_credentials(WITH_URL, &app),
+    ] {
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: till\r\nconnection: close\r\nexpect: 100-continue\r\ncontent-length: 65537\r\n\r\n"
+        );
+        let answer = crate::support::raw(till.address, head.as_bytes()).await;
+        assert_eq!((answer.status, answer.code()), (413, 10_000_200), "{path}: {}", answer.body);
+    }
+}
+
 /// Rules 2.6.1 and 2.6.5: a wrong credential in the query is refused before a body comes, at each POST.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_credential_in_the_query_does_not_wait_for_the_body() {

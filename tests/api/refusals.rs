@@ -218,6 +218,21 @@ async fn a_list_of_no_time_is_refused() {
     assert_eq!(program.complaint(&flags), "minitill: --until: expected a moment after since\n");
 }
 
+/// Rule 8.1.8: a plus that a query did not escape comes as a blank, and counts as a plus.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plus_that_is_not_escaped_is_read() {
+    let till = TestTill::start().await;
+    let caller = Caller::admin(&till).await;
+    for list in ["/refusals", "/exchanges", "/operator-log"] {
+        for (until, status) in [("2026-10-01T00:00:00Z", 422), ("2026-10-01T08:00:01+08:00", 200)] {
+            let answer = caller.get(&format!("{list}?since=2026-10-01T08:00:00+08:00&until={until}")).await;
+            assert_eq!(answer.status, status, "{list}, {until}: {}", answer.body);
+            let named = answer.status == 200 || answer.json()["errors"][0]["field"] == "until";
+            assert!(named, "{list}: {}", answer.body);
+        }
+    }
+}
+
 /// 13.1.3: also those that come before the signature is checked.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_suspended_app_and_a_rate_limit_leave_a_trace_too() {

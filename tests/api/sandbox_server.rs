@@ -501,6 +501,27 @@ async fn a_reset_beside_pretended_payments_leaves_each_whole_or_away() {
     server.stop();
 }
 
+/// Rules 18.2.4 and 19.3.1: commands judge the time of a payment by the clock that was moved.
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_take_payments_of_the_moved_clock() {
+    let server = SandboxProcess::start(&seed(PRICES).replace("\"epay\"", "\"epay\", \"topup\"")).await;
+    assert_eq!(server.call("clock", &json!({"ahead": "49h"})).await.code(), 1);
+    let millis = i64::try_from((now() + Duration::from_hours(49)).as_millis()).unwrap();
+    let paid_at = domain::moment::rfc3339_of_millis(millis);
+    let money = ["--currency", "CNY", "--amount", "600", "--paid-at", &paid_at];
+    let target = ["--open-id", "o1", "--product-id", "gems60"];
+    let paid = server.command(&[&["topup", "pay", "g1", "pay", "p1"][..], &money, &target].concat());
+    assert_eq!(paid["state"], json!("paid"), "{paid}");
+    let folder = TestFolder::new();
+    let file = folder.0.join("settlement.csv");
+    let lines = ["p1", "p2"].map(|id| format!("{id},CNY,600,o1,gems60,{paid_at}\n")).concat();
+    let heading = "provider_order_id,currency,amount,open_id,product_id,paid_at\n";
+    std::fs::write(&file, format!("{heading}{lines}")).unwrap();
+    let expect = ["topup", "expect", "g1", file.to_str().unwrap(), "--provider", "pay", "--apply"];
+    assert_eq!(server.command(&expect)["entered"], json!([{"ref": "pay/p2", "state": "paid"}]));
+    server.stop();
+}
+
 /// Rules 18.2.4 and 18.2.5: one clock for `ts`, numbers, tokens, login codes and tries of notifications. It never goes back,
 /// but by a reset.
 #[tokio::test(flavor = "multi_thread")]

@@ -11,7 +11,8 @@ use super::text;
 use super::text::{Text, TextMoment};
 
 /// Reads `2026-11`, `2026-11-21`, `2026-11-21T08:00`, `2026-11-21T08:00:00` or RFC 3339; UTC where no offset stands. The
-/// seconds and the colon of an offset may be left out.
+/// seconds, and the colon or the minutes of an offset, may be left out. A blank may stand for the `T`, and before an
+/// offset.
 ///
 /// # Errors
 /// Anything else.
@@ -39,8 +40,8 @@ pub(crate) const UTC_YEARS: RangeInclusive<i32> = 1..=9999;
 /// # Errors
 /// Anything else, and a moment that in UTC is in a year before 1 or after 9999: `9999-12-31T23:00:00-08:00`.
 pub fn parse_given(text: &str) -> Result<GivenMoment, Expected> {
-    let with_colon = with_colon(text);
-    let whole = with_colon.as_deref().unwrap_or(text);
+    let with_offset = with_whole_offset(text);
+    let whole = with_offset.as_deref().unwrap_or(text);
     let with_seconds = with_seconds(whole);
     if let Ok(fixed) = OffsetDateTime::parse(with_seconds.as_deref().unwrap_or(whole), &Rfc3339) {
         let utc = fixed.checked_to_offset(UtcOffset::UTC).filter(|utc| UTC_YEARS.contains(&utc.year()));
@@ -56,16 +57,35 @@ pub fn parse_given(text: &str) -> Result<GivenMoment, Expected> {
     local.ok_or(Expected::new("a date and time such as 2026-11-21 or 2026-11-21T08:00"))
 }
 
-/// A text that ends as an offset without a colon does, with the colon. Java, PHP and Python write `+0800`.
-fn with_colon(text: &str) -> Option<String> {
-    let [.., b'+' | b'-', _, _, _, _] = text.as_bytes() else { return None };
-    let (hours, minutes) = text.split_at_checked(text.len() - 2)?;
-    Some(format!("{hours}:{minutes}"))
+/// The length of a moment up to its minutes.
+const TO_MINUTES: usize = "2026-11-21T08:00".len();
+
+/// A text with an offset behind its time, which becomes that of RFC 3339. Java, PHP and Python write `+0800`, PostgreSQL
+/// writes `+08`, and Ruby ` +0800`. A query that did not escape the plus has a blank in its place.
+fn with_whole_offset(text: &str) -> Option<String> {
+    let at = text.rfind([' ', '+', '-'])?;
+    let (time, offset) = (&text[..at], &text[at + 1..]);
+    let (sign, time) = match text.as_bytes()[at] {
+        b' ' => ("+", time),
+        b'-' => ("-", time.strip_suffix(' ').unwrap_or(time)),
+        _ => ("+", time.strip_suffix(' ').unwrap_or(time)),
+    };
+    // The minus before the day of a date, and the blank behind it, begin no offset.
+    if time.len() < TO_MINUTES {
+        return None;
+    }
+    let (hours, minutes) = match offset.len() {
+        2 => (offset, "00"),
+        4 => offset.split_at_checked(2)?,
+        5 => offset.split_once(':')?,
+        _ => return None,
+    };
+    Some(format!("{time}{sign}{hours}:{minutes}"))
 }
 
 /// A text whose offset stands right behind the minutes, with seconds. Browsers and people leave them out.
 fn with_seconds(text: &str) -> Option<String> {
-    let (minutes, offset) = text.split_at_checked("2026-11-21T08:00".len())?;
+    let (minutes, offset) = text.split_at_checked(TO_MINUTES)?;
     offset.starts_with(['Z', 'z', '+', '-']).then(|| format!("{minutes}:00{offset}"))
 }
 
@@ -146,6 +166,19 @@ mod tests {
             "2027-01-15T16:00+08:00",
             "2027-01-15T16:00+0800",
             "2027-01-15T05:30-02:30",
+            // As ISO 8601 and PostgreSQL have it, and with a blank before it.
+            "2027-01-15T16:00+08",
+            "2027-01-15 16:00:00.000000+08",
+            "2027-01-15 06:00:00-02",
+            "2027-01-15T16:00:00 +08:00",
+            "2027-01-15 16:00:00 +0800",
+            "2027-01-15 05:30:00 -02:30",
+            // A blank without a sign is a plus that a query did not escape.
+            "2027-01-15T16:00:00 08:00",
+            "2027-01-15T16:00 0800",
+            "2027-01-15 16:00:00 08",
+            "2027-01-15 08:00",
+            "2027-01-15 08:00:00",
         ] {
             assert_eq!(at(same), 1_800_000_000, "{same}");
         }
@@ -153,9 +186,15 @@ mod tests {
             "2027-01-15T08:00:00+080",
             "2027-01-15T08:00:00+08:0",
             "2027-01-15T08:00:00+0é1",
-            "2027-01-15T08:00+08",
+            "2027-01-15T08:00:00+080:0",
+            "2027-01-15T08:00:00+8",
+            "2027-01-15T08:00:00  +08:00",
+            "2027-01-15T08:00:00 - 08:00",
+            "2027-01-15T08:00:00 é8:00",
             "2027-01-15T08:0é+08:00",
             "2027-01-15T08+08:00",
+            "2027-01-15+08",
+            "2027-01-15 08",
             "2027-0115",
         ] {
             assert!(parse(none).is_err(), "{none}");

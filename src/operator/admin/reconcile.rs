@@ -12,7 +12,9 @@ use super::describe::answers;
 use super::messages::{example, no_app};
 use super::problem::Problem;
 use super::routes::routes;
-use crate::http::body::{BoxedError, TooSlow, announced_bytes, too_large, too_slow_for_pace};
+use crate::http::body::{
+    BoxedError, TooSlow, announced_bytes, refuse_announced, too_large, too_slow_for_pace,
+};
 use crate::http::refusal::{Code, Refusal};
 use crate::openapi::{Field, Input};
 use crate::operator::reconcile_upload::{
@@ -84,10 +86,8 @@ async fn post(state: &AppState, call: &Call) -> Result<Comparison, Problem> {
     }
     let compared = compared(asked.app_id, period, &asked.zone, columns, MEMBERS_MAX);
     let (body, time) = (call.file(), state.config.http.body_timeout);
+    refuse_announced(&body, FILE_BYTES_MAX)?;
     let announced = announced_bytes(&body);
-    if announced.is_some_and(|bytes| bytes > FILE_BYTES_MAX) {
-        return Err(too_large(FILE_BYTES_MAX).into());
-    }
     let mut permit = state.store.comparison_permit(&compared.app_id).await?;
     let file = keep(&mut permit, Box::pin(at_a_pace(body, announced, time))).await;
     let file = file.map_err(|error| match error {

@@ -79,8 +79,8 @@ mistakes! {
     SeparatorsInSign: "the signature is right but written wrong: there are separators between its bytes; leave them out";
     /// There is a prefix, as `0x`.
     PrefixBeforeSign: "the signature is right but written wrong: there is a prefix, as 0x or sha256=; leave it out";
-    /// Blanks, line ends or quotes are around it.
-    StraysAroundSign: "the signature is right but written wrong: a blank, a line end or quotes are around it";
+    /// Blanks, line ends, quotes or brackets are around it.
+    StraysAroundSign: "the signature is right but written wrong: a blank, a line end or quotes are around it, or brackets";
     /// A separator, as the `&` behind it, is around it.
     SeparatorAroundSign: "the signature is right but written wrong: a separator, as &, is around it; leave it out";
     /// Characters without a shape are around it.

@@ -25,8 +25,11 @@ pub(super) fn miswritten(text: &str, right: &str) -> Option<Mistake> {
     let digits: String =
         bare.replace("0x", "").replace("\\x", "").chars().filter(char::is_ascii_hexdigit).collect();
     if digits == right {
-        let is_prefix = bare.strip_suffix(right).is_some();
-        return Some(if is_prefix { Mistake::PrefixBeforeSign } else { Mistake::SeparatorsInSign });
+        return Some(match bare.split_once(right) {
+            Some((_, "")) => Mistake::PrefixBeforeSign,
+            Some(_) => Mistake::SeparatorAroundSign,
+            None => Mistake::SeparatorsInSign,
+        });
     }
     if bare.strip_suffix(right).is_some_and(|prefix| prefix.len() <= PREFIX_BYTES_MAX) {
         return Some(Mistake::PrefixBeforeSign);
@@ -170,6 +173,15 @@ mod tests {
             (with_sign(&hex::decode(RIGHT).unwrap(), 2), Mistake::BytesWithSign),
             (format!("{RIGHT}&"), Mistake::SeparatorAroundSign),
             (format!(" {RIGHT},"), Mistake::SeparatorAroundSign),
+            (format!("{RIGHT}#"), Mistake::SeparatorAroundSign),
+            (format!("{RIGHT}. "), Mistake::SeparatorAroundSign),
+            (format!("{RIGHT}="), Mistake::SeparatorAroundSign),
+            (format!("{RIGHT}:"), Mistake::SeparatorAroundSign),
+            (format!("{RIGHT}%").to_uppercase(), Mistake::SeparatorAroundSign),
+            (format!("({RIGHT})"), Mistake::StraysAroundSign),
+            (format!("{RIGHT}}}"), Mistake::StraysAroundSign),
+            (format!("[{RIGHT}"), Mistake::StraysAroundSign),
+            (format!("<{RIGHT}>"), Mistake::StraysAroundSign),
             (format!("\u{200b}{RIGHT}"), Mistake::UnseenAroundSign),
             (format!("{RIGHT}\u{feff}\n"), Mistake::UnseenAroundSign),
             (format!("0{RIGHT}"), Mistake::BigInteger),
@@ -183,6 +195,7 @@ mod tests {
         ] {
             assert_eq!(miswritten(&text, RIGHT), Some(mistake), "{text}");
         }
+        assert!(Mistake::StraysAroundSign.english().ends_with("or brackets"));
         for other in ["", "0", "-", "[1, 2]", "zz", &RIGHT[..15], &RIGHT.replace('a', "b"), &"00".repeat(32)]
         {
             assert_eq!(miswritten(other, RIGHT), None, "{other}");

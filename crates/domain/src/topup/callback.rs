@@ -340,7 +340,8 @@ impl SignedCallback<'_> {
                 let refund_id = body.required("id", RefundId::parse)?;
                 of_object(&|charge| {
                     let id = charge.required("payment_intent", ProviderOrderId::parse)?;
-                    let sum = required_integer(charge, "amount_refunded", 1, FIGURE_MAX)?;
+                    let currency = charge.optional("currency", any_text)?.unwrap_or_default();
+                    let sum = stripe_amount(charge, "amount_refunded", &currency)?;
                     Ok(self.refund(id, refund_id.clone(), RefundAmount::SumOf(sum), None))
                 })
             }
@@ -355,7 +356,7 @@ impl SignedCallback<'_> {
         let id = session.required("payment_intent", ProviderOrderId::parse)?;
         let in_capitals = |text: &str| Currency::parse(&text.to_ascii_uppercase());
         let currency = session.required("currency", in_capitals)?;
-        let amount = required_integer(session, "amount_total", 1, FIGURE_MAX)?;
+        let amount = stripe_amount(session, "amount_total", currency.as_str())?;
         let biz_no =
             session.required_object("metadata", |metadata| metadata.required("biz_no", BizNo::parse))?;
         Ok(CallbackEvent::Payment(Box::new(Payment {
@@ -399,6 +400,23 @@ const SECONDS_MAX: i64 = 253_402_300_799;
 /// A reason of blanks is none: the money has gone back, whatever its provider says of it.
 fn reason_or_none(text: &str) -> Result<Option<Reason>, Expected> {
     if without_unseen(text).is_empty() { Ok(None) } else { Reason::parse(text).map(Some) }
+}
+
+/// An amount of Stripe in minor units of its currency. Stripe counts two decimals of two currencies without minor units, and
+/// none of one that has them.
+fn stripe_amount(object: &Fields, name: &str, currency: &str) -> Result<i64, FieldError> {
+    match currency.to_ascii_uppercase().as_str() {
+        "ISK" | "UGX" => {
+            let hundredths = required_integer(object, name, 1, FIGURE_MAX)?;
+            if hundredths % 100 == 0 {
+                Ok(hundredths / 100)
+            } else {
+                Err(FieldError::malformed_number(name, "a multiple of 100", &hundredths.to_string()))
+            }
+        }
+        "MGA" => Ok(100 * required_integer(object, name, 1, FIGURE_MAX / 100)?),
+        _ => required_integer(object, name, 1, FIGURE_MAX),
+    }
 }
 
 fn required_integer(fields: &Fields, name: &str, min: i64, max: i64) -> Result<i64, FieldError> {

@@ -244,7 +244,7 @@ impl FileColumn for BookColumn {
             }
             Self::Bill(BillColumn::At) => {
                 let there = bare_value(there);
-                let given = moment::parse_given(&there.replacen(' ', "T", 1));
+                let given = moment::parse_given(there);
                 let (Ok(here), Ok(given)) = (moment::parse(here), given) else { return false };
                 // The clock shows some times twice, so it is the clock that is compared.
                 let (here, at) = match given {
@@ -347,6 +347,8 @@ mod tests {
             (BookColumn::Bill(BillColumn::At), at, "`2026-10-31 08:00:05.123"),
             (BookColumn::Bill(BillColumn::At), at, "2026-10-31 08:00:05"),
             (BookColumn::Bill(BillColumn::At), at, "2026-10-31T16:00:05.123+08:00"),
+            (BookColumn::Bill(BillColumn::At), at, "2026-10-31 08:00:05.123456+00"),
+            (BookColumn::Bill(BillColumn::At), at, "2026-10-31T16:00:05.12 +08:00"),
             (BookColumn::Bill(BillColumn::ProductName), "=1+1", "'=1+1"),
             (BookColumn::Bill(BillColumn::ProductName), "'=1+1", "'=1+1"),
             (BookColumn::Bill(BillColumn::ProductName), "a;=b", "a;'=b"),
@@ -363,6 +365,7 @@ mod tests {
             (BookColumn::Bill(BillColumn::OpenId), "o1", "\"o1\""),
             (BookColumn::Bill(BillColumn::At), at, "2026-10-31 08:00:06"),
             (BookColumn::Bill(BillColumn::At), at, "2026-10-31T08:00:05.123457Z"),
+            (BookColumn::Bill(BillColumn::At), at, "2026-10-31 08:00:05.123456+08"),
             (BookColumn::Bill(BillColumn::At), at, "soon"),
             (BookColumn::Bill(BillColumn::ProductName), "=1+1", "=1+2"),
             (BookColumn::Bill(BillColumn::ProductName), "Sword", "'Sword"),

@@ -274,8 +274,7 @@ fn payment_of(
             }
             PaymentColumn::Amount if minor.is_some() => {}
             PaymentColumn::PaidAt => {
-                let given = moment::parse_given(&value.replacen(' ', "T", 1));
-                let at = given.map(|given| moment::rfc3339(zone.moment(given)));
+                let at = moment::parse_given(value).map(|given| moment::rfc3339(zone.moment(given)));
                 add("paid_at", at.unwrap_or_else(|_| value.to_owned()));
             }
             // An apostrophe may be the first letter of a text of people.

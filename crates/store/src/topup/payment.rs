@@ -15,6 +15,7 @@ use domain::ids::{AppId, BizNo, OpenId};
 use domain::operator::Operator;
 use domain::topup::{Counterpart, Payment, PaymentKey, PaymentTarget, PlacedOrder, Price, PricedProductId};
 use sqlx::PgConnection;
+use time::OffsetDateTime;
 use tokio::time::Instant;
 
 use self::work::PaymentWork;
@@ -53,6 +54,16 @@ impl Store {
         let report = outcome?;
         self.events.notify_one();
         Ok(report)
+    }
+
+    /// The time by the database's clock, for commands that judge the time of a payment. The clock of a sandbox server
+    /// may be ahead of the machine's.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn now(&self) -> Result<OffsetDateTime> {
+        let now = sqlx::query_scalar!(r#"SELECT clock_timestamp() AS "now!""#);
+        Ok(now.fetch_one(&self.pool).await?)
     }
 }
 

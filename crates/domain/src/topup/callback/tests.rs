@@ -222,6 +222,59 @@ fn a_payment_of_no_possible_time_is_named() {
     assert!(session(NOW).is_ok());
 }
 
+/// Rule 19.4.5: an amount of Stripe becomes minor units, where Stripe counts other units of a currency.
+#[test]
+fn an_amount_of_stripe_is_in_minor_units() {
+    let paid = |currency: &str, amount: i64| {
+        let object = format!(
+            r#""payment_status":"paid","payment_intent":"pi_1","currency":"{currency}","amount_total":{amount},"metadata":{{"biz_no":"b1"}}"#
+        );
+        let body = format!(
+            r#"{{"type":"checkout.session.completed","created":{NOW},"data":{{"object":{{{object}}}}}}}"#
+        );
+        told(CallbackFormat::Stripe, &body).map(|event| match event {
+            CallbackEvent::Payment(payment) => payment.currency.in_units(payment.amount),
+            other => panic!("{other:?}"),
+        })
+    };
+    let refunded = |currency: &str, amount: i64| {
+        let object = format!(r#""payment_intent":"pi_1","amount_refunded":{amount}{currency}"#);
+        let body = format!(r#"{{"id":"evt_1","type":"charge.refunded","data":{{"object":{{{object}}}}}}}"#);
+        told(CallbackFormat::Stripe, &body).map(|event| match event {
+            CallbackEvent::Refund(refund) => refund.amount,
+            other => panic!("{other:?}"),
+        })
+    };
+    for (currencies, amount, units) in [
+        ("usd eur huf twd", 500, "5.00"),
+        ("isk ugx", 500, "5"),
+        ("mga", 5, "5.00"),
+        ("bif clp djf gnf jpy kmf krw pyg rwf vnd vuv xaf xof xpf", 5, "5"),
+        ("bhd jod kwd omr tnd", 5000, "5.000"),
+    ] {
+        for currency in currencies.split(' ') {
+            assert_eq!(paid(currency, amount), Ok(units.to_owned()), "{currency}");
+        }
+    }
+    for (currency, amount, minor) in
+        [("isk", 500, 5), ("UGX", 500, 5), ("mga", 5, 500), ("jpy", 5, 5), ("usd", 500, 500), ("zzz", 5, 5)]
+    {
+        let currency = format!(r#","currency":"{currency}""#);
+        assert_eq!(refunded(&currency, amount), Ok(RefundAmount::SumOf(minor)), "{currency}");
+    }
+    assert_eq!(refunded("", 5), Ok(RefundAmount::SumOf(5)));
+    let broken = "expected a multiple of 100, got 550";
+    assert_eq!(english(paid("isk", 550)), format!("data.object.amount_total: {broken}"));
+    let ugx = refunded(r#","currency":"ugx""#, 550);
+    assert_eq!(english(ugx), format!("data.object.amount_refunded: {broken}"));
+    let most = FIGURE_MAX / 100;
+    assert_eq!(paid("mga", most), Ok(format!("{most}.00")));
+    assert_eq!(
+        english(paid("mga", most + 1)),
+        format!("data.object.amount_total: expected an integer from 1 to {most}, got {}", most + 1)
+    );
+}
+
 /// Rules 2.10.3 and 19.4.7: a body of another kind is named, whatever the format.
 #[test]
 fn a_body_of_another_kind_is_named() {
