@@ -118,7 +118,8 @@ pub(super) fn by_query(operation: Operation<Refusal>, fields: Vec<Field>) -> Ope
 }
 
 /// The call by body.
-pub(super) fn by_body(operation: Operation<Refusal>, fields: Vec<Field>) -> Operation<Refusal> {
+pub(super) fn by_body(mut operation: Operation<Refusal>, fields: Vec<Field>) -> Operation<Refusal> {
+    operation.description.push_str(" Each parameter may come in the query instead.");
     // Without an optional parameter, openapi-python-client makes a module that does not import.
     let id = Field::optional::<String>("X-Request-Id", "An id of yours; answer and log have the same.");
     operation.with(Place::Header, [id]).body(ANY_KIND, fields)

@@ -74,15 +74,16 @@ const TAGS: [(&str, &str); 9] = [
 /// The rules of every call (contract 2).
 fn introduction() -> String {
     let mut text = "\
-        **Answers.** A business answer is one JSON object with status 200, for success and refusal. `code` (exchange) or \
-        `result` (all other calls) is 1 on success. Else `msg` or `error_msg` names the field, what was expected and what \
+        **Answers.** A business answer is one JSON object with status 200, for success and refusal. `code` (calls of the \
+        wallet) or `result` (all others) is 1 on success. Else `msg` or `error_msg` names the field, what was expected and what \
         came. The transport has statuses of its own, in the same envelope: 404 for an unknown path, 405 with `Allow`, 408, \
-        413, 500, and 503 with `Retry-After`. Two answers have no body: 400 for a request that is not HTTP, and 431 for a \
-        head that is too large.\n\n\
+        413, 500, and 503 with `Retry-After`. Three answers may have no body: 400 for a request that is not HTTP, 431 for a \
+        head that is too large, and 501 for a `Transfer-Encoding` other than `chunked`.\n\n\
         **Reading.** Runs of slashes in a path count as one. Unknown fields are ignored. A name that is given twice is \
         refused. Empty text counts as absent, and so does JSON `null`. A number may come as a decimal string, and an \
         identifier as an integer. Integers have no sign, leading zero or exponent. Text is UTF-8 without NUL.\n\n\
-        **Ids.** `X-Request-Id` is echoed. Without one, the server makes an id. The log has the same id.\n\n\
+        **Ids.** Every call takes the header `X-Request-Id`: 1 to 128 visible ASCII characters. The answer echoes it. \
+        Without one, the server makes an id. The log has the same id.\n\n\
         | code | meaning |\n|---|---|\n| 1 | success |\n"
         .to_owned();
     for code in Code::ALL {

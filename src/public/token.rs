@@ -58,19 +58,21 @@ fn parameters(input: &mut Input<'_>) -> Result<(Credentials, ()), FieldError> {
 }
 
 /// The text of the API's document about the request by query.
-pub(super) fn describe_get(_: &Config) -> Operation<Refusal> {
-    by_query(describe("Get an access token, by query"), Input::describe(parameters))
+pub(super) fn describe_get(config: &Config) -> Operation<Refusal> {
+    by_query(describe("Get an access token, by query", config), Input::describe(parameters))
 }
 
 /// The text of the API's document about the request by body.
-pub(super) fn describe_post(_: &Config) -> Operation<Refusal> {
-    by_body(describe("Get an access token, by body"), Input::describe(parameters))
+pub(super) fn describe_post(config: &Config) -> Operation<Refusal> {
+    by_body(describe("Get an access token, by body", config), Input::describe(parameters))
 }
 
-fn describe(summary: &'static str) -> Operation<Refusal> {
+fn describe(summary: &'static str, config: &Config) -> Operation<Refusal> {
     let description = format!(
-        "An app exchanges its secret for a token that lives for {} hours. A new token does not end an old one.",
-        TOKEN_LIFETIME.as_secs() / 3600
+        "An app exchanges its secret for a token that lives for {} hours. A new token does not end an old one, up to {} live \
+         ones of an app. One more ends the oldest.",
+        TOKEN_LIFETIME.as_secs() / 3600,
+        config.limits.tokens_per_app
     );
     Operation::new(summary, description)
         .answers(Success::json("issued", "A token.", &succeeded(Issued::new(ACCESS_TOKEN.to_owned()))))

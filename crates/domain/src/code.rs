@@ -112,7 +112,8 @@ codes! {
         "uploaded image does not exist";
     IllegalUrl = 10_000_419, [], Unknown, [OrderReport, UploadWithUrl],
         "illegal url";
-    IllegalOpenId = 10_000_423, [], Free, [Exchange, Present, Cancel, Balance, Query, Topup, OrderReport],
+    IllegalOpenId = 10_000_423, [], Free,
+        [Exchange, Present, Cancel, Balance, Query, Topup, OrderReport, Sandbox],
         "illegal open id";
     SystemError = 10_000_500, [500, 503], Unknown, Endpoint::ALL,
         "system error";
@@ -134,7 +135,7 @@ codes! {
         "the number was closed by a query";
     WalletFrozen = 10_000_609, [], Free, [Exchange, Present, Cancel],
         "an operator has frozen the wallet";
-    ProductNotForSale = 10_000_610, [], Unknown, [Topup],
+    ProductNotForSale = 10_000_610, [], Unknown, [Topup, Sandbox],
         "the product is not for sale";
     IllegalPath = 10_001_007, [], Unknown, [OrderReport],
         "illegal path";

@@ -76,6 +76,12 @@ impl Operation<Problem> {
         self.refuses([Example::new("invalid_field", "A field is wrong; `errors` names it.", wrong)])
     }
 
+    /// With an answer of 202: it was taken, and has not taken effect.
+    pub(super) fn accepts(self, name: &'static str, meaning: &'static str, example: Value) -> Self {
+        let content = Content::Json { schema: Schema::default(), example };
+        self.answers(Success::new(name, meaning, 202, content))
+    }
+
     /// As an answer of 201 that leads to what was made.
     pub(super) fn created(mut self, location: &'static str) -> Self {
         for success in &mut self.successes {

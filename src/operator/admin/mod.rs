@@ -102,7 +102,7 @@ async fn answer(route: &'static AdminRoute, state: AppState, request: Request) -
     let outcome = outcome.map_err(|problem| if reads { problem.of_reading() } else { problem });
     let (endpoint, elapsed) = (route.id, started.elapsed());
     let status = match &outcome {
-        Ok(_) => status_of(route),
+        Ok(answered) => status_of(route, &answered.answer),
         Err(problem) => problem.kind.status(),
     };
     span.in_scope(|| match &outcome {
@@ -172,24 +172,36 @@ async fn guarded<T>(serving: impl Future<Output = Result<T, Problem>>) -> Result
 const FEED: &str = "listEvents";
 /// The call that waits in the queue of payments, without a place. Its answer tells where an operator must look at it.
 const TAKE_PAYMENT: &str = "takePayment";
-/// The call whose answer tells that it waits for its payment.
+/// The call that may come before its payment.
 const REFUND_TOPUP: &str = "refundTopup";
 /// The call that makes something which has an address.
 const CREATE_APP: &str = "createApp";
+/// The calls that may be answered 202, each with the state of its answer then: it was taken, and an operator must look at
+/// it, or its payment must come.
+const ACCEPTED: [(&str, &str); 2] = [(TAKE_PAYMENT, "unmatched"), (REFUND_TOPUP, "waiting")];
 
-fn status_of(route: &AdminRoute) -> StatusCode {
-    if route.id == CREATE_APP { StatusCode::CREATED } else { StatusCode::OK }
+/// The status of a success.
+fn status_of(route: &AdminRoute, answer: &AdminAnswer) -> StatusCode {
+    let state = match answer {
+        AdminAnswer::Json(body) => body["state"].as_str(),
+        AdminAnswer::File(_) => None,
+    };
+    if state.is_some_and(|state| ACCEPTED.contains(&(route.id, state))) {
+        StatusCode::ACCEPTED
+    } else if route.id == CREATE_APP {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    }
 }
 
 fn success(route: &AdminRoute, uri: &axum::http::Uri, answered: IdempotentAnswer) -> Response {
+    let status = status_of(route, &answered.answer);
     let body = match answered.answer {
         AdminAnswer::Json(body) => body,
         AdminAnswer::File(file) => return file,
     };
-    // It was taken, and an operator must look at it, or its payment must come.
-    let waits = route.id == TAKE_PAYMENT && body["state"] == "unmatched"
-        || route.id == REFUND_TOPUP && body["state"] == "waiting";
-    let mut response = json_response(if waits { StatusCode::ACCEPTED } else { status_of(route) }, &body);
+    let mut response = json_response(status, &body);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if answered.replayed {
@@ -228,9 +240,13 @@ fn page<T>(mut items: Vec<T>, limit: u32, cursor: impl Fn(&T) -> String) -> List
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use serde_json::json;
 
     use super::*;
+    use crate::config::Config;
+    use crate::openapi::Content;
 
     #[tokio::test]
     async fn a_panic_is_a_problem_that_tells_the_caller_nothing() {
@@ -240,6 +256,33 @@ mod tests {
             (ProblemKind::SystemError, Some("panic: a secret detail"))
         );
         assert!(!format!("{:?}", problem.body("id")).contains("secret"));
+    }
+
+    /// Rules 19.3.5 and 19.5.8: the document has each status that a success can have, and each example the status of its
+    /// state.
+    #[test]
+    fn the_document_declares_each_status_of_a_success() {
+        let answer = |state: &Value| AdminAnswer::Json(json!({ "state": state }));
+        let config = Config::load(None, std::iter::empty()).unwrap();
+        for DescribedRoute { route, operation } in calls(&config) {
+            let declared: BTreeSet<u16> = operation.successes.iter().map(|success| success.status).collect();
+            for success in operation.successes {
+                let Content::Json { schema, example } = success.content else { continue };
+                assert_eq!(
+                    status_of(route, &AdminAnswer::Json(example)),
+                    success.status,
+                    "{} {}",
+                    route.id,
+                    success.name
+                );
+                let told =
+                    schema.named.values().filter_map(|of| of["properties"]["state"]["enum"].as_array());
+                for state in told.flatten() {
+                    let status = status_of(route, &answer(state)).as_u16();
+                    assert!(declared.contains(&status), "{} answers {state} with {status}", route.id);
+                }
+            }
+        }
     }
 
     #[test]

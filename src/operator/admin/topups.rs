@@ -54,6 +54,10 @@ routes! { "Top-ups":
             "state": "paid", "reason": null, "biz_no": BIZ_NO, "open_id": OPEN_ID, "charge": 60, "bonus": 6,
             "free_balance": 46, "charge_balance": 160, "replayed": false,
         }))
+        .accepts("unmatched", "It fits nothing, as here an order that is paid. It was kept for an operator.", json!({
+            "state": "unmatched", "reason": "order_paid", "biz_no": BIZ_NO, "open_id": null, "charge": null, "bonus": null,
+            "free_balance": null, "charge_balance": null, "replayed": false,
+        }))
         .read(payment_fields)
         .wrong("amount", "expected an integer from 1 to 1000000000000, got 0")
         .refuses([example::payment_differs()]);
@@ -84,6 +88,10 @@ routes! { "Top-ups":
         answers("refunded", "It was carried out.", json!({
             "state": "refunded", "amount": 300, "open_id": OPEN_ID, "free_taken": 3, "charge_taken": 30, "free_debt": 0,
             "charge_debt": 0, "free_balance": 43, "charge_balance": 130, "replayed": false,
+        }))
+        .accepts("waiting", "It was kept, and waits for the credit of its payment.", json!({
+            "state": "waiting", "amount": 300, "open_id": null, "free_taken": null, "charge_taken": null, "free_debt": null,
+            "charge_debt": null, "free_balance": null, "charge_balance": null, "replayed": false,
         }))
         .read(refund_fields)
         .wrong("amount", "expected an integer from 1 to 1000000000000, got 0")

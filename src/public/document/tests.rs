@@ -107,6 +107,18 @@ fn every_segment_in_braces_is_a_parameter_and_every_name_stands_once() {
     }
 }
 
+/// Contract 7.1: the code table names each endpoint that answers a code.
+#[test]
+fn every_refusal_of_a_call_is_of_a_code_of_its_endpoint() {
+    for call in calls(&defaults()) {
+        for example in call.operation.refusals {
+            let (id, code) = (call.route.id, example.refusal.code);
+            let name = example.name;
+            assert!(code.row().endpoints.contains(&call.route.endpoint), "{id} answers {code:?}: {name}");
+        }
+    }
+}
+
 #[test]
 fn every_code_is_shown_by_some_call() {
     let calls = calls(&defaults());

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use domain::code::Code as CodeRow;
-use domain::fields::{Expected, FieldError};
+use domain::fields::{Expected, FieldError, shown};
 use domain::moment;
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::json;
 use time::OffsetDateTime;
 
 use super::super::describe::{credentials, wrong_value};
 use super::super::extract::{succeeded, success};
+use super::super::wallet;
 use super::read_query;
 use crate::config::Config;
-use crate::http::refusal::{Code, Refusal};
+use crate::http::refusal::{Code, Envelope, Refusal};
 use crate::http::request_log::{LoggedRequest, RequestFilter};
 use crate::openapi::{Input, Operation, Place, Success, refusals};
 use crate::state::AppState;
@@ -73,6 +73,7 @@ struct LoggedRequests {
 pub(in crate::public) fn describe_requests(_: &Config) -> Operation<Refusal> {
     let description = "The last 1,000 calls of a sandbox app on this server, the newest first: what came, what was answered, and \
         whether a fault happened. Only memory has them. A call with a wrong token is there too.";
+    let refused = wallet::illegal_open_id(shown("nobody"));
     let example = LoggedRequest {
         at: OffsetDateTime::UNIX_EPOCH + std::time::Duration::from_secs(1_764_200_000),
         endpoint: "balance",
@@ -81,8 +82,8 @@ pub(in crate::public) fn describe_requests(_: &Config) -> Operation<Refusal> {
             .into_iter()
             .collect(),
         status: 200,
-        answer: json!({"code": 10_000_423, "msg": "open_id: expected a player of this app"}),
-        code: 10_000_423,
+        answer: refused.body(Envelope::Exchange),
+        code: refused.code.number(),
         request_id: "4f1d0e5a9b7c4d21".to_owned(),
         milliseconds: 1,
         fault: false,

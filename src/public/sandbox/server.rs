@@ -291,7 +291,7 @@ struct Moved {
 /// The text of the API's document about the reset.
 pub(in super::super) fn describe_reset(_: &Config) -> Operation<Refusal> {
     let description = "Only on a sandbox server. Makes everything as it was after the start: players, coins, numbers, orders, \
-        events, faults, receivers, and the clock. Calls under way end first.";
+        pictures, events, faults, receivers, keys and tokens, and the clock. Calls under way end first.";
     Operation::new("Begin anew", description)
         .with(Place::Query, credentials(true))
         .answers(Success::json("reset", "All is as after the start.", &succeeded(Nothing {})))
@@ -319,7 +319,7 @@ pub(in super::super) fn describe_wallets(_: &Config) -> Operation<Refusal> {
 /// The text of the API's document about the clock.
 pub(in super::super) fn describe_clock(_: &Config) -> Operation<Refusal> {
     let description = "Only on a sandbox server. Moves the clock of the server forward: the window of ts, the 48 hours of a \
-        number, tokens, login codes and the tries of notifications follow.";
+        number, tokens, login codes, orders of top-ups and the tries of notifications follow.";
     let moved = Moved { ahead: "49h".to_owned(), now: 1_764_200_000_000 };
     Operation::new("Move the clock", description)
         .with(Place::Query, credentials(true))

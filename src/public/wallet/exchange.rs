@@ -92,11 +92,13 @@ fn description() -> String {
          **Idempotency.** A `biz_no` belongs to its app for ever and deducts at most once. For 48 hours the same content \
          under the same `biz_no` gets the first answer, byte for byte, and `Idempotent-Replayed: true`. `ts`, `user_ip`, \
          `os`, `access_token` and `sign` may differ. Other content is refused. After 48 hours every repeat is refused. A \
-         refused exchange records nothing: its `biz_no` stays free. A `biz_no` of a present or a cancel is used as well.\n\n\
+         refused exchange records nothing: its `biz_no` stays free. A `biz_no` of a present, a cancel or a top-up order is \
+         used as well.\n\n\
          **No answer, 500 or 503.** It is not known whether the player has paid: send the exchange again with the same \
          `biz_no`. It is not known either when the repeat is refused before its `biz_no` is looked up (100200102, \
-         100200114, 10000200, 10000305): correct that and repeat. After 10000601, 10000604 and 10000423 the `biz_no` is \
-         free. To give up for certain, query the `biz_no` with `close=1`.\n\n\
-         **Order of checks.** Form, access token, signature, fields, `biz_no`, `ts`, wallet."
+         100200114, 10000200, 10000305): correct that and repeat. After 10000601, 10000604, 10000609 and 10000423 the \
+         `biz_no` is free. To give up for certain, query the `biz_no` with `close=1`.\n\n\
+         **Order of checks.** Form, access token, suspension, rate limit, scope (of the calls that need one), required fields \
+         that came in the query, signature, other fields, `biz_no`, `ts`, wallet."
     )
 }

@@ -377,6 +377,9 @@ impl Scenario {
             | "nothing_recorded" | "no_user" | "no_key" | "removed" | "erased" | "prices" | "replaced"
             | "paid" | "settled" | "no_payment" | "body_too_slow" | "no_longer_sandbox" | "refunded"
             | "no_provider" => {}
+            // The success before it has paid the order.
+            "unmatched" => self.replace("provider_order_id", Some(json!("pi_2"))),
+            "waiting" => self.path = self.path.replace("pi_3OrtQ2", "pi_2"),
             "payment_differs"
             | "payment_not_open"
             | "payment_not_credited"

@@ -100,7 +100,8 @@ fn exchange(input: &mut Input<'_>, reading: &Reading) -> Read<WalletRequest> {
 fn present(input: &mut Input<'_>, reading: &Reading) -> Read<WalletRequest> {
     let common = CommonFields::read(input, reading)?;
     let amount = amount(input, "What is given.", 10)?;
-    let words = "Your number of the present. Exchanges, presents and cancels share the numbers.";
+    let words =
+        "Your number of the present. Exchanges, presents, cancels and top-up orders share the numbers.";
     let biz_no = biz_no(input, || words.to_owned())?;
     let remark = remark(input)?;
     let texts = extension(input, "")?;
@@ -110,7 +111,8 @@ fn present(input: &mut Input<'_>, reading: &Reading) -> Read<WalletRequest> {
 /// Contract 10.1 and 10.4.
 fn cancel(input: &mut Input<'_>, reading: &Reading) -> Read<WalletRequest> {
     let common = CommonFields::read(input, reading)?;
-    let words = "Your number of the cancel. Exchanges, presents and cancels share the numbers.";
+    let words =
+        "Your number of the cancel. Exchanges, presents, cancels and top-up orders share the numbers.";
     let biz_no = biz_no(input, || words.to_owned())?;
     let of = input.field("pay_biz_no", "The number of the exchange.").required(PAY_BIZ_NO, BizNo::parse)?;
     let amount = amount(input, "What is given back.", 30)?;
