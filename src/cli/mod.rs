@@ -52,9 +52,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow, ensure};
 use clap::error::ContextValue;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
+use domain::body::BodyKind;
 use domain::clock::{Clock, SystemClock};
 use domain::operator::Operator;
 use output::Output;
@@ -396,6 +397,13 @@ pub fn start_log(filter: &str, format: LogFormat) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The text of a secret that a file or standard input has.
+fn secret_text(bytes: Vec<u8>) -> Result<String> {
+    // Without its mark, UTF-16 of Latin letters is UTF-8 with NULs.
+    ensure!(BodyKind::of(&bytes) != BodyKind::Utf16, "expected UTF-8 text, got UTF-16");
+    String::from_utf8(bytes).map_err(|_| anyhow!("expected UTF-8 text"))
 }
 
 #[cfg(test)]

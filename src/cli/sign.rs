@@ -1,14 +1,15 @@
 //! `minitill sign` signs a request as a game server does, and shows the signed string.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, ensure};
 use clap::{ArgGroup, Args};
 use domain::fields::Fields;
 use domain::signature::{PayKey, SignedRequest};
-use domain::strays::around;
+use domain::strays::{around, mistaken};
 
-use super::Context;
+use super::{Context, secret_text};
 
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("signed").args(["form", "fields"]).required(true))]
@@ -50,6 +51,9 @@ pub(super) fn run(context: &Context, arguments: &SignArguments) -> Result<()> {
     if let Some(strays) = around(&key) {
         return Err(anyhow!("{option}: the key has {} around it; use the key alone", strays.english()));
     }
+    if let Some(mistaken) = mistaken(&key) {
+        return Err(anyhow!("{option}: the key {}", mistaken.english()));
+    }
     let mut fields = match &arguments.form {
         Some(form) => Fields::from_form_body(form.as_bytes()).map_err(|error| anyhow!("--form: {error}"))?,
         None => Fields::default(),
@@ -63,11 +67,13 @@ pub(super) fn run(context: &Context, arguments: &SignArguments) -> Result<()> {
 
 /// The key in a file, without the end of its line.
 fn key_in(file: &Path) -> Result<String> {
-    let text = if file == Path::new("-") {
-        std::io::read_to_string(std::io::stdin())
+    let bytes = if file == Path::new("-") {
+        let mut bytes = Vec::new();
+        std::io::stdin().read_to_end(&mut bytes).map(|_| bytes)
     } else {
-        std::fs::read_to_string(file)
+        std::fs::read(file)
     };
+    let text = bytes.map_err(anyhow::Error::from).and_then(secret_text);
     let text = text.map_err(|error| anyhow!("--key-file: cannot read {}: {error}", file.display()))?;
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }

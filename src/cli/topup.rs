@@ -3,9 +3,8 @@
 use std::io::Read as _;
 use std::process::ExitCode;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand};
-use domain::body::BodyKind;
 use domain::fields::FieldError;
 use domain::ids::{AppId, BizNo, OpenId, Os, Reason};
 use domain::moment;
@@ -20,7 +19,7 @@ use time::OffsetDateTime;
 
 use super::topup_expect::{ExpectArguments, expect};
 use super::topup_list::{TopupListArguments, list};
-use super::{Context, not_done, refused};
+use super::{Context, not_done, refused, secret_text};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum TopupCommand {
@@ -209,11 +208,7 @@ pub(super) async fn run(context: &Context, store: &Store, command: TopupCommand)
 fn piped_secret() -> Result<String> {
     let mut bytes = Vec::new();
     std::io::stdin().read_to_end(&mut bytes).map_err(|error| anyhow!("--secret: {error}"))?;
-    // Without its mark, UTF-16 of Latin letters is UTF-8 with NULs.
-    if BodyKind::of(&bytes) == BodyKind::Utf16 {
-        bail!("--secret: expected UTF-8 text, got UTF-16");
-    }
-    String::from_utf8(bytes).map_err(|_| anyhow!("--secret: expected UTF-8 text"))
+    secret_text(bytes).map_err(|error| anyhow!("--secret: {error}"))
 }
 
 async fn pay(context: &Context, store: &Store, arguments: PayArguments) -> Result<()> {

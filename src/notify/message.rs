@@ -9,7 +9,6 @@ use domain::fields::shown;
 use domain::receiver::ReceiverFormat;
 use domain::secret::Secret;
 use domain::strays::{self, without_unseen};
-use domain::text::Text;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::StatusCode;
@@ -23,6 +22,8 @@ use time::format_description::well_known::Rfc3339;
 
 use crate::http::outgoing::USER_AGENT;
 
+/// How much of an answer is read for what it means.
+pub(super) const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// Headers of the standard format.
 const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
 pub(super) const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
@@ -121,7 +122,8 @@ impl Message {
         Self { body: body.expect("numbers and texts are JSON").into(), id }
     }
 
-    /// Why an answer with this content coding does not mean that the message was taken. `None` when it was.
+    /// Why an answer with this content coding does not mean that the message was taken. `None` when it was. A body above
+    /// [`ANSWER_BYTES_MAX`] counts as far as that.
     #[must_use]
     pub(super) fn refusal(
         &self,
@@ -135,8 +137,11 @@ impl Message {
         }
         let is_taken = match format {
             ReceiverFormat::Standard => true,
-            ReceiverFormat::Platform => serde_json::from_slice::<PlatformAnswer>(without_mark(body))
-                .is_ok_and(|answer| answer.result == 1 && answer.message_id == self.id),
+            ReceiverFormat::Platform => {
+                let read = without_mark(&body[..body.len().min(ANSWER_BYTES_MAX)]);
+                serde_json::from_slice::<PlatformAnswer>(read)
+                    .is_ok_and(|answer| answer.result == 1 && answer.message_id == self.id)
+            }
         };
         // What nobody sees in the shown answer is named.
         (!is_taken).then(|| {
@@ -144,10 +149,13 @@ impl Message {
             if let Some(got) = unreadable(coding, body) {
                 return format!("{expected}, got {got}");
             }
-            let body = String::from_utf8_lossy(body);
-            match around_json(&body) {
-                _ if begins_as_text(&body) => format!("{expected}; it has text before the JSON"),
-                Some(strays) => format!("{expected}; it has {} around it", strays.english()),
+            let text = String::from_utf8_lossy(body);
+            match around_json(&text) {
+                _ if begins_as_text(&text) => format!("{expected}; it has text before the JSON"),
+                _ if body.len() > ANSWER_BYTES_MAX => {
+                    format!("{expected}; it has more than 64 KiB, and no more is read")
+                }
+                Some(strays) => format!("{expected}; it has {strays} around it"),
                 None => expected.to_owned(),
             }
         })
@@ -175,9 +183,15 @@ fn begins_as_text(body: &str) -> bool {
 }
 
 /// The text around a JSON object that does not belong to it.
-fn around_json(body: &str) -> Option<Text> {
+fn around_json(body: &str) -> Option<String> {
     let (start, end) = (body.find('{')?, body.rfind('}')? + 1);
-    strays::around(&[&body[..start], body.get(end..)?].concat())
+    let outside = [&body[..start], body.get(end..)?].concat();
+    let is_control = |letter: &char| letter.is_control() && !letter.is_whitespace();
+    let (controls, rest): (String, String) = outside.chars().partition(is_control);
+    let strays = strays::around(&rest).map(|strays| strays.english());
+    let controls = (!controls.is_empty()).then(|| "a control character".to_owned());
+    let found: Vec<String> = strays.into_iter().chain(controls).collect();
+    (!found.is_empty()).then(|| found.join(" and "))
 }
 
 /// Signs the messages for a receiver. Its keys are read once, not for each message.
@@ -337,6 +351,30 @@ mod tests {
         // printf '{}app-secret' | md5sum
         assert_eq!(headers["kwaisign"], hex::encode(Md5::digest(b"{}app-secret")));
         assert!(!headers.contains_key("webhook-id"));
+    }
+
+    /// Rule 12.4.1: a right answer is told what stands behind it, or that it is too long.
+    #[test]
+    fn a_right_answer_with_more_behind_it_is_told_so() {
+        let message = Message { id: "evt_1".to_owned(), body: "{}".into() };
+        let right = r#"{"result":1,"message_id":"evt_1"}"#;
+        let refusal =
+            |body: String| message.refusal(ReceiverFormat::Platform, StatusCode::OK, None, body.as_bytes());
+        let expected = "expected {\"result\":1} with this message_id";
+        for (behind, told) in [
+            ("\0", "a control character around it"),
+            ("\u{1}", "a control character around it"),
+            ("\u{a0}\0", "a blank and a control character around it"),
+            ("\0\u{200b}", "a zero-width character and a control character around it"),
+        ] {
+            let told = format!("{expected}; it has {told}");
+            assert_eq!(refusal(format!("{right}{behind}")), Some(told), "{behind:?}");
+        }
+        let blanks = " ".repeat(ANSWER_BYTES_MAX);
+        let too_long = format!("{expected}; it has more than 64 KiB, and no more is read");
+        assert_eq!(refusal(format!("{blanks}{right}")), Some(too_long));
+        // The beginning has all of it.
+        assert_eq!(refusal(format!("{right}{blanks}")), None);
     }
 
     /// Rule: taken is any 2xx; in the platform's format only with result 1 and the message's id.

@@ -17,13 +17,11 @@ use hyper::http::StatusCode;
 use store::{Event, LeasedReceiver, ReceiverTry};
 use time::OffsetDateTime;
 
-use super::message::{Message, Signer, random_id};
+use super::message::{ANSWER_BYTES_MAX, Message, Signer, random_id};
 use super::trial::Trial;
 
 /// Time limit of a try (contract 12.4).
 const TRY_TIMEOUT: Duration = Duration::from_secs(15);
-/// Bytes of an answer that are read.
-const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of an answer that are kept (contract 12.4.8).
 const KEPT_BYTES_MAX: usize = 4096;
 
@@ -143,7 +141,8 @@ impl NotificationSender {
             Err(error) => return failed(cause(*error)),
         };
         let body = message.body.clone();
-        match self.client.post(url, headers, body, TRY_TIMEOUT, ANSWER_BYTES_MAX).await {
+        // One byte more shows that there is more.
+        match self.client.post(url, headers, body, TRY_TIMEOUT, ANSWER_BYTES_MAX + 1).await {
             Err(error) => failed(cause(error)),
             Ok(answer) => {
                 let codings = answer.headers.get_all(header::CONTENT_ENCODING).iter();

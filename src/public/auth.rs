@@ -103,10 +103,7 @@ pub(super) fn with_strays(refusal: Refusal, credential: &str) -> Refusal {
             refusal = refusal.message,
             name
         ),
-        None => match (strays::around(credential), strays::mistaken(credential)) {
-            (None, Some(mistaken)) => text!("{refusal}; it {mistaken}", refusal = refusal.message, mistaken),
-            (strays, _) => strays::told(refusal.message, strays),
-        },
+        None => strays::explained(refusal.message, credential),
     };
     Refusal { message, ..refusal }
 }

@@ -305,7 +305,7 @@ async fn an_unsigned_callback_is_refused_before_its_body() {
     for (provider, headers, named) in [
         ("pay", String::new(), "webhook-id is missing"),
         ("pay", standard(AT - 301, &format!("v1,{mac}")), "webhook-timestamp: expected"),
-        ("pay", standard(AT, &format!("v2,{mac}")), "webhook-signature: no secret"),
+        ("pay", standard(AT, &format!("v2,{mac}")), "webhook-signature: expected v1,"),
         ("stripe", String::new(), "stripe-signature is missing"),
         (
             "stripe",
@@ -591,6 +591,10 @@ async fn a_secret_that_does_not_fit_is_told_why_and_not_shown() {
     for (piped, text) in [
         (format!("\"{STRIPE}\"\n").into_bytes(), format!("{printable} quotes around it")),
         (format!("\u{feff}{STRIPE}\n").into_bytes(), format!("{printable} a zero-width character around it")),
+        (
+            format!("STRIPE_WEBHOOK_SECRET={STRIPE}\n").into_bytes(),
+            format!("{printable} a name before it: send the value alone"),
+        ),
         (
             b"sk_test_of_an_endpoint_of_stripe\n".to_vec(),
             "expected the signing secret of the endpoint (whsec_...), not an API key".to_owned(),

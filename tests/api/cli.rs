@@ -545,19 +545,6 @@ async fn sign_gives_the_vectors_of_the_contract_without_a_database() {
     std::fs::write(&file, format!("{key}\n")).unwrap();
     let of_file = program.json(&["sign", "--key-file", file.to_str().unwrap(), "zone_id=1", "os=android"]);
     assert_eq!(of_file, program.json(&["sign", "--key", key, "zone_id=1", "os=android"]));
-    for (held, wrong) in [
-        (String::new(), "the key is empty"),
-        ("\r\n".to_owned(), "the key is empty"),
-        (format!("\u{feff}{key}\n"), "the key has a zero-width character around it; use the key alone"),
-        (format!("{key}\u{200b}"), "the key has a zero-width character around it; use the key alone"),
-        (format!("{key} "), "the key has a blank around it; use the key alone"),
-        (format!("\u{a0}{key}"), "the key has a blank around it; use the key alone"),
-        (format!("\"{key}\"\n"), "the key has quotes around it; use the key alone"),
-    ] {
-        std::fs::write(&file, &held).unwrap();
-        let complaint = program.complaint(&["sign", "--key-file", file.to_str().unwrap(), "os=android"]);
-        assert_eq!(complaint, format!("minitill: --key-file: {wrong}\n"), "{held:?}");
-    }
     std::fs::remove_file(&file).unwrap();
     let gone = program.complaint(&["sign", "--key-file", "/nowhere", "os=android"]);
     assert!(gone.starts_with("minitill: --key-file: cannot read /nowhere: No such file"), "{gone}");
@@ -574,6 +561,41 @@ async fn sign_gives_the_vectors_of_the_contract_without_a_database() {
     let complaint = program.complaint(&["sign", "--key", key, "--form", "{\"a\":1}"]);
     let expected = "--form: body: expected a form (application/x-www-form-urlencoded), got JSON";
     assert_eq!(complaint, format!("minitill: {expected}\n"));
+}
+
+/// Rule 2.11.2: a file with more than the key, or with something else, signs nothing.
+#[test]
+fn a_file_with_more_than_the_key_is_refused() {
+    let program = Program::on("postgres://nobody@127.0.0.1:1/none");
+    let key = "B7Y0c6E5bCKMEQOsvCExziNhq16ObGqh";
+    let file = std::env::temp_dir().join(format!("minitill-more-than-a-key-{}", std::process::id()));
+    for (held, wrong) in [
+        (String::new(), "the key is empty"),
+        ("\r\n".to_owned(), "the key is empty"),
+        (format!("\u{feff}{key}\n"), "the key has a zero-width character around it; use the key alone"),
+        (format!("{key}\u{200b}"), "the key has a zero-width character around it; use the key alone"),
+        (format!("{key} "), "the key has a blank around it; use the key alone"),
+        (format!("\u{a0}{key}"), "the key has a blank around it; use the key alone"),
+        (format!("\"{key}\"\n"), "the key has quotes around it; use the key alone"),
+        (format!("PAY_KEY={key}\n"), "the key has a name before it: send the value alone"),
+        ("YOUR_PAY_KEY\n".to_owned(), "the key is a placeholder, which nothing replaced"),
+    ] {
+        std::fs::write(&file, &held).unwrap();
+        let complaint = program.complaint(&["sign", "--key-file", file.to_str().unwrap(), "os=android"]);
+        assert_eq!(complaint, format!("minitill: --key-file: {wrong}\n"), "{held:?}");
+    }
+    let utf16: Vec<u8> = key.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    for (held, wrong) in [
+        (utf16.clone(), "expected UTF-8 text, got UTF-16"),
+        ([&b"\xff\xfe"[..], &utf16].concat(), "expected UTF-8 text, got UTF-16"),
+        (b"k\xff".to_vec(), "expected UTF-8 text"),
+    ] {
+        std::fs::write(&file, &held).unwrap();
+        let complaint = program.complaint(&["sign", "--key-file", file.to_str().unwrap(), "os=android"]);
+        let expected = format!("minitill: --key-file: cannot read {}: {wrong}\n", file.display());
+        assert_eq!(complaint, expected, "{held:?}");
+    }
+    std::fs::remove_file(&file).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -236,3 +236,19 @@ async fn what_is_around_a_credential_is_named() {
         assert_eq!((refused.status, &refused.json()["detail"]), (401, &json!(text)), "{value:?}");
     }
 }
+
+/// Rule 2.11.2: a name before an API key is named, and so is a placeholder.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_came_in_place_of_an_api_key_is_named() {
+    let till = TestTill::start().await;
+    let key = Caller::admin(&till).await.key;
+    for (value, mistaken) in [
+        (format!("Bearer api_key={key}"), "has a name before it: send the value alone"),
+        ("Bearer YOUR_API_KEY".to_owned(), "is a placeholder, which nothing replaced"),
+    ] {
+        let request = Request::get("/admin/v1/apps").header("authorization", &value);
+        let refused = request.send(till.operator_address).await;
+        let text = format!("there is no such API key; it {mistaken}");
+        assert_eq!((refused.status, &refused.json()["detail"]), (401, &json!(text)), "{value:?}");
+    }
+}

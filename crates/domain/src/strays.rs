@@ -8,8 +8,11 @@ use crate::text::Text;
 /// Quotes of keyboards, word processors and shells.
 const QUOTES: &str = "\"'`\u{201c}\u{201d}\u{2018}\u{2019}\u{ab}\u{bb}\u{300c}\u{300d}\u{ff02}\u{ff07}";
 const BEARER: &str = "bearer ";
-/// Names that come before a credential, where a whole pair or header was copied.
-const NAMES_OF_CREDENTIALS: [&str; 6] = ["access_token", "app_secret", "js_code", "token", "secret", "code"];
+/// The last words of the names that come before a credential, where a whole pair, header or variable was copied: of
+/// `access_token`, `STRIPE_WEBHOOK_SECRET`, `js_code`, `api-key`.
+const NAMES_OF_CREDENTIALS: [&str; 4] = ["token", "secret", "code", "key"];
+/// What secrets begin with.
+const BEGINNINGS_OF_SECRETS: [&str; 2] = ["whsec_", "mtk_"];
 
 /// What templates have around the name of a place.
 const PLACES: [(&str, &str); 9] = [
@@ -198,21 +201,36 @@ pub fn swallowed(value: &str) -> Option<&str> {
 /// What a credential that does not fit is instead, in words that follow "it". `None` where nothing is known.
 #[must_use]
 pub fn mistaken(value: &str) -> Option<Text> {
-    let is_named = |name: &&str| {
-        let (head, rest) = value.split_at_checked(name.len()).unwrap_or_default();
-        head.eq_ignore_ascii_case(name) && rest.len() > 1 && rest.starts_with(['=', ':', ' '])
-    };
-    if NAMES_OF_CREDENTIALS.iter().any(is_named) {
+    if has_name(value) {
         Some(text!("has a name before it: send the value alone"))
     } else {
         is_placeholder(value).then(|| text!("is a placeholder, which nothing replaced"))
     }
 }
 
+/// Whether a name stands before a value.
+fn has_name(value: &str) -> bool {
+    let Some((name, rest)) = value.split_once(['=', ':', ' ']) else { return false };
+    let last = name.rsplit(['_', '-']).next().unwrap_or_default();
+    // Behind a text in base64 stands `=` alone.
+    let is_value = !rest.trim_matches(['=', ' ']).is_empty();
+    let is_secret = BEGINNINGS_OF_SECRETS.iter().any(|start| rest.trim_start().starts_with(*start));
+    is_secret || (is_value && NAMES_OF_CREDENTIALS.iter().any(|word| word.eq_ignore_ascii_case(last)))
+}
+
 /// Whether a text stands for a credential: a place in a template, or a word for it or for nothing.
 #[must_use]
 pub fn is_placeholder(text: &str) -> bool {
     let text = text.trim();
+    let behind = BEGINNINGS_OF_SECRETS.iter().find_map(|start| text.strip_prefix(*start));
+    let is_masked = |text: &str| {
+        let first = text.chars().next().filter(|first| "xX*.".contains(*first));
+        text.len() > 2 && text.chars().all(|character| Some(character) == first)
+    };
+    if behind.is_some_and(is_masked) {
+        return true;
+    }
+    let text = behind.unwrap_or(text);
     // A real one has digits, or is longer.
     let is_yours = |start: &str| {
         let letters = |letter: u8| letter.is_ascii_alphabetic() || b"_-".contains(&letter);
@@ -237,6 +255,15 @@ pub fn told(refusal: Text, strays: Option<Text>) -> Text {
     match strays {
         Some(strays) => text!("{refusal}; it has {strays} around it", refusal, strays),
         None => refusal,
+    }
+}
+
+/// A refusal of a credential with what is around it, or else with what it is instead.
+#[must_use]
+pub fn explained(refusal: Text, credential: &str) -> Text {
+    match (around(credential), mistaken(credential)) {
+        (None, Some(mistaken)) => text!("{refusal}; it {mistaken}", refusal, mistaken),
+        (strays, _) => told(refusal, strays),
     }
 }
 
@@ -268,8 +295,22 @@ mod tests {
             ("access_token=abc", Some(named)),
             ("token abc", Some(named)),
             ("APP_SECRET: abc", Some(named)),
+            ("STRIPE_WEBHOOK_SECRET=whsec_abc", Some(named)),
+            ("webhook_secret: abc", Some(named)),
+            ("api_key=mtk_abc", Some(named)),
+            ("X-Api-Key: abc", Some(named)),
+            ("PAY_KEY=abc", Some(named)),
+            ("STRIPE=whsec_abc", Some(named)),
             ("YOUR_ACCESS_TOKEN", Some(placeholder)),
             ("null", Some(placeholder)),
+            ("whsec_xxxxxxxx", Some(placeholder)),
+            ("whsec_...", Some(placeholder)),
+            ("whsec_your_secret", Some(placeholder)),
+            ("mtk_YOUR_KEY", Some(placeholder)),
+            ("whsec_xxxxxxxy", None),
+            ("whsec_", None),
+            ("my_key==", None),
+            ("abc=def", None),
             ("token", None),
             ("tokenabc", None),
             ("code=", None),

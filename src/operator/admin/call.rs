@@ -271,10 +271,10 @@ async fn authenticate(state: &AppState, headers: &HeaderMap) -> Result<(ApiKey, 
     Ok((key, token.to_owned()))
 }
 
-/// The refusal of a text that is no key. It says what is around the text (contract 2.11).
+/// The refusal of a text that is no key. It says what is around the text, or what it is instead (contract 2.11).
 fn unknown_key(token: &str) -> Problem {
     let unknown = messages::key_unknown();
-    let told = strays::told(Text::same(&unknown.detail), strays::around(token));
+    let told = strays::explained(Text::same(&unknown.detail), token);
     Problem { detail: told.english(), ..unknown }
 }
 

@@ -1,7 +1,7 @@
 //! Callbacks of payment providers (contract 19.4): whether one is signed, and what it tells.
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 use subtle::ConstantTimeEq as _;
@@ -30,6 +30,9 @@ const WEBHOOK_ID: &str = "webhook-id";
 const WEBHOOK_TIMESTAMP: &str = "webhook-timestamp";
 const WEBHOOK_SIGNATURE: &str = "webhook-signature";
 const STRIPE_SIGNATURE: &str = "stripe-signature";
+/// What stands before a signature of version 1.
+const V1_OF_STANDARD: &str = "v1,";
+const V1_OF_STRIPE: &str = "v1=";
 
 crate::word_enum! {
     /// How the callbacks of a provider look and are signed.
@@ -55,7 +58,8 @@ impl CallbackSecret {
     /// The secret of this text.
     ///
     /// # Errors
-    /// No secret of this format looks like it. The error names what stands around it, and never repeats it.
+    /// No secret of this format looks like it. The error names what stands around it or what it is instead, and never
+    /// repeats it.
     pub fn parse(format: CallbackFormat, text: &str) -> Result<Self, Expected> {
         let (fits, expected) = match format {
             CallbackFormat::Standard => (
@@ -64,17 +68,18 @@ impl CallbackSecret {
             ),
             CallbackFormat::Stripe => {
                 let is_printable = text.bytes().all(|byte| byte.is_ascii_graphic());
-                let fits = is_printable && (16..=256).contains(&text.len()) && !strays::has_quotes(text);
+                let fits = is_printable && (16..=256).contains(&text.len());
                 match in_place_of_stripes(text) {
                     Some(expected) => (false, expected),
                     None => (fits, text!("16 to 256 printable ASCII characters")),
                 }
             }
         };
-        if fits {
+        // A wrong one would end the right one, which nobody knows any more.
+        if fits && strays::around(text).is_none() && strays::mistaken(text).is_none() {
             Ok(Self(text.to_owned()))
         } else {
-            Err(Expected(strays::told(expected, strays::around(text))))
+            Err(Expected(strays::explained(expected, text)))
         }
     }
 
@@ -106,13 +111,18 @@ impl CallbackSecret {
     }
 }
 
-/// What was expected, where a key or an id came that Stripe shows beside the signing secret of an endpoint.
+/// What was expected, where a key, an id or an address came that Stripe shows beside the signing secret of an endpoint.
 fn in_place_of_stripes(text: &str) -> Option<Text> {
     let bare = without_strays(text);
-    if ["sk_", "rk_", "pk_"].iter().any(|key| bare.starts_with(*key)) {
+    let begins = |starts: &[&str]| starts.iter().any(|start| bare.starts_with(*start));
+    if begins(&["sk_", "rk_", "pk_"]) {
         Some(text!("the signing secret of the endpoint (whsec_...), not an API key"))
-    } else if bare.starts_with("we_") {
+    } else if begins(&["we_"]) {
         Some(text!("the signing secret of the endpoint (whsec_...), not its id"))
+    } else if begins(&["acct_", "evt_", "cs_", "pi_"]) {
+        Some(text!("the signing secret of the endpoint (whsec_...), not another id of Stripe"))
+    } else if begins(&["https://", "http://"]) {
+        Some(text!("the signing secret of the endpoint (whsec_...), not its address"))
     } else {
         None
     }
@@ -178,9 +188,6 @@ impl CallbackProvider {
         if at.map_or(true, |at| at.abs_diff(now) > SECONDS_OFF_MAX) {
             return Err(FieldError::malformed(claimed.at_header, expected, claimed.at).text());
         }
-        if claimed.macs.is_empty() {
-            return Err(not_signed(claimed.header));
-        }
         Ok(ClaimedCallback { provider: self, claimed, now })
     }
 }
@@ -245,7 +252,7 @@ struct Claimed<'a> {
     at: &'a str,
     /// The bytes that are signed before the body.
     before: Vec<&'a str>,
-    /// The signatures of the version that is known.
+    /// The signatures of the version that is known, at least one.
     macs: Vec<[u8; 32]>,
 }
 
@@ -255,21 +262,92 @@ impl<'a> Claimed<'a> {
         match format {
             CallbackFormat::Standard => {
                 let (id, at) = (required(WEBHOOK_ID)?, required(WEBHOOK_TIMESTAMP)?);
-                let macs = required(WEBHOOK_SIGNATURE)?.split(' ').filter_map(|one| one.strip_prefix("v1,"));
-                let macs = macs.filter_map(|text| STANDARD.decode(text).ok()?.try_into().ok()).collect();
-                let at_header = WEBHOOK_TIMESTAMP;
-                Ok(Self { header: WEBHOOK_SIGNATURE, at_header, at, before: vec![id, at], macs })
+                let ones: Vec<&str> =
+                    required(WEBHOOK_SIGNATURE)?.split(' ').filter(|one| !one.is_empty()).collect();
+                let macs = read_macs(&ones, V1_OF_STANDARD, |text| STANDARD.decode(text).ok());
+                let header = WEBHOOK_SIGNATURE;
+                if macs.is_empty() {
+                    let got = miswritten(&ones, V1_OF_STANDARD);
+                    return Err(text!(
+                        "{name}: expected v1, and 44 characters of base64, got {got}",
+                        name = header,
+                        got
+                    ));
+                }
+                Ok(Self { header, at_header: WEBHOOK_TIMESTAMP, at, before: vec![id, at], macs })
             }
             CallbackFormat::Stripe => {
-                let pairs = || required(STRIPE_SIGNATURE).map(|value| value.split(',').map(str::trim));
-                let at = pairs()?.find_map(|pair| pair.strip_prefix("t="));
-                let at = at.ok_or_else(|| text!("{name}: t is missing", name = STRIPE_SIGNATURE))?;
-                let macs = pairs()?.filter_map(|pair| pair.strip_prefix("v1="));
-                let macs = macs.filter_map(|text| hex::decode(text).ok()?.try_into().ok()).collect();
                 let header = STRIPE_SIGNATURE;
+                let pairs = required(header)?.split(',').map(str::trim).filter(|pair| !pair.is_empty());
+                let (times, ones): (Vec<&str>, Vec<&str>) = pairs.partition(|pair| pair.starts_with("t="));
+                let at = times.first().and_then(|pair| pair.strip_prefix("t="));
+                let at = at.ok_or_else(|| text!("{name}: t is missing", name = header))?;
+                let macs = read_macs(&ones, V1_OF_STRIPE, |text| hex::decode(text).ok());
+                if macs.is_empty() {
+                    let got = miswritten(&ones, V1_OF_STRIPE);
+                    return Err(text!(
+                        "{name}: expected v1= and 64 hexadecimal digits, got {got}",
+                        name = header,
+                        got
+                    ));
+                }
                 Ok(Self { header, at_header: header, at, before: vec![at], macs })
             }
         }
+    }
+}
+
+/// The signatures behind this head that can be read.
+fn read_macs(ones: &[&str], head: &str, decode: impl Fn(&str) -> Option<Vec<u8>>) -> Vec<[u8; 32]> {
+    let signatures = ones.iter().filter_map(|one| one.strip_prefix(head));
+    signatures.filter_map(|text| decode(text)?.try_into().ok()).collect()
+}
+
+/// What came in place of a signature of version 1 that can be read, in words that follow "got". The value is not told:
+/// it may be the right one.
+fn miswritten(ones: &[&str], head: &'static str) -> Text {
+    let Some(one) = ones.iter().find(|one| one.starts_with(head)).or(ones.first()) else {
+        return text!("nothing");
+    };
+    if strays::has_quotes(one) {
+        return text!("quotes around it");
+    }
+    if let Some(signature) = one.strip_prefix(head) {
+        return if signature.is_empty() { text!("nothing behind {head}", head) } else { coding(signature) };
+    }
+    match version_of(one) {
+        _ if one.starts_with("sha256=") => text!("sha256= before it"),
+        Some(("1", behind)) if behind.is_empty() || behind.starts_with(['=', ';', ':', ',', '.']) => {
+            text!("v1 in another writing")
+        }
+        Some((number, behind)) if !number.is_empty() && behind.starts_with([',', '=']) => {
+            text!("another version")
+        }
+        _ => text!("{coding} without {head}", coding = coding(one), head),
+    }
+}
+
+/// The number of a version in front of a signature, and what is behind it.
+fn version_of(one: &str) -> Option<(&str, &str)> {
+    let rest = one.strip_prefix(['v', 'V'])?;
+    let behind = rest.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    Some((&rest[..rest.len() - behind.len()], behind))
+}
+
+/// How a signature without its version is written.
+fn coding(signature: &str) -> Text {
+    let is_url_safe = |byte: u8| byte.is_ascii_alphanumeric() || b"-_=".contains(&byte);
+    let is_long_enough = matches!(signature.len(), 43 | 44);
+    if signature.len() == 64 && signature.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        text!("hexadecimal")
+    } else if is_long_enough && signature.contains(['-', '_']) && signature.bytes().all(is_url_safe) {
+        text!("url-safe base64")
+    } else if signature.len() == 43 && STANDARD_NO_PAD.decode(signature).is_ok() {
+        text!("base64 without padding")
+    } else if STANDARD.decode(signature).is_ok_and(|mac| mac.len() == 32) {
+        Text::same("base64")
+    } else {
+        text!("something else")
     }
 }
 

@@ -190,21 +190,38 @@ pub(crate) fn surrounded(reference: &str) -> Option<Text> {
     }
 }
 
-/// What spreadsheets write into a cell in place of a value that they have not.
-const CELL_ERRORS: [&str; 9] =
-    ["#N/A", "#REF!", "#VALUE!", "#NAME?", "#DIV/0!", "#NULL!", "#NUM!", "#SPILL!", "#CALC!"];
+/// The errors of a cell without a mark at their end, in the languages of spreadsheets.
+const UNMARKED_ERRORS: [&str; 8] = ["#N/A", "#NV", "#N/D", "#N/V", "#N/B", "#I/T", "#Н/Д", "#GETTING_DATA"];
+
+/// Whether a cell has what spreadsheets write in place of a value that they have not. Their languages have words of their
+/// own for it, so its form tells.
+fn is_cell_error(cell: &str) -> bool {
+    let is_of_word = |letter: char| letter.is_alphabetic() || "/¡¿_0".contains(letter);
+    let word = cell.strip_prefix('#').and_then(|rest| rest.strip_suffix(['!', '?']));
+    let is_narrow = !cell.is_empty() && cell.bytes().all(|byte| byte == b'#');
+    let number = cell.strip_prefix("Err:").unwrap_or_default();
+    is_narrow
+        || UNMARKED_ERRORS.contains(&cell)
+        || word.is_some_and(|word| !word.is_empty() && word.chars().all(is_of_word))
+        || (number.len() == 3 && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
 
 /// The fault of a number that a spreadsheet has destroyed: written in exponent form, such as 1.79603E+12, its last digits
 /// are lost. An error of a cell, such as #REF!, is the same in each line, so that lines of other values would be one.
 /// `None` for all else.
 #[must_use]
 pub(crate) fn shortened(cell: &str) -> Option<Text> {
-    let is_narrow = !cell.is_empty() && cell.bytes().all(|byte| byte == b'#');
-    if is_narrow || CELL_ERRORS.contains(&cell) {
+    if is_cell_error(cell) {
         let got = shown(cell);
         return Some(text!("expected a value, got {got}, which is an error of a spreadsheet", got));
     }
-    let (digits, exponent) = cell.split_once("E+")?;
+    let (digits, exponent) = cell.split_once(['e', 'E'])?;
+    // Without a sign and a point it may be an id, such as 1e50.
+    let exponent = match exponent.strip_prefix('+') {
+        Some(exponent) => exponent,
+        None if digits.contains(['.', ',']) => exponent,
+        None => return None,
+    };
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let (whole, behind) = digits.split_once(['.', ',']).unwrap_or((digits, "0"));
     let is_short =
@@ -325,10 +342,35 @@ mod tests {
         let expected =
             "expected the digits of a number, got \"1.79603E+12\", which a spreadsheet has shortened";
         assert_eq!(fault.as_deref(), Some(expected));
-        for cell in ["4.20001E+27", "4,20001E+27", "4E+27", "1E+05"] {
+        for cell in [
+            "4.20001E+27",
+            "4,20001E+27",
+            "4E+27",
+            "1E+05",
+            "1.79607e+12",
+            "1.796030000000000000e+12",
+            "1.80E16",
+            "1.8e16",
+            "1,8e16",
+            "4e+27",
+        ] {
             assert!(shortened(cell).is_some(), "{cell}");
         }
-        for cell in ["", "E+12", "1.E+12", "12.5E+12", "1.5E12", "1.5e+12", "gift1E+12", "1E+1"] {
+        for cell in [
+            "",
+            "E+12",
+            "1.E+12",
+            "12.5E+12",
+            "gift1E+12",
+            "1E+1",
+            "12E5",
+            "1e5",
+            "1e50",
+            "1E2E3",
+            "1.5e1f",
+            "1.5E-12",
+            "e",
+        ] {
             assert!(shortened(cell).is_none(), "{cell}");
         }
     }
@@ -339,10 +381,16 @@ mod tests {
         let fault = shortened("#REF!").map(|fault| fault.english());
         let expected = "expected a value, got \"#REF!\", which is an error of a spreadsheet";
         assert_eq!(fault.as_deref(), Some(expected));
-        for cell in CELL_ERRORS.into_iter().chain(["########", "#"]) {
+        let errors = "#N/A #REF! #VALUE! #NAME? #DIV/0! #NULL! #NUM! #SPILL! #CALC! #NV #WERT! #BEZUG! #VALEUR! #¡VALOR! \
+                      #¿NOMBRE? #NOMBRE? #N/D #N/V #Н/Д #ЗНАЧ! #ССЫЛКА! #VÄRDEFEL! #名前? #GETTING_DATA #FIELD! #BLOCKED! \
+                      #CONNECT! #BUSY! #UNKNOWN! #PYTHON! #EXTERNAL! #ERROR! Err:502 Err:504 ######## #";
+        for cell in errors.split_whitespace() {
             assert!(shortened(cell).is_some(), "{cell}");
         }
-        for cell in ["#1", "REF!", "#REF!-1", "gift#", "N/A"] {
+        for cell in [
+            "#1", "REF!", "#REF!-1", "gift#", "N/A", "#!", "#1!", "#a b!", "#gift", "Err:50", "Err:5020",
+            "Err:abc",
+        ] {
             assert!(shortened(cell).is_none(), "{cell}");
         }
     }

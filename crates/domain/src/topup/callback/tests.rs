@@ -59,6 +59,54 @@ fn the_published_example_of_standard_webhooks_is_signed() {
     assert_eq!(english(provider.verify(|_| None, body, NOW)), "webhook-id is missing");
 }
 
+/// Rules 2.1.8 and 19.4.9: a signature that nobody can read is told how it is written, whatever signed it. No value is shown.
+#[test]
+fn a_signature_in_another_writing_is_told_so() {
+    let mac = "g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
+    let hexadecimal = hex::encode(STANDARD.decode(mac).unwrap());
+    let standard = provider(CallbackFormat::Standard, &[STANDARD_SECRET]);
+    for (value, got) in [
+        (String::new(), "nothing"),
+        ("v1,".into(), "nothing behind v1,"),
+        (format!("v1,{hexadecimal}"), "hexadecimal"),
+        (hexadecimal.clone(), "hexadecimal without v1,"),
+        (mac.into(), "base64 without v1,"),
+        (format!("v1={mac}"), "v1 in another writing"),
+        (format!("v1;{mac}"), "v1 in another writing"),
+        (format!("V1,{mac}"), "v1 in another writing"),
+        (format!("v1 {mac}"), "v1 in another writing"),
+        (format!("\"v1,{mac}\""), "quotes around it"),
+        (format!("sha256={hexadecimal}"), "sha256= before it"),
+        (format!("v1,{}", mac.replace('+', "-").replace('/', "_")), "url-safe base64"),
+        (format!("v1,{}", mac.trim_end_matches('=')), "base64 without padding"),
+        ("v2,AAAA".into(), "another version"),
+        ("v1,AAAA".into(), "something else"),
+    ] {
+        let header = |name| match name {
+            "webhook-id" => Some("msg_p5jXN8AQM9LWM0D4loKWxJek"),
+            "webhook-timestamp" => Some("1614265330"),
+            "webhook-signature" => Some(value.as_str()),
+            _ => None,
+        };
+        let refused = english(standard.verify(header, br#"{"test": 2432232314}"#, 1_614_265_330));
+        let expected = "webhook-signature: expected v1, and 44 characters of base64, got";
+        assert_eq!(refused, format!("{expected} {got}"), "{value}");
+    }
+    let stripe = provider(CallbackFormat::Stripe, &["whsec_0123456789"]);
+    for (signed, got) in [
+        (String::new(), "nothing"),
+        (format!(",v1={mac}"), "base64"),
+        (format!(",v0={hexadecimal}"), "another version"),
+        (format!(",V1={hexadecimal}"), "v1 in another writing"),
+        (format!(",{hexadecimal}"), "hexadecimal without v1="),
+        (",v1=00".into(), "something else"),
+    ] {
+        let value = format!("t={NOW}{signed}");
+        let refused = english(stripe.verify(|_| Some(value.as_str()), b"{}", NOW));
+        assert_eq!(refused, format!("stripe-signature: expected v1= and 64 hexadecimal digits, got {got}"));
+    }
+}
+
 /// The signature of Stripe, made by hand here.
 fn stripe_signature(secret: &str, at: i64, body: &[u8]) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
@@ -117,12 +165,15 @@ fn a_secret_fits_its_format() {
     }
 }
 
-/// Rules 2.11.1 and 19.4.2: what stands around a secret is named, and so is a key or an id in its place. No value is shown.
+/// Rules 2.11.1, 2.11.2 and 19.4.2: what stands around a secret or before it is named. So is a placeholder, a key, an id or an
+/// address in its place. No value is shown.
 #[test]
 fn a_secret_that_does_not_fit_is_told_why() {
     let standard = "expected whsec_ and 24 to 64 bytes in base64";
     let stripe = "expected 16 to 256 printable ASCII characters";
     let signing = "expected the signing secret of the endpoint (whsec_...), not";
+    let named = "it has a name before it: send the value alone";
+    let placeholder = "it is a placeholder, which nothing replaced";
     for (format, text, told) in [
         (
             CallbackFormat::Standard,
@@ -150,6 +201,26 @@ fn a_secret_that_does_not_fit_is_told_why() {
             "\"sk_test_0123456789\"".into(),
             format!("{signing} an API key; it has quotes around it"),
         ),
+        (CallbackFormat::Stripe, "acct_0123456789abcdef".into(), format!("{signing} another id of Stripe")),
+        (CallbackFormat::Stripe, "evt_0123456789abcdef".into(), format!("{signing} another id of Stripe")),
+        (CallbackFormat::Stripe, "cs_test_0123456789ab".into(), format!("{signing} another id of Stripe")),
+        (CallbackFormat::Stripe, "https://game.example/notify".into(), format!("{signing} its address")),
+        (
+            CallbackFormat::Stripe,
+            "whsec_0123456789;".into(),
+            format!("{stripe}; it has a separator around it"),
+        ),
+        (
+            CallbackFormat::Stripe,
+            "STRIPE_WEBHOOK_SECRET=whsec_0123456789".into(),
+            format!("{stripe}; {named}"),
+        ),
+        (CallbackFormat::Stripe, "secret=whsec_0123456789".into(), format!("{stripe}; {named}")),
+        (CallbackFormat::Stripe, "YOUR_WEBHOOK_SECRET".into(), format!("{stripe}; {placeholder}")),
+        (CallbackFormat::Stripe, "whsec_xxxxxxxx".into(), format!("{stripe}; {placeholder}")),
+        (CallbackFormat::Stripe, format!("whsec_{}", "x".repeat(32)), format!("{stripe}; {placeholder}")),
+        (CallbackFormat::Standard, format!("secret={STANDARD_SECRET}"), format!("{standard}; {named}")),
+        (CallbackFormat::Standard, format!("whsec_{}", "x".repeat(32)), format!("{standard}; {placeholder}")),
     ] {
         assert_eq!(CallbackSecret::parse(format, &text).unwrap_err().to_string(), told, "{text:?}");
     }
