@@ -352,7 +352,8 @@ impl From<OperationRefusal> for ConsoleError {
                 Self::bad_request(text!("{field}: {problem}", field = field_in_words(field), problem = words))
             }
             RefusalKind::Unknown(Subject::Player) => Self {
-                what_next: "Check the spelling. A login registers a player, and so does a credit that is told to.",
+                what_next: "Check the spelling. A login makes a player known, and so does a credit that registers \
+                            the player.",
                 ..Self::not_found(sentence)
             },
             RefusalKind::Unknown(_) => Self::not_found(sentence),
