@@ -114,7 +114,10 @@ async fn what_changes_nothing_leaves_no_line() {
     program.json(&["app", "create", "a1"]);
     program.json(&["wallet", "credit", "a1", "o1", "--free", "5", "--ref", "r1", "--create"]);
     program.json(&["app", "poi", "add", "a1", "p1"]);
+    let publish = ["app", "publish", "a1", "--version", "1", "--path", "pages/a"];
+    let published = program.json(&publish);
     let before = lines(&program, &[]).len();
+    assert_eq!(program.json(&publish), published);
     program.json(&["wallet", "credit", "a1", "o1", "--free", "5", "--ref", "r1", "--create"]);
     program.complaint(&["wallet", "credit", "a1", "o1", "--free", "6", "--ref", "r1", "--create"]);
     program.complaint(&["app", "create", "a1"]);

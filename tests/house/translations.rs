@@ -24,6 +24,8 @@ const BEFORE: [&str; 10] = [
     r"Self::new\(Code::SystemError, ",
     r"\billegal\(",
 ];
+/// Files with causes of a fetch, such as `connect_failed`, which a page shows in words.
+const CAUSES: [&str; 2] = ["crates/guarded-fetch/src/error.rs", "src/notify/sender.rs"];
 /// Texts that are said to programs of operators alone, in English.
 const ENGLISH_ALONE: [&str; 2] = ["src/operator/host.rs", "src/operator/mod.rs"];
 
@@ -114,6 +116,11 @@ fn needed() -> BTreeMap<String, PathBuf> {
             strings
                 .filter(|text| sentence.is_match(text) && !text.contains("}h1v1"))
                 .for_each(|text| need(text, path));
+        }
+    }
+    for path in CAUSES.map(PathBuf::from) {
+        for cause in all(r#"=> "([a-z0-9_]+)""#, &code(&path)) {
+            need(cause.replace('_', " "), &path);
         }
     }
     for own in ["English", "HMAC takes a key of any length", "path: no such endpoint"] {

@@ -180,7 +180,11 @@ async fn page(Path(names): Path<(String, String)>, request: ConsoleRequest) -> A
     lines.truncate(LINES_MAX);
     let outcomes = outcomes_of(&gift, &store.gift_outcomes(&app_id, &gift.name).await?);
     let is_under_way = gift.started_at.is_some() && gift.ended_at.is_none();
-    let page = request.page(Section::PLAYERS, text!("Gift to a list of {lines} lines", lines = gift.lines));
+    let title = match gift.lines {
+        1 => text!("Gift to a list of 1 line"),
+        lines => text!("Gift to a list of {lines} lines", lines),
+    };
+    let page = request.page(Section::PLAYERS, title);
     render(&GiftPage {
         page: Page {
             loads_again: if is_under_way { LoadsAgain::Regularly } else { LoadsAgain::Never },

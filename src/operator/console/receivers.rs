@@ -253,10 +253,14 @@ fn type_of(types: &BTreeMap<String, EventType>, tried: &ReceiverTry) -> &'static
 fn pace(tries: &[ReceiverTry], now: OffsetDateTime) -> ReceiverPace {
     let in_hour: Vec<_> = tries.iter().filter(|tried| tried.at > now - Duration::HOUR).collect();
     let often = match in_hour.get(TRIES_SHOWN - 1) {
+        None if in_hour.len() == 1 => text!("1 try in the last hour"),
         None => text!("{count} tries in the last hour", count = in_hour.len()),
         Some(oldest) => {
             let seconds = usize::try_from((now - oldest.at).whole_seconds().max(1)).unwrap_or(usize::MAX);
-            text!("{count} tries a minute", count = (in_hour.len() * 60).div_ceil(seconds))
+            match (in_hour.len() * 60).div_ceil(seconds) {
+                1 => text!("1 try a minute"),
+                count => text!("{count} tries a minute", count),
+            }
         }
     };
     let mut elapsed: Vec<i64> = tries.iter().filter_map(|tried| tried.elapsed_ms).collect();

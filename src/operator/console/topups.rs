@@ -112,9 +112,14 @@ fn entry_path(row: &TopupRow) -> Option<String> {
     ))
 }
 
-/// Why a payment fitted nothing, and what to do about it.
-fn reason_words(reason: &str) -> [&'static str; 2] {
+/// Why a payment fitted nothing, and what to do about it. `names_order` tells whether it names an order.
+fn reason_words(reason: &str, names_order: bool) -> [&'static str; 2] {
     let Ok(reason) = UnmatchedReason::parse(reason) else { return ["", ""] };
+    let if_right = if names_order {
+        "Credit the order if the money is right, or pay it back."
+    } else {
+        "Credit the player if the money is right, or pay it back."
+    };
     match reason {
         UnmatchedReason::UnknownOrder => [
             "No order has this number.",
@@ -131,14 +136,8 @@ fn reason_words(reason: &str) -> [&'static str; 2] {
             "The order is of another product.",
             "Compare the order with the price, and credit what was paid.",
         ],
-        UnmatchedReason::OtherCurrency => [
-            "The order or the price has another currency.",
-            "Credit the order if the money is right, or pay it back.",
-        ],
-        UnmatchedReason::OtherAmount => [
-            "The order or the price has another amount.",
-            "Credit the order if the money is right, or pay it back.",
-        ],
+        UnmatchedReason::OtherCurrency => ["The order or the price has another currency.", if_right],
+        UnmatchedReason::OtherAmount => ["The order or the price has another amount.", if_right],
         UnmatchedReason::UnknownPlayer => [
             "The app does not know this player.",
             "Check the spelling. A login registers a player; then credit the payment. If the player was erased, pay the money back or credit the new player.",

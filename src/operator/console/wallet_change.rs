@@ -148,7 +148,7 @@ enum Preview {
 /// Shows a preview. Nothing changes.
 async fn check(kind: ChangeKind, Path(names): Path<(String, String)>, request: ConsoleRequest) -> Answer {
     let target = ChangeSubject::find(kind, &request.state, &names).await?;
-    let wanted = Wanted::read(&request.fields, &target)?;
+    let wanted = Wanted::read(&request, &target)?;
     let preview = preview(&request, &target, &wanted).await?;
     let needs_second = requests::needs_second_person(&request, &wanted).await?;
     let words = kind.words();
@@ -178,7 +178,7 @@ async fn preview(
 async fn change(kind: ChangeKind, Path(names): Path<(String, String)>, request: ConsoleRequest) -> Answer {
     let operator = request.operator()?;
     let target = ChangeSubject::find(kind, &request.state, &names).await?;
-    let wanted = Wanted::read(&request.fields, &target)?;
+    let wanted = Wanted::read(&request, &target)?;
     if let Some(answer) = requests::ask(&request, &target, &wanted).await? {
         return answer;
     }

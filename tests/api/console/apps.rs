@@ -12,7 +12,7 @@ use super::accessible::faults;
 use super::reading::{content, rows};
 use crate::sales;
 use crate::support::console::{ESCAPED, HOSTILE};
-use crate::support::{Request, TestTill};
+use crate::support::{AppKind, Request, TestTill};
 
 /// The value of a hidden field of a page.
 fn hidden<'a>(page: &'a str, name: &str) -> &'a str {
@@ -264,4 +264,18 @@ async fn the_list_tells_what_each_app_has_done_of_late() {
     .await;
     let (quiet, ..) = listed().await;
     assert_eq!(quiet, "0 0 2026-10-20 18:00:00");
+}
+
+/// Rule 4.4.12: a sandbox app without a package takes any path, and a live one none. The page says which.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_of_an_app_without_a_package_says_what_becomes_of_order_paths() {
+    let till = TestTill::start().await;
+    till.app_like("a1", AppKind { publishes: false, ..AppKind::default() }).await;
+    till.app_like("a2", AppKind { publishes: false, sandbox: true, ..AppKind::default() }).await;
+    let viewer = till.browser(Role::Viewer).await;
+    for (app, words) in [("a1", "every order path is refused"), ("a2", "order paths are not checked")] {
+        let page = viewer.get(&format!("/console/apps/{app}")).await;
+        let told = format!("No version is published, so {words}.");
+        assert!(content(&page).contains(&told), "{told}: {}", content(&page));
+    }
 }

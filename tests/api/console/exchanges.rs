@@ -232,7 +232,9 @@ async fn what_cannot_be_given_back_is_refused_in_words() {
     let taken = |reference: &str| {
         format!(">The ref {reference} was used for another player or with other amounts.</p>")
     };
-    let whole = "Coins to give back: expected a whole number of coins from 1 to 1000000000000".to_owned();
+    let whole = "Coins to give back: expected a whole number of coins from 1 to 1000000000000, and at most 530 of this \
+                 exchange"
+        .to_owned();
     let too_much =
         with("amount", "531").map(|(name, value)| (name, if value == "case-1" { "case-2" } else { value }));
     for (path, fields, words) in [

@@ -202,6 +202,7 @@ async fn every_page(scene: &Scene, language: &str) -> Vec<(String, String)> {
             "/console/apps/a1/players/o1/credit/check",
             vec![("gifted", "2000"), ("reference", "w-1"), ("reason", "why")],
         ),
+        ("/console/apps/a1/closed-periods/check", vec![("month", "2026-03")]),
         ("/console/apps/a1/settings", vec![("category", "none")]),
         ("/console/apps/a1/limits", vec![("exchanges_per_second", "-1")]),
         ("/console/apps/a1/packages", vec![("version", "")]),

@@ -107,6 +107,28 @@ async fn a_payment_that_waits_is_found_and_settled_once() {
     till.assert_audit_clean().await;
 }
 
+/// Rule 8.6.54: a payment that names no order is never settled by crediting one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payment_of_other_money_says_whom_to_credit() {
+    let (till, app) = till_and_app().await;
+    order(&till, &app, "t1").await;
+    let teller = Caller::new(&till, "payments", Role::Payments).await;
+    let mut of_order = payment("pi_1", "t1");
+    of_order["amount"] = json!(599);
+    let mut of_player = payment("pi_2", "t1");
+    of_player.as_object_mut().unwrap().remove("biz_no");
+    for (name, value) in [("open_id", json!("o1")), ("product_id", json!("gems60")), ("amount", json!(599))] {
+        of_player[name] = value;
+    }
+    let viewer = till.browser(Role::Viewer).await;
+    for (told, id, credited) in [(of_order, "pi_1", "order"), (of_player, "pi_2", "player")] {
+        assert_eq!(tell(&teller, &told).await.status, 202);
+        let page = viewer.get(&format!("/console/apps/a1/topups/stripe/{id}")).await;
+        let words = format!("Credit the {credited} if the money is right, or pay it back.");
+        assert!(content(&page).contains(&words), "{words}: {}", content(&page));
+    }
+}
+
 /// Rule 8.6.54: a settlement is shown before it is made, with what refunds take of it. A preview changes nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_settlement_is_shown_before_it_is_made() {
@@ -429,11 +451,8 @@ async fn finance_sees_money_and_unused_coins() {
     assert!(content(&before).contains("Without a price 0 Sum 0"), "{}", content(&before));
     let later = finance.get("/console/reports/unused?app_id=a1&at=2999-01-01T00:00").await;
     assert_eq!(later.status, 400);
-    assert!(
-        content(&later).contains("expected a moment that has been, or none for now"),
-        "{}",
-        content(&later)
-    );
+    let words = " Expected a moment that has been, or none for now.";
+    assert!(content(&later).contains(words), "{}", content(&later));
     let csv = finance.get("/console/reports/unused.csv?app_id=a1").await;
     assert_eq!(csv.body, "currency,price,unused,money\nCNY,10,60,600\nwithout_price,,100,\ntotal,,160,\n");
     let book = finance.get("/console/reports/unused.xlsx?app_id=a1").await;

@@ -161,7 +161,7 @@ async fn a_closed_month_that_fails_holds_up_no_other() {
     }
 }
 
-/// Rule 8.6.32: finance closes a month by a button, once, and sees who did.
+/// Rule 8.6.32: finance closes a month by a button after a preview, once, and sees who did.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_console_closes_a_month() {
     let (till, _, program) = till().await;
@@ -169,7 +169,26 @@ async fn the_console_closes_a_month() {
     date(&till, "!r1", "2026-03-05").await;
     let finance = till.browser(Role::Finance).await;
     let page = finance.get("/console/reports/statement?app_id=a1&month=2026-03").await;
-    assert!(page.body.contains("action=\"/console/apps/a1/closed-periods\""), "{}", page.body);
+    let form = "action=\"/console/apps/a1/closed-periods/check\"";
+    assert!(page.body.contains(form) && page.body.contains(", 1 wallet<"), "{}", page.body);
+    let check = finance.post("/console/apps/a1/closed-periods/check", &[("month", "2026-03")]).await;
+    assert_eq!(check.status, 200, "{}", check.body);
+    let statement = program.json(&["report", "statement", "a1", "--month", "2026-03"]);
+    let sha256 = statement["sha256"].as_str().unwrap();
+    for words in [
+        "Nothing has changed yet. A close stands for ever",
+        "<dd><span class=\"id\" title=\"a1\">",
+        "<dt>Month</dt><dd>2026-03</dd>",
+        "<dt>Time zone</dt><dd>UTC</dd>",
+        "<dt>Wallets</dt><dd>1</dd>",
+        "data-label=\"Gifted\">7</td>",
+        &format!("title=\"{sha256}\""),
+        "action=\"/console/apps/a1/closed-periods\"",
+    ] {
+        assert!(check.body.contains(words), "{words}: {}", check.body);
+    }
+    let listed = program.json(&["report", "closed", "a1"]);
+    assert_eq!(listed, json!({"closed_periods": []}), "a preview closes nothing");
     let done = finance.post("/console/apps/a1/closed-periods", &[("month", "2026-03")]).await;
     assert_eq!(
         (done.status, done.header("location")),
@@ -177,12 +196,15 @@ async fn the_console_closes_a_month() {
     );
     let page = finance.get("/console/reports/statement?app_id=a1&month=2026-03&done=closed").await;
     assert!(page.body.contains("The books of the month are closed."), "{}", page.body);
-    assert!(!page.body.contains("action=\"/console/apps/a1/closed-periods\""));
+    assert!(!page.body.contains(form));
+    let again = finance.post("/console/apps/a1/closed-periods/check", &[("month", "2026-03")]).await;
+    let stands = "/console/reports/statement?app_id=a1&month=2026-03";
+    assert_eq!((again.status, again.header("location")), (303, Some(stands)));
     let listed = &program.json(&["report", "closed", "a1"])["closed_periods"][0];
     assert_eq!((&listed["closed_by_kind"], &listed["time_zone"]), (&json!("console"), &json!("UTC")));
-    let sha256 = listed["sha256"].as_str().unwrap();
+    assert_eq!(listed["sha256"], sha256, "it closes what the preview has shown");
     assert!(page.body.contains(&format!("title=\"{sha256}\"")));
     // A day has no such button.
     let page = finance.get("/console/reports/statement?app_id=a1&day=2026-03-05").await;
-    assert!(!page.body.contains("action=\"/console/apps/a1/closed-periods\""));
+    assert!(!page.body.contains(form));
 }

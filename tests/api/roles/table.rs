@@ -38,6 +38,7 @@ GET /console/apps/{app_id} Read OneApp
 GET /console/apps/{app_id}/calls Read OneApp
 POST /console/apps/{app_id}/calls Develop OneApp
 POST /console/apps/{app_id}/closed-periods Reports OneApp
+POST /console/apps/{app_id}/closed-periods/check Reports OneApp
 GET /console/apps/{app_id}/exchanges/{biz_no} Read OneApp
 GET /console/apps/{app_id}/exchanges/{biz_no}/give-back GiveBack OneApp
 POST /console/apps/{app_id}/exchanges/{biz_no}/give-back GiveBack OneApp

@@ -79,6 +79,8 @@ pub enum FieldErrorKind {
         /// The expected form, as a sentence.
         expected: Text,
     },
+    /// Readable, and refused for this reason.
+    Refused(Text),
     /// Of a wrong JSON type: a boolean, an object, a float.
     WrongType {
         /// What was expected.
@@ -116,6 +118,7 @@ impl FieldError {
             | FieldErrorKind::Empty => text!("{field} {problem}", field, problem),
             FieldErrorKind::Misplaced(_)
             | FieldErrorKind::Unknown { .. }
+            | FieldErrorKind::Refused(_)
             | FieldErrorKind::WrongType { .. }
             | FieldErrorKind::Malformed { .. } => text!("{field}: {problem}", field, problem),
         }
@@ -184,7 +187,7 @@ impl FieldErrorKind {
                 let (expected, got) = (Text::new(expected), Text::new(got));
                 text!("expected in the {expected}, it came in the {got}", expected, got)
             }
-            Self::Unknown { expected } => expected.clone(),
+            Self::Unknown { expected: told } | Self::Refused(told) => told.clone(),
             Self::WrongType { expected, got } | Self::Malformed { expected, got: Some(got) } => {
                 text!("expected {expected}, got {got}", expected, got)
             }

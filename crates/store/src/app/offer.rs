@@ -42,7 +42,8 @@ impl Store {
 }
 
 impl AppUpdate {
-    /// Publishes a package. Its pages are the accepted order paths from now on.
+    /// Publishes a package. Its pages are the accepted order paths from now on. One that equals the latest changes nothing
+    /// and writes no line.
     pub(super) async fn publish(
         &self,
         connection: &mut PgConnection,
@@ -57,21 +58,25 @@ impl AppUpdate {
         )
         .fetch_optional(&mut *connection)
         .await?;
+        let paths: Vec<_> = pages.iter().map(|page| page.as_str().to_owned()).collect();
+        let (app_id, pages) = (self.app_id.clone(), pages.to_vec());
+        let report = AppReport::Package(PublishedPackage { app_id, pages, version: version.clone() });
+        if latest.as_ref().is_some_and(|latest| latest.version == version.as_str() && latest.pages == paths) {
+            return Ok(report);
+        }
         sqlx::query!(
             "INSERT INTO packages (app_id, version, pages, published_at)
              VALUES ($1, $2, $3, clock_timestamp()) ON CONFLICT (app_id, version)
              DO UPDATE SET pages = excluded.pages, published_at = excluded.published_at",
             self.app_id.as_str(),
             version.as_str(),
-            &pages.iter().map(|page| page.as_str().to_owned()).collect::<Vec<_>>()
+            &paths
         )
         .execute(&mut *connection)
         .await?;
         let before = latest.map(|latest| json!({ "version": latest.version, "pages": latest.pages }));
-        let after = json!({ "version": version, "pages": pages });
+        let after = json!({ "version": version, "pages": paths });
         let line = self.line(OperatorAction::AppPublish).on(version.as_str()).before(before).after(after);
-        let (app_id, pages, version) = (self.app_id.clone(), pages.to_vec(), version.clone());
-        let report = AppReport::Package(PublishedPackage { app_id, pages, version });
         line.answer(&report).record(connection).await?;
         Ok(report)
     }

@@ -75,15 +75,29 @@ impl Store {
         if let Some(first) = self.closed_period(app_id, month).await? {
             return first.in_zone(zone);
         }
-        let statement = self.period_statement(app_id, month, zone).await?;
-        if !statement.ties {
-            return Err(does_not_tie(month.field(), month).into());
-        }
+        let statement = self.foresee_close(app_id, month, zone).await?;
         let context = (operator.clone(), app_id.clone(), statement);
         let closed = self.transaction(context, |connection, (operator, app_id, statement)| {
             Box::pin(write_close(connection, operator, app_id, statement))
         });
         closed.await?.in_zone(zone)
+    }
+
+    /// The statement that a close of this month would keep. Nothing is closed.
+    ///
+    /// # Errors
+    /// The month has not ended, or its statement does not tie. `Overloaded` as for [`Store::period_statement`].
+    pub async fn foresee_close(
+        &self,
+        app_id: &AppId,
+        month: Period,
+        zone: &TimeZone,
+    ) -> Result<Statement, OperationError> {
+        let statement = self.period_statement(app_id, month, zone).await?;
+        if !statement.ties {
+            return Err(does_not_tie(month.field(), month).into());
+        }
+        Ok(statement)
     }
 
     /// The close of a month. `None` for one that is not closed.

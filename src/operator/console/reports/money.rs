@@ -257,10 +257,7 @@ fn told(
         Ok(report) => Ok(Ok(report)),
         Err(OperationError::Refused(OperationRefusal {
             kind: RefusalKind::Invalid(field), text, ..
-        })) => {
-            let problem = FieldErrorKind::Malformed { expected: text, got: None };
-            Ok(Err(FieldError { field: field.to_owned(), problem }))
-        }
+        })) => Ok(Err(FieldError { field: field.to_owned(), problem: FieldErrorKind::Refused(text) })),
         Err(error) => Err(error.into()),
     }
 }

@@ -1,5 +1,5 @@
-//! Closing a day or a month: its statement, with the document and its SHA-256, its bill, and the close that stands
-//! (contract 8.6.32).
+//! Closing a day or a month: its statement, with the document and its SHA-256, its bill, and the close that stands. A page
+//! in between confirms a close (contract 8.6.32).
 
 use askama::Template;
 use axum::extract::Path;
@@ -17,7 +17,7 @@ use super::super::super::workbook::{self, FileFormat, statement_rows};
 use super::super::closed_link::{STATEMENT_PATH, closed_path};
 use super::super::error::ConsoleError;
 use super::super::i18n::{Moment as _, said, sheet_style, zone};
-use super::super::page::{LoadsAgain, Page, Section, Shown as _, render_search};
+use super::super::page::{LoadsAgain, Page, Section, Shown as _, render, render_search};
 use super::super::request::{Answer, ConsoleRequest, Filters, address, lead_to};
 use super::super::route::{ConsoleRoute, routes};
 use super::{app_of, reconcile};
@@ -26,6 +26,7 @@ pub(in super::super) const STATEMENT_ROUTES: &[ConsoleRoute] = routes! {
     page_for(Need::Reports, "/console/reports/statement").of_own_apps() => get(page);
     page_for(Need::Reports, "/console/reports/statement.txt").of_own_apps() => get(document);
     page_for(Need::Reports, "/console/reports/statement.xlsx").of_own_apps() => get(statement_workbook);
+    change(Need::Reports, "/console/apps/{app_id}/closed-periods/check") => post(check);
     change(Need::Reports, "/console/apps/{app_id}/closed-periods") => post(close_for_good);
     page_for(Need::Reports, "/console/reports/bill.csv").of_own_apps() => get(bill::<false>);
     page_for(Need::Reports, "/console/reports/bill.xlsx").of_own_apps() => get(bill::<true>);
@@ -178,9 +179,35 @@ fn close_path(app_id: &AppId) -> String {
     format!("/console/apps/{app_id}/closed-periods")
 }
 
+/// The app and the month that a form closes.
+fn asked_close(app_id: &str, request: &ConsoleRequest) -> Result<(AppId, Period), ConsoleError> {
+    let app_id = AppId::parse(app_id).map_err(|_| ConsoleError::no_such_app(app_id))?;
+    Ok((app_id, request.fields.required("month", Period::month)?))
+}
+
+#[derive(Template)]
+#[template(path = "statement_check.html")]
+struct CloseCheckPage<'a> {
+    page: Page<'a>,
+    app_id: &'a AppId,
+    closed: &'a Closed,
+}
+
+/// Shows what a close would keep. Nothing is closed. A month whose books are closed has its page.
+async fn check(Path(app_id): Path<String>, request: ConsoleRequest) -> Answer {
+    let (app_id, month) = asked_close(&app_id, &request)?;
+    let store = &request.state.store;
+    if store.closed_period(&app_id, month).await?.is_some() {
+        return lead_to(&closed_path(app_id.as_str(), &month.to_string()));
+    }
+    let statement = store.foresee_close(&app_id, month, &zone()).await?;
+    let closed = Closed::new(statement, &app_id, month, &[])?;
+    let page = request.page(Section::REPORTS, domain::text!("Close the books of {month}?", month));
+    render(&CloseCheckPage { page, app_id: &app_id, closed: &closed })
+}
+
 async fn close_for_good(Path(app_id): Path<String>, request: ConsoleRequest) -> Answer {
-    let app_id = AppId::parse(&app_id).map_err(|_| ConsoleError::no_such_app(&app_id))?;
-    let month = request.fields.required("month", Period::month)?;
+    let (app_id, month) = asked_close(&app_id, &request)?;
     request.state.store.close_period(&request.operator()?, &app_id, month, &zone()).await?;
     let path = closed_path(app_id.as_str(), &month.to_string());
     lead_to(&format!("{path}&done=closed"))

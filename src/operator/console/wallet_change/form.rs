@@ -9,7 +9,9 @@ use domain::wallet::{Amount, check_credit};
 use store::{ChangeRequest, ExchangeRecord, StoreError};
 
 use super::super::error::ConsoleError;
-use super::subject::{COINS_TO_ADD, COINS_TO_GIVE_BACK, COINS_TO_TAKE, ChangeSubject, Made};
+use super::super::page::Shown as _;
+use super::super::request::ConsoleRequest;
+use super::subject::{COINS_TO_ADD, COINS_TO_GIVE_BACK, COINS_TO_TAKE, ChangeSubject, Made, may_give_back};
 
 /// The change that the form requests.
 pub(super) struct Wanted {
@@ -17,7 +19,8 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    pub(super) fn read(fields: &Fields, target: &ChangeSubject) -> Result<Self, ConsoleError> {
+    pub(super) fn read(request: &ConsoleRequest, target: &ChangeSubject) -> Result<Self, ConsoleError> {
+        let fields = &request.fields;
         let open_id = target.open_id.clone();
         let command = match &target.made {
             Made::Credit { .. } => {
@@ -37,7 +40,7 @@ impl Wanted {
                 Debit { open_id, free, charge, reference, note }.into()
             }
             Made::GiveBack(exchange) => {
-                let (biz_no, amount) = read_give_back(fields, exchange)?;
+                let (biz_no, amount) = read_give_back(request, exchange)?;
                 let (reference, note) = read_reference(fields)?;
                 GiveBack { biz_no, amount, reference, note }.into()
             }
@@ -88,10 +91,22 @@ fn read_purses(fields: &Fields, labels: [&'static str; 2], none: Text) -> Result
     Ok((free, charge))
 }
 
-fn read_give_back(fields: &Fields, exchange: &ExchangeRecord) -> Result<(BizNo, Amount), ConsoleError> {
+/// The exchange, and the coins to give back. More than is left is refused by the store, which knows a change that was made.
+fn read_give_back(
+    request: &ConsoleRequest,
+    exchange: &ExchangeRecord,
+) -> Result<(BizNo, Amount), ConsoleError> {
     const EXPECTED: &str = "a whole number of coins from 1 to 1000000000000";
-    let amount = fields
-        .required("amount", |text| Amount::parse(text).map_err(|_| Expected::new(EXPECTED)))
+    let expected = || match may_give_back(exchange, request.give_back_max()) {
+        ..1 => Expected::new(EXPECTED),
+        allowed => Expected(text!(
+            "a whole number of coins from 1 to 1000000000000, and at most {allowed} of this exchange",
+            allowed = allowed.shown()
+        )),
+    };
+    let amount = request
+        .fields
+        .required("amount", |text| Amount::parse(text).map_err(|_| expected()))
         .map_err(|error| ConsoleError::labelled(COINS_TO_GIVE_BACK, error))?;
     let damaged = |_| StoreError::Internal(format!("the exchange {} is damaged", exchange.biz_no));
     Ok((BizNo::parse(&exchange.biz_no).map_err(damaged)?, amount))

@@ -149,14 +149,24 @@ impl ChangeSubject {
     }
 }
 
-/// The field for the coins of an exchange. What others gave back of it counts (contract 8.6.38).
+/// How many coins of an exchange a user gives back who may give back `max` of it. What others gave back of it counts
+/// (contract 8.6.38).
+pub(super) fn may_give_back(exchange: &ExchangeRecord, max: Option<i64>) -> i64 {
+    let (remaining, given) = (exchange.remaining, given_before(exchange));
+    max.map_or(remaining, |max| remaining.min(max.saturating_sub(given)))
+}
+
+fn given_before(exchange: &ExchangeRecord) -> i64 {
+    exchange.amount.saturating_sub(exchange.remaining)
+}
+
+/// The field for the coins of an exchange.
 fn give_back_field(exchange: &ExchangeRecord, max: Option<i64>) -> Result<AmountField, ConsoleError> {
     let remaining = exchange.remaining;
     if remaining == 0 {
         return Err(more_than_left(0).into());
     }
-    let given = exchange.amount.saturating_sub(remaining);
-    let allowed = max.map_or(remaining, |max| remaining.min(max.saturating_sub(given)));
+    let (given, allowed) = (given_before(exchange), may_give_back(exchange, max));
     let hint = match max {
         Some(max) if allowed <= 0 && given == 0 => return Err(above_limit(max).into()),
         Some(max) if allowed <= 0 => return Err(above_rest_of_limit(max, given).into()),

@@ -134,6 +134,8 @@ async fn the_page_tells_the_pace_and_the_answers_of_an_event() {
     // A try has the type of its event.
     assert!(page.contains(&format!(" Answer {event} wallet.credited 2027-01-15 07:01:00 Taken")), "{page}");
     let many = format!("{} FROM generate_series(1, 20)", tried("'2027-01-15T07:59:30Z'::timestamptz", "5"));
+    let page = shown(&tried("'2027-01-15T07:59:30Z'::timestamptz", "5")).await;
+    assert!(page.contains(" Pace 1 try in the last hour Answer time 5 ms"), "{page}");
     let page = shown(&many).await;
     assert!(page.contains(" Pace 40 tries a minute Answer time 5 ms, the slowest 5 ms "), "{page}");
 }
