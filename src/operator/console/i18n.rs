@@ -310,6 +310,21 @@ pub(super) fn parse_moment(text: &str) -> Result<OffsetDateTime, Expected> {
     moment::parse_given(text).map(|given| zone().moment(given))
 }
 
+/// What a field of date and time shows for a text of the address: the moment by the clock of the page's time zone.
+/// `None` where the text is no moment, or would become another one: a clock that goes back shows an hour twice, and a
+/// browser keeps milliseconds.
+pub(crate) fn typed_clock(text: &str) -> Option<String> {
+    if text.is_empty() {
+        return Some(String::new());
+    }
+    let moment = parse_moment(text).ok()?;
+    let mut clock = local(moment).replace(' ', "T");
+    if moment.millisecond() > 0 {
+        clock = format!("{clock}.{:03}", moment.millisecond());
+    }
+    parse_moment(&clock).is_ok_and(|read| read == moment).then_some(clock)
+}
+
 /// The way by which an operator made a change.
 pub(super) fn way(operator_kind: &str) -> &str {
     match operator_kind {
@@ -380,6 +395,32 @@ mod tests {
                 assert_eq!(read("2026-03-29T02:30"), "2026-03-29 01:30:00");
                 assert_eq!(read("2026-10-25T02:30"), "2026-10-25 00:30:00");
                 assert_eq!(local(moment::parse("2026-10-25T01:30:00Z").unwrap()), "2026-10-25 02:30:00");
+            })
+            .await;
+    }
+
+    /// Rule 8.6.30.
+    #[tokio::test]
+    async fn a_field_shows_a_moment_by_the_clock_unless_it_would_change() {
+        let clock = |text: &str| Some(text.to_owned());
+        assert_eq!(typed_clock("2026-11-21T17:40:12Z"), clock("2026-11-21T17:40:12"));
+        assert_eq!((typed_clock(""), typed_clock("soon")), (clock(""), None));
+        view(Language::En, "Asia/Shanghai")
+            .scope(async {
+                assert_eq!(typed_clock("2026-11-30T19:02:22Z"), clock("2026-12-01T03:02:22"));
+                assert_eq!(typed_clock("2026-11-30T19:02:22.5Z"), clock("2026-12-01T03:02:22.500"));
+                // A browser has no digits below that.
+                assert_eq!(typed_clock("2026-11-30T19:02:22.0005Z"), None);
+                assert_eq!(typed_clock("2026-11-30"), clock("2026-11-30T00:00:00"));
+            })
+            .await;
+        // The clock goes from 3 to 2 in October, and from 2 to 3 in March.
+        view(Language::En, "Europe/Berlin")
+            .scope(async {
+                assert_eq!(typed_clock("2026-10-25T00:30:00Z"), clock("2026-10-25T02:30:00"));
+                assert_eq!(typed_clock("2026-10-25T01:30:00Z"), None);
+                assert_eq!(typed_clock("2026-10-25T02:00:00Z"), clock("2026-10-25T03:00:00"));
+                assert_eq!(typed_clock("2026-03-29T02:30"), clock("2026-03-29T03:30:00"));
             })
             .await;
     }

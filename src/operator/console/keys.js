@@ -30,11 +30,15 @@
     event.preventDefault();
   });
 
-  // The page of an error leads back to its form. Most browsers keep what was typed there.
+  // The page of an error and a preview lead back to their form. Most browsers keep what was typed there. The link of a
+  // preview leads to an empty form where this does not run.
   const back = document.getElementById("back");
   if (back && history.length > 1) {
     back.hidden = false;
-    back.addEventListener("click", () => history.back());
+    back.addEventListener("click", (event) => {
+      event.preventDefault();
+      history.back();
+    });
   }
 
   // An id that does not fit is cut in its middle, and a button beside the one in use copies all of it.

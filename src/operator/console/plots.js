@@ -86,11 +86,13 @@
     const faint = { stroke: css("--faint"), font: "12px system-ui, sans-serif" };
     const grid = { stroke: css("--line"), width: 1 };
     const middle = plot.bars ? axis.step / 2 : 0;
+    // The newest bar stands in the middle of its time, which may not have ended.
+    const end = plot.bars ? Math.max(axis.end, axis.at.at(-1) + axis.step) : axis.end;
     const u = new uPlot({
       width: box.clientWidth, height: HEIGHT, legend: { show: false },
       tzDate: (at) => uPlot.tzDate(new Date(at * 1000), axis.zone),
       cursor: { y: false, drag: { x: false, y: false }, points: { size: 7 }, sync: { key: axis.zone } },
-      scales: { x: { range: [axis.at[0], axis.end] }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
+      scales: { x: { range: [axis.at[0], end] }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
       axes: [
         { ...faint, grid: { show: false }, ticks: grid, size: 30, space: 64, values: ticks(axis.zone) },
         { ...faint, grid, ticks: { show: false }, size: 50, values: (_, splits) => splits.map(short) },

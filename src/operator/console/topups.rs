@@ -239,23 +239,31 @@ struct TopupPage<'a> {
 
 /// The order or the price that a payment was compared with, beside the money that came.
 fn compared(payment: &TopupRow, order: Option<&PlacedOrder>, prices: &[ListedPrice]) -> Option<String> {
-    let came = money(&payment.currency, payment.amount);
     if let Some(biz_no) = &payment.biz_no {
-        let PlacedOrder { open_id, product_id, currency, amount, .. } = order?;
-        let price = money(currency.as_str(), *amount);
-        return Some(said(&text!(
-            "Order {biz_no} of {open_id}: {product_id}, {price}. Came: {came}.",
-            biz_no,
-            open_id,
-            product_id,
-            price,
-            came
-        )));
+        return Some(beside_order(payment, biz_no, order?));
     }
     let product_id = payment.product_id.as_ref()?;
     let sold = prices.iter().find(|price| price.product_id == *product_id)?;
-    let price = money(&sold.currency, sold.amount);
-    Some(said(&text!("Price of {product_id}: {price}. Came: {came}.", product_id, price, came)))
+    Some(beside_price(payment, sold))
+}
+
+fn beside_order(payment: &TopupRow, biz_no: &str, order: &PlacedOrder) -> String {
+    let PlacedOrder { open_id, product_id, currency, amount, .. } = order;
+    let (price, came) = (money(currency.as_str(), *amount), money(&payment.currency, payment.amount));
+    said(&text!(
+        "Order {biz_no} of {open_id}: {product_id}, {price}. Came: {came}.",
+        biz_no,
+        open_id,
+        product_id,
+        price,
+        came
+    ))
+}
+
+fn beside_price(payment: &TopupRow, sold: &ListedPrice) -> String {
+    let (price, came) = (money(&sold.currency, sold.amount), money(&payment.currency, payment.amount));
+    let product_id = &sold.product_id;
+    said(&text!("Price of {product_id}: {price}. Came: {came}.", product_id, price, came))
 }
 
 type PaymentNames = Path<(String, String, String)>;
@@ -338,6 +346,34 @@ struct TopupCheckPage<'a> {
     effect: &'a SettlementEffect,
     /// Whether debt or refunds that waited take some of the coins.
     takes_back: bool,
+    /// The price of what is credited, beside the money that came, where they differ.
+    difference: Option<String>,
+}
+
+/// The price of what a settlement credits, beside the money that came. `None` where they are the same.
+async fn difference(
+    request: &ConsoleRequest,
+    app_id: &AppId,
+    payment: &TopupRow,
+    settlement: &Settlement,
+) -> Result<Option<String>, ConsoleError> {
+    let store = &request.state.store;
+    let differs =
+        |currency: &str, amount: i64| currency != payment.currency.as_str() || amount != payment.amount;
+    match settlement {
+        Settlement::PaidBack => Ok(None),
+        Settlement::CreditOrder(biz_no) => {
+            let order = store.placed_topup_order(app_id, biz_no).await?;
+            let order = order.filter(|order| differs(order.currency.as_str(), order.amount));
+            Ok(order.map(|order| beside_order(payment, biz_no.as_str(), &order)))
+        }
+        Settlement::CreditPlayer(_, product_id) => {
+            let prices = store.prices(app_id).await?.prices;
+            let sold = prices.iter().find(|price| price.product_id == product_id.as_str());
+            let sold = sold.filter(|sold| differs(&sold.currency, sold.amount));
+            Ok(sold.map(|sold| beside_price(payment, sold)))
+        }
+    }
 }
 
 /// Shows a preview. Nothing changes.
@@ -345,6 +381,7 @@ async fn check(Path(names): PaymentNames, request: ConsoleRequest) -> Answer {
     let (app_id, key, payment) = find(&request, &names).await?;
     let command = wanted(&request)?;
     let operator = request.operator()?;
+    let difference = difference(&request, &app_id, &payment, &command.settlement).await?;
     let effect = request.state.store.foresee_settlement(&operator, &app_id, key, command).await?;
     let brought = (effect.settled.bonus, effect.settled.charge);
     let title = text!("Settle payment {payment}?", payment = &payment.provider_order_id);
@@ -353,6 +390,7 @@ async fn check(Path(names): PaymentNames, request: ConsoleRequest) -> Answer {
         payment: &payment,
         effect: &effect,
         takes_back: effect.purses.is_some_and(|made| (made.free_change, made.charge_change) != brought),
+        difference,
     })
 }
 

@@ -50,6 +50,48 @@ async fn the_list_has_sums_and_is_a_file() {
     ));
 }
 
+/// The tag of a field of date and time, behind its name.
+fn field(body: &str, name: &str) -> String {
+    let (_, rest) = body.split_once(&format!("<input id=\"{name}\" name=\"{name}\" ")).expect("the field");
+    rest.split('>').next().unwrap().to_owned()
+}
+
+/// Rule 8.6.30: fields show the times of a link by the clock of the page, and the next search has the same times.
+#[tokio::test(flavor = "multi_thread")]
+async fn fields_show_the_times_of_a_link() {
+    let (till, _) = till_with(|config| config.console.time_zone = "Europe/Berlin".parse().unwrap()).await;
+    let admin = till.browser(Role::Admin).await;
+    for (path, name, shown) in [
+        ("exchanges?from=2026-11-30T19:02:22Z", "from", "2026-11-30T20:02:22"),
+        ("reports?from=2026-10-20T16:30:00Z", "from", "2026-10-20T18:30:00"),
+        ("health?at=2026-11-30T19:00:00Z", "at", "2026-11-30T20:00:00"),
+        ("log?from=2026-11-30T19:01:30.875Z", "from", "2026-11-30T20:01:30.875"),
+        ("exchanges?from=2026-11-30", "from", "2026-11-30T00:00:00"),
+        ("exchanges", "from", ""),
+    ] {
+        let page = admin.get(&format!("/console/{path}")).await;
+        let expected = format!("type=\"datetime-local\" step=\"any\" value=\"{shown}\"");
+        assert_eq!((page.status, field(&page.body, name)), (200, expected), "{path}");
+    }
+    let unused = admin.get("/console/reports/unused?app_id=a1&at=2026-10-20T12:00:00Z").await;
+    let expected =
+        "type=\"datetime-local\" step=\"any\" value=\"2026-10-20T14:00:00\" aria-describedby=\"at_hint\"";
+    assert_eq!(field(&unused.body, "at"), expected);
+    // The clock shows 2:30 twice, and the first would be read.
+    let twice = admin.get("/console/exchanges?from=2026-10-25T01:30:00Z").await;
+    assert_eq!(field(&twice.body, "from"), "type=\"text\" value=\"2026-10-25T01:30:00Z\"");
+    let wrong = admin.get("/console/exchanges?from=soon").await;
+    let shown = field(&wrong.body, "from");
+    assert!(wrong.status == 400 && shown.starts_with("type=\"text\" value=\"soon\" aria-invalid"), "{shown}");
+    for times in [
+        "from=2026-10-20T16:30:00Z&to=2026-10-20T18:20:00Z",
+        "from=2026-10-20T18:30:00&to=2026-10-20T20:20:00",
+    ] {
+        let page = admin.get(&format!("/console/exchanges?app_id=a1&{times}")).await;
+        assert_eq!(numbers(&page.body), ["P1", "B2"], "{times}");
+    }
+}
+
 /// Each filter that is not acceptable, on the page and in the file.
 async fn wrong_filters_are_named(viewer: &Browser<'_>) {
     for (query, told) in [
@@ -113,6 +155,8 @@ async fn the_list_is_filtered_and_has_pages() {
         "{}",
         page.body
     );
+    // A phone shows the app, too.
+    assert!(page.body.contains("<td data-label=\"App\">"), "{}", page.body);
     wrong_filters_are_named(&viewer).await;
     assert_eq!(viewer.get("/console/exchanges?after=1.x").await.status, 400);
     many(&till).await;
@@ -167,7 +211,11 @@ async fn what_was_refused_is_listed() {
     let number = content(&viewer.get("/console/apps/a1/exchanges/R1").await);
     let row = " r1 exchange insufficient balance 10000601 60 for =Sword 5 + 7 3 times 2026-10-20 08:00:00 o1";
     assert!(number.ends_with(row), "{number}");
-    let of_code = content(&viewer.get("/console/exchanges?kind=refused&code=10000423").await);
+    let of_code = viewer.get("/console/exchanges?kind=refused&code=10000423").await;
+    // A phone leaves the app out where it is the same in each row.
+    assert!(page.body.contains("<td class=\"less\" data-label=\"App\">"), "{}", page.body);
+    assert!(of_code.body.contains("<td data-label=\"App\">"), "{}", of_code.body);
+    let of_code = content(&of_code);
     assert!(of_code.contains("R2 present") && !of_code.contains("R1 exchange"), "{of_code}");
     let file = viewer.get("/console/exchanges.csv?kind=refused&open_id=o1").await;
     assert_eq!(file.header("content-disposition"), Some("attachment; filename=\"refusals.csv\""));

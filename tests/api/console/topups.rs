@@ -182,6 +182,42 @@ async fn a_settlement_is_shown_before_it_is_made() {
     till.assert_audit_clean().await;
 }
 
+/// Rule 8.6.54: a preview tells where the price of what is credited is not the money that came.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_preview_tells_that_the_money_is_not_the_price() {
+    let (till, app) = till_and_app().await;
+    order(&till, &app, "top1").await;
+    let teller = Caller::new(&till, "payments", Role::Payments).await;
+    let mut less = payment("pi_3", "top1");
+    less["amount"] = 500.into();
+    assert_eq!(tell(&teller, &less).await.status, 202);
+    keep_unmatched(&till, &app, "stripe", "pi_4").await;
+    let admin = till.browser(Role::Admin).await;
+    let to_order = [("action", "order"), ("biz_no", "top1"), ("reason", "phone call")];
+    let to_player =
+        [("action", "player"), ("open_id", "o1"), ("product_id", "gems60"), ("reason", "phone call")];
+    let back = [("action", "paid_back"), ("reason", "phone call")];
+    let differs = "The price is not the money that came.";
+    for (id, fields, told) in [
+        ("pi_3", &to_order[..], Some("Order top1 of o1: gems60, 6.00 CNY. Came: 5.00 CNY.")),
+        ("pi_3", &to_player, Some("Price of gems60: 6.00 CNY. Came: 5.00 CNY.")),
+        ("pi_3", &back, None),
+        ("pi_4", &to_player, None),
+    ] {
+        let path = format!("/console/apps/a1/topups/stripe/{id}/settlement/check");
+        let check = admin.post(&path, fields).await;
+        assert_eq!((check.status, faults(&check.body)), (200, Vec::new()), "{}", check.body);
+        let shown = content(&check);
+        match told {
+            Some(told) => assert!(shown.contains(&format!("{differs} {told}")), "{told}: {shown}"),
+            None => assert!(!shown.contains(differs), "{shown}"),
+        }
+        // The script goes back to what was typed.
+        let form = format!("/console/apps/a1/topups/stripe/{}#settle", id.replace('_', "%5F"));
+        assert!(check.body.contains(&format!("id=\"back\" href=\"{form}\"")), "{}", check.body);
+    }
+}
+
 /// Rule 19.5.12 and 19.6.1: the page of a payment shows its refunds, and what was used of it.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_page_of_a_payment_shows_its_refunds() {
@@ -463,6 +499,30 @@ async fn finance_sees_money_and_unused_coins() {
     let refused = finance.get("/console/reports/unused.csv?app_id=a1&at=2999-01-01T00:00").await;
     assert_eq!(refused.status, 400);
     assert_eq!(till.browser(Role::Support).await.get("/console/reports/unused?app_id=a1").await.status, 403);
+}
+
+/// Rule 8.6.55: the files of unused coins have the figures of their page, of a moment that is not settled too.
+#[tokio::test(flavor = "multi_thread")]
+async fn files_of_unused_coins_have_the_figures_of_their_page() {
+    let (till, _) = till_and_app().await;
+    let (finance, admin) = (till.browser(Role::Finance).await, till.browser(Role::Admin).await);
+    let page = finance.get("/console/reports/unused?app_id=a1").await;
+    let moments = ["csv", "xlsx"].map(|kind| {
+        let link = format!("href=\"/console/reports/unused.{kind}?app_id=a1&#38;at=");
+        let (_, rest) = page.body.split_once(&link).expect("a link with the moment");
+        rest.split('"').next().unwrap().to_owned()
+    });
+    assert_eq!(moments[0], moments[1]);
+    let credit = [("charged", "5"), ("reference", "case 1"), ("reason", "sorry")];
+    assert_eq!(admin.post("/console/apps/a1/players/o1/credit", &credit).await.status, 303);
+    let of = format!("app_id=a1&at={}", moments[0]);
+    let csv = |coins| format!("currency,price,unused,money\nwithout_price,,{coins},\ntotal,,{coins},\n");
+    let file = finance.get(&format!("/console/reports/unused.csv?{of}")).await;
+    assert_eq!((file.status, file.body), (200, csv(100)));
+    assert_eq!(finance.get(&format!("/console/reports/unused.xlsx?{of}")).await.status, 200);
+    assert_eq!(finance.get("/console/reports/unused.csv?app_id=a1").await.body, csv(105));
+    // Nobody gets what another user sees.
+    assert_eq!(admin.get(&format!("/console/reports/unused.csv?{of}")).await.status, 400);
 }
 
 /// Rule 8.6.55: of several apps the pages ask for one. The first would look as if there were no money.

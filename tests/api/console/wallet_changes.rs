@@ -93,6 +93,7 @@ async fn a_debit_is_shown_before_it_is_made_and_made_once() {
              new balances count."
         )
     );
+    assert!(check.body.contains("id=\"back\" href=\"/console/apps/a1/players/o1/debit\">"), "{}", check.body);
     assert_eq!(till.purses(&app, "o1").await, (0, 1050, 2));
     let kept_fields = ["gifted", "charged", "reference", "reason"].map(|name| value_of(&check, name));
     assert_eq!(kept_fields, ["0", "50", "case 1", "credited twice"]);
