@@ -17,9 +17,6 @@ const PATIENCE: Duration = Duration::from_millis(100);
 const KEPT: Duration = Duration::from_mins(1);
 /// How long a page that had to wait can get the same report again: an answer may be lost on its way.
 const KEPT_GIVEN: Duration = Duration::from_secs(5);
-/// How long a report that a page shows is there for its files. Its moment settles in two minutes; from then on the same
-/// can be made again.
-const KEPT_SHOWN: Duration = Duration::from_mins(3);
 /// How many reports of one kind are made for a user at once.
 const PER_USER_MAX: usize = 4;
 /// How long a report waits before it asks for its turn again.
@@ -30,13 +27,8 @@ pub type ReportKey = [String; 3];
 
 type MadeReport<Report> = Result<Report, OperationError>;
 
-/// Reports of one kind.
-pub struct SlowReports<Report> {
-    /// Those for which pages wait.
-    awaited: Mutex<HashMap<ReportKey, Making<Report>>>,
-    /// The newest that a page shows, by user and app, since when.
-    shown: Mutex<HashMap<[String; 2], (Instant, Report)>>,
-}
+/// Reports of one kind for which pages wait.
+pub struct SlowReports<Report>(Mutex<HashMap<ReportKey, Making<Report>>>);
 
 /// A report that is being made, or is made and waits for its page.
 struct Making<Report> {
@@ -64,7 +56,7 @@ impl<Report> Drop for Making<Report> {
 
 impl<Report> Default for SlowReports<Report> {
     fn default() -> Self {
-        Self { awaited: Mutex::default(), shown: Mutex::default() }
+        Self(Mutex::default())
     }
 }
 
@@ -84,7 +76,7 @@ impl<Report: Clone + Send + Sync + 'static> SlowReports<Report> {
     {
         let asked_at = Instant::now();
         let (report, is_new) = {
-            let mut reports = lock(&self.awaited);
+            let mut reports = self.lock();
             reports.retain(|_, making| making.is_wanted());
             if let Some(making) = reports.get_mut(&key) {
                 making.asked_at = asked_at;
@@ -103,7 +95,7 @@ impl<Report: Clone + Send + Sync + 'static> SlowReports<Report> {
             }
         };
         let made = timeout(PATIENCE, report).await.ok()?;
-        let mut reports = lock(&self.awaited);
+        let mut reports = self.lock();
         if is_new {
             // Nobody had to wait, so the next page gets a new one.
             reports.remove(&key);
@@ -115,27 +107,12 @@ impl<Report: Clone + Send + Sync + 'static> SlowReports<Report> {
 
     /// Drops all of them.
     pub fn forget(&self) {
-        lock(&self.awaited).clear();
-        lock(&self.shown).clear();
+        self.lock().clear();
     }
 
-    /// Keeps the report that a page of this user and app shows.
-    pub fn keep_shown(&self, of: [String; 2], report: Report) {
-        let mut shown = lock(&self.shown);
-        shown.retain(|_, (since, _)| since.elapsed() < KEPT_SHOWN);
-        shown.insert(of, (Instant::now(), report));
+    fn lock(&self) -> MutexGuard<'_, HashMap<ReportKey, Making<Report>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// The report that the newest page of this user and app shows, for its files.
-    pub fn shown(&self, of: &[String; 2]) -> Option<Report> {
-        let shown = lock(&self.shown);
-        let newest = shown.get(of).filter(|(since, _)| since.elapsed() < KEPT_SHOWN);
-        newest.map(|(_, report)| report.clone())
-    }
-}
-
-fn lock<Reports>(reports: &Mutex<Reports>) -> MutexGuard<'_, Reports> {
-    reports.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn begin<Report, F>(work: impl Fn() -> F + Send + 'static, asked_at: Instant) -> Making<Report>

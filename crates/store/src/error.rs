@@ -65,7 +65,7 @@ impl StoreError {
     /// The error of an exchange past its deadline.
     #[must_use]
     pub fn past_deadline() -> Self {
-        Self::unavailable("an exchange waited past its deadline")
+        Self::Unavailable(Outage::Passing, "an exchange waited past its deadline".to_owned())
     }
 
     /// The error of an SQLSTATE.

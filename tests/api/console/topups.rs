@@ -501,30 +501,6 @@ async fn finance_sees_money_and_unused_coins() {
     assert_eq!(till.browser(Role::Support).await.get("/console/reports/unused?app_id=a1").await.status, 403);
 }
 
-/// Rule 8.6.55: the files of unused coins have the figures of their page, of a moment that is not settled too.
-#[tokio::test(flavor = "multi_thread")]
-async fn files_of_unused_coins_have_the_figures_of_their_page() {
-    let (till, _) = till_and_app().await;
-    let (finance, admin) = (till.browser(Role::Finance).await, till.browser(Role::Admin).await);
-    let page = finance.get("/console/reports/unused?app_id=a1").await;
-    let moments = ["csv", "xlsx"].map(|kind| {
-        let link = format!("href=\"/console/reports/unused.{kind}?app_id=a1&#38;at=");
-        let (_, rest) = page.body.split_once(&link).expect("a link with the moment");
-        rest.split('"').next().unwrap().to_owned()
-    });
-    assert_eq!(moments[0], moments[1]);
-    let credit = [("charged", "5"), ("reference", "case 1"), ("reason", "sorry")];
-    assert_eq!(admin.post("/console/apps/a1/players/o1/credit", &credit).await.status, 303);
-    let of = format!("app_id=a1&at={}", moments[0]);
-    let csv = |coins| format!("currency,price,unused,money\nwithout_price,,{coins},\ntotal,,{coins},\n");
-    let file = finance.get(&format!("/console/reports/unused.csv?{of}")).await;
-    assert_eq!((file.status, file.body), (200, csv(100)));
-    assert_eq!(finance.get(&format!("/console/reports/unused.xlsx?{of}")).await.status, 200);
-    assert_eq!(finance.get("/console/reports/unused.csv?app_id=a1").await.body, csv(105));
-    // Nobody gets what another user sees.
-    assert_eq!(admin.get(&format!("/console/reports/unused.csv?{of}")).await.status, 400);
-}
-
 /// Rule 8.6.55: of several apps the pages ask for one. The first would look as if there were no money.
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_of_money_ask_for_the_app() {

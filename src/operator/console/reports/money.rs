@@ -214,25 +214,16 @@ async fn unused_page(request: ConsoleRequest) -> Answer {
     if let (Some(app), []) = (&app, wrong.as_slice()) {
         match unused_soon(&request, app, at).await? {
             None => loads_again = LoadsAgain::Soon,
-            Some(Ok(found)) => {
-                request.state.unused_reports.keep_shown(shown_key(&request, app), found.clone());
-                report = Some(found);
-            }
+            Some(Ok(found)) => report = Some(found),
             Some(Err(why)) => wrong.push(why),
         }
     }
     let app_id = app.map(|app| app.to_string()).unwrap_or_default();
-    let moment = report.as_ref().map(|report| rfc3339(report.at)).unwrap_or_default();
-    let file = |path| visit_address(&request, path, &[("app_id", &app_id), ("at", &moment)]);
+    let file = |path| visit_address(&request, path, &[("app_id", &app_id)]);
     let files = ["/console/reports/unused.csv", "/console/reports/unused.xlsx"].map(file);
     let page = Page { title: said(&text!("Unused coins")), loads_again, ..page.marking(&wrong) };
     let choices = choices(&request, &page, UNUSED);
     render_search(&UnusedPage { page, app_id, report, choices, files }, &wrong)
-}
-
-/// Where the report that the user sees is kept for its files.
-fn shown_key(request: &ConsoleRequest, app: &AppId) -> [String; 2] {
-    [request.user.name.to_string(), app.to_string()]
 }
 
 /// The report, or what is wrong with its moment.
@@ -274,12 +265,7 @@ fn told(
 async fn unused_file<const WORKBOOK: bool>(request: ConsoleRequest) -> Answer {
     let app = request.fields.required("app_id", AppId::parse)?;
     let at = request.fields.optional("at", parse_moment)?;
-    // A page of now has a moment that no report can be made of yet.
-    let shown = request.state.unused_reports.shown(&shown_key(&request, &app));
-    let report = match shown.filter(|shown| Some(shown.at) == at) {
-        Some(shown) => shown,
-        None => unused_of(&request, &app, at).await??,
-    };
+    let report = unused_of(&request, &app, at).await??;
     let day = zone().day_of(report.at);
     let content = if WORKBOOK {
         workbook::unused(report, sheet_style()).await?
