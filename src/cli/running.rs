@@ -2,8 +2,10 @@
 //! its data folder, so that commands find it whatever its settings are.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Write as _};
+use std::net::{self, ToSocketAddrs as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -88,11 +90,19 @@ impl Addresses {
     /// Removes the files of servers that were killed. A running server has its file locked, also one in another container,
     /// whose process id says nothing here. The system unlocks it when the process ends.
     fn remove_those_of_killed(folder: &Path) {
-        for (path, _) in Self::files_in(folder) {
-            if File::open(&path).is_ok_and(|file| file.try_lock().is_ok()) {
+        for (path, left) in Self::files_in(folder) {
+            let Ok(file) = File::open(&path) else { continue };
+            // A server of version 0.1.0 locks nothing. Another start may have put its own file there meanwhile.
+            if file.try_lock().is_ok() && !left.accepts() && is_at(&file, &path) {
                 let _ = fs::remove_file(&path);
             }
         }
+    }
+
+    /// Whether a server accepts connections there.
+    fn accepts(&self) -> bool {
+        let addresses = self.authority().to_socket_addrs().into_iter().flatten();
+        addresses.take(2).any(|address| net::TcpStream::connect_timeout(&address, CONNECT_WITHIN).is_ok())
     }
 
     fn authority(&self) -> &str {
@@ -114,7 +124,7 @@ impl Addresses {
         if let Err(error) = &written {
             tracing::warn!(%error, path = %path.display(), "the addresses of the server could not be written");
         }
-        LeftAddresses { path, json, _locked: written.ok() }
+        LeftAddresses { path, json, locked: written.ok() }
     }
 }
 
@@ -130,17 +140,24 @@ fn write_locked(path: &Path, bytes: &[u8]) -> io::Result<File> {
     Ok(file)
 }
 
+/// Whether this file has this path now.
+fn is_at(file: &File, path: &Path) -> bool {
+    let number = |data: io::Result<Metadata>| data.ok().map(|data| data.ino());
+    number(file.metadata()).is_some_and(|number_of_file| number(fs::metadata(path)) == Some(number_of_file))
+}
+
 /// The file of a running server.
 pub(super) struct LeftAddresses {
     path: PathBuf,
     json: Vec<u8>,
-    _locked: Option<File>,
+    locked: Option<File>,
 }
 
 impl Drop for LeftAddresses {
     fn drop(&mut self) {
-        // A server in another container may have the same address and other contents.
-        if fs::read(&self.path).is_ok_and(|left| left == self.json) {
+        // A server that has begun since may have the same address. It has put its own file there.
+        let is_own = self.locked.as_ref().is_some_and(|file| is_at(file, &self.path));
+        if is_own && fs::read(&self.path).is_ok_and(|left| left == self.json) {
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -180,9 +197,12 @@ mod tests {
         let of_other = other.leave_in(&folder);
         assert_eq!(Addresses::left_in(&folder), [one.clone(), other.clone()]);
         drop(of_other);
-        assert_eq!(Addresses::left_in(&folder), [one]);
-        fs::write(&of_one.path, serde_json::to_vec(&other).unwrap()).unwrap();
+        assert_eq!(Addresses::left_in(&folder), [one.clone()]);
+        let of_next = one.leave_in(&folder);
         drop(of_one);
+        assert_eq!(Addresses::left_in(&folder), [one], "a server that has begun since has the same address");
+        fs::write(&of_next.path, serde_json::to_vec(&other).unwrap()).unwrap();
+        drop(of_next);
         assert_eq!(Addresses::left_in(&folder), [other], "another server has written it anew");
         fs::remove_dir_all(&folder).unwrap();
     }
@@ -191,10 +211,10 @@ mod tests {
     #[test]
     fn a_start_removes_the_files_of_killed_servers() {
         let folder = std::env::temp_dir().join(format!("minitill-killed-{}", std::process::id()));
-        let [running, killed, next] = [8081, 8083, 8085].map(addresses);
+        let [running, killed, next] = [8081, 9, 8085].map(addresses);
         let of_running = running.leave_in(&folder);
         // The end of a process unlocks its file, and does nothing else.
-        let of_killed = folder.join("server-127.0.0.1-8083.json");
+        let of_killed = folder.join("server-127.0.0.1-9.json");
         fs::write(of_killed, serde_json::to_vec(&killed).unwrap()).unwrap();
         fs::write(folder.join("server-notes.json"), "{}").unwrap();
         assert_eq!(Addresses::left_in(&folder), [running.clone(), killed]);

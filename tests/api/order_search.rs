@@ -137,7 +137,7 @@ async fn a_page_examines_a_limited_number_of_orders() {
     let till = TestTill::start().await;
     till.app("a1").await;
     till.app("a2").await;
-    // With 500 apps a page examines 1,000 orders of each.
+    // With orders of 500 apps a page examines 1,000 of each.
     till.execute(
         "INSERT INTO apps (app_id, app_no, app_secret)
          SELECT 'more' || n, 1000 + n, '' FROM generate_series(1, 498) n",
@@ -148,6 +148,12 @@ async fn a_page_examines_a_limited_number_of_orders() {
         "INSERT INTO orders (app_id, out_biz_order_no, out_order_no, open_id, order_create_time, order_status, order_path,
              product_cover_img_id, event_count)
          SELECT 'a1', 'filler_' || n, 'filler', 'o2', 1700000001000 + n, 1, 'p', '', 1 FROM generate_series(1, 1500) n",
+    )
+    .await;
+    till.execute(
+        "INSERT INTO orders (app_id, out_biz_order_no, out_order_no, open_id, order_create_time, order_status, order_path,
+             product_cover_img_id, event_count)
+         SELECT 'more' || n, 'only', 'only', 'o2', 1700000001000, 1, 'p', '', 1 FROM generate_series(1, 498) n",
     )
     .await;
     // Older than what the first page examines of the other app, and newer than what the second one finds there.

@@ -396,7 +396,7 @@ async fn nobody_waits_for_the_search_at_the_end() {
     };
     let (erased, is_erased) = tokio::join!(till.store.erase_player(&who, &app_id, &open_id), meanwhile);
     assert!(is_erased, "the erasure waits for its search");
-    let told = json!({ "column": "wallets.open_id", "rows": 1, "why": "written after the erasure, as of a new player" });
+    let told = json!({ "column": "wallets.open_id", "rows": 1, "why": "of a new player of this name, or of a call that was under way: look at these rows" });
     let left = json!(erased.unwrap().left);
     assert!(left.as_array().unwrap().contains(&told), "{left}");
 }

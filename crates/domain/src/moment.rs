@@ -65,17 +65,16 @@ const TO_MINUTES: usize = "2026-11-21T08:00".len();
 fn with_whole_offset(text: &str) -> Option<String> {
     let at = text.rfind([' ', '+', '-'])?;
     let (time, offset) = (&text[..at], &text[at + 1..]);
-    let (sign, time) = match text.as_bytes()[at] {
-        b' ' => ("+", time),
-        b'-' => ("-", time.strip_suffix(' ').unwrap_or(time)),
-        _ => ("+", time.strip_suffix(' ').unwrap_or(time)),
-    };
+    let is_blank = text.as_bytes()[at] == b' ';
+    let sign = if text.as_bytes()[at] == b'-' { "-" } else { "+" };
+    let time = if is_blank { time } else { time.strip_suffix(' ').unwrap_or(time) };
     // The minus before the day of a date, and the blank behind it, begin no offset.
     if time.len() < TO_MINUTES {
         return None;
     }
     let (hours, minutes) = match offset.len() {
-        2 => (offset, "00"),
+        // Behind a blank, two digits may be seconds.
+        2 if !is_blank => (offset, "00"),
         4 => offset.split_at_checked(2)?,
         5 => offset.split_once(':')?,
         _ => return None,
@@ -176,7 +175,7 @@ mod tests {
             // A blank without a sign is a plus that a query did not escape.
             "2027-01-15T16:00:00 08:00",
             "2027-01-15T16:00 0800",
-            "2027-01-15 16:00:00 08",
+            "2027-01-15 16:00:00 0800",
             "2027-01-15 08:00",
             "2027-01-15 08:00:00",
         ] {

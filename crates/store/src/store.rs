@@ -31,7 +31,7 @@ use crate::permits::Permits;
 use crate::readiness_session::{Readiness, ReadinessSession, ReadinessTold};
 use crate::session::{answers_within, is_between_transactions, prepare_session};
 use crate::settings::StoreSettings;
-use crate::silence::unless_silent;
+use crate::silence::{SILENT_STATEMENTS, unless_silent};
 use crate::transaction::{self, AttemptFuture};
 use crate::wallet_writer::NodeWriters;
 use crate::writer::{ANSWER_MARGIN, Opening, SessionRefusal};
@@ -44,10 +44,6 @@ const OPERATOR_CONNECTIONS_SPARE: u32 = 1;
 const SHIPMENTS_COUNTED_FOR: Duration = Duration::from_millis(200);
 /// How long the result of [`Store::last_audits`] is cached.
 const LAST_AUDITS_CACHED_FOR: Duration = Duration::from_secs(30);
-/// A session may be silent for so many times the time limit of a statement. A COMMIT, which has no time limit, waits
-/// for disks and standbys.
-const SILENT_STATEMENTS: u32 = 3;
-
 /// The store. It is cheap to clone, and all clones share its pools.
 #[derive(Debug, Clone)]
 pub struct Store {

@@ -24,8 +24,8 @@ routes! { "Orders":
     /// List orders
     ///
     /// Orders of all apps as developers have reported them, by the time they were created, newest first.
-    /// With `status=open`, `longer=1d` and `sort=oldest` it lists stuck orders. A page looks through 500,000 orders at most,
-    /// so it may be empty and have a `next`.
+    /// With `status=open`, `longer=1d` and `sort=oldest` it lists stuck orders. A page looks through 500,000 orders at most, or
+    /// 1,000 of each app, so it may be empty and have a `next`.
     GET "/orders", "listOrders", Read(Read, OwnApps): list -> ListBody<StoredOrder> =>
         lists("A page of orders.", &order_example())
             .query(filter)

@@ -36,6 +36,8 @@
   if (back && history.length > 1) {
     back.hidden = false;
     back.addEventListener("click", (event) => {
+      // These open the link in another tab.
+      if (event.ctrlKey || event.metaKey || event.shiftKey) return;
       event.preventDefault();
       history.back();
     });

@@ -78,6 +78,8 @@ struct OrderSearchPage<'a> {
     page: Page<'a>,
     orders: Vec<StoredOrder>,
     next: Option<String>,
+    /// Whether not all orders were searched for this page.
+    is_cut: bool,
     presets: Presets,
     /// Whether this is the page of stuck orders.
     is_stuck: bool,
@@ -125,7 +127,8 @@ async fn search(request: ConsoleRequest) -> Answer {
     let presets = Presets::of(&request);
     let is_stuck = STUCK.iter().all(|(name, value)| request.text(name) == *value);
     let oldest_first = filter.oldest_first;
-    render_search(&OrderSearchPage { page, orders, next, presets, is_stuck, oldest_first }, &wrong)
+    let is_cut = next.is_some() && u32::try_from(orders.len()).is_ok_and(|shown| shown < rows);
+    render_search(&OrderSearchPage { page, orders, next, is_cut, presets, is_stuck, oldest_first }, &wrong)
 }
 
 #[derive(Template)]

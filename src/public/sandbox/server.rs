@@ -72,6 +72,7 @@ pub(in crate::public) async fn wallets(
     let (app, fields) = read(&state, request).await?;
     let purses = read_purses(&mut Input::of(&fields))?;
     let till = state.clone();
+    // The order inside is no call of the game: its task has no called app, so it meets no fault and is not logged.
     let work = async move { set_purses(&till, &app, &purses).await.map(|()| purses).map_err(refused) };
     Ok(success(of(&state)?.alone(work).await??))
 }
@@ -98,6 +99,7 @@ pub(in crate::public) async fn clock(
     let (_, fields) = read(&state, request).await?;
     let (ahead, text) = read_ahead(&mut Input::of(&fields))?;
     let till = state.clone();
+    // The order inside is no call of the game: its task has no called app, so it meets no fault and is not logged.
     let work = async move { move_clock(&till, ahead, text).await };
     Ok(success(of(&state)?.alone(work).await??))
 }
@@ -129,6 +131,7 @@ pub(in crate::public) async fn topups(
     let (open_id, product_id) = read_purchase(&mut Input::of(&fields))?;
     let token = query.text("access_token").unwrap_or_default().to_owned();
     let till = state.clone();
+    // The order inside is no call of the game: its task has no called app, so it meets no fault and is not logged.
     let work = async move { pay(&till, &app, &token, (open_id, product_id)).await };
     Ok(success(of(&state)?.alone(work).await??))
 }

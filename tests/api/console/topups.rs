@@ -160,7 +160,8 @@ async fn a_settlement_is_shown_before_it_is_made() {
     let check = admin.post(&format!("{}/check", settlement("pi_2")), &fields).await;
     assert_eq!((check.status, faults(&check.body)), (200, Vec::new()), "{}", check.body);
     assert_eq!(rows(&check.body), [["Gifted", "0", "+3", "3"], ["Charged", "0", "+30", "30"]]);
-    for words in ["Nothing has changed yet.", "6.00 CNY", "60 charged, 6 gifted refunds take a part of them"]
+    for words in
+        ["Nothing has changed yet.", "6.00 CNY", "60 charged, 6 gifted refunds take some or all of them"]
     {
         assert!(content(&check).contains(words), "{words}: {}", content(&check));
     }

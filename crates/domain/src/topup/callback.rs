@@ -269,8 +269,8 @@ impl<'a> Claimed<'a> {
                 if macs.is_empty() {
                     let got = miswritten(&ones, V1_OF_STANDARD);
                     return Err(text!(
-                        "{name}: expected v1, and 44 characters of base64, got {got}",
-                        name = header,
+                        "{refusal}; expected v1, and 44 characters of base64, got {got}",
+                        refusal = not_signed(header),
                         got
                     ));
                 }
@@ -286,8 +286,8 @@ impl<'a> Claimed<'a> {
                 if macs.is_empty() {
                     let got = miswritten(&ones, V1_OF_STRIPE);
                     return Err(text!(
-                        "{name}: expected v1= and 64 hexadecimal digits, got {got}",
-                        name = header,
+                        "{refusal}; expected v1= and 64 hexadecimal digits, got {got}",
+                        refusal = not_signed(header),
                         got
                     ));
                 }
@@ -331,6 +331,8 @@ fn miswritten(ones: &[&str], head: &'static str) -> Text {
 fn version_of(one: &str) -> Option<(&str, &str)> {
     let rest = one.strip_prefix(['v', 'V'])?;
     let behind = rest.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    // `v1a` is that of the ed25519 signatures of Standard Webhooks.
+    let behind = behind.strip_prefix('a').unwrap_or(behind);
     Some((&rest[..rest.len() - behind.len()], behind))
 }
 

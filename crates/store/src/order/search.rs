@@ -180,7 +180,7 @@ struct ExaminedOrder {
     order_create_time: i64,
     /// Whether it matches the filter.
     is_match: bool,
-    /// Whether later orders of its app were not examined.
+    /// Whether it is the last that a page may examine of its app. There may be later ones.
     is_last: bool,
 }
 
@@ -344,11 +344,12 @@ impl Store {
         Ok(ListPage { next: page.next.or(through), ..page })
     }
 
-    /// How many orders of each app a page examines.
+    /// How many orders of each app a page examines. Those without orders take no share.
     async fn examined_of_each(&self, filter: &OrderFilter) -> Result<i64> {
         let apps = sqlx::query_scalar!(
-            r#"SELECT count(*) AS "apps!" FROM apps
-               WHERE ($1::text IS NULL OR app_id = $1) AND ($2::text[] IS NULL OR app_id = ANY ($2))"#,
+            r#"SELECT count(*) AS "apps!" FROM apps a
+               WHERE ($1::text IS NULL OR a.app_id = $1) AND ($2::text[] IS NULL OR a.app_id = ANY ($2))
+                   AND EXISTS (SELECT FROM orders o WHERE o.app_id = a.app_id)"#,
             filter.app_id.as_ref().map(AppId::as_str),
             filter.apps.ids()
         );

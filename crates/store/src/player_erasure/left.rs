@@ -4,6 +4,7 @@
 //! It reads all entries of an app. So it runs after the transactions of the erasure, when nobody waits for their locks.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use domain::ids::{AppId, OpenId};
 use domain::operation::player::LeftText;
@@ -12,9 +13,13 @@ use sqlx::{AssertSqlSafe, PgConnection, Row as _};
 use crate::app_number::number_if_any;
 use crate::error::{Result, StoreError};
 use crate::store::Store;
+use crate::transaction;
 
 /// What holds for the search of one table. The limit is enough for tens of millions of entries.
 const OF_A_TABLE: &str = "SET TRANSACTION READ ONLY; SET LOCAL statement_timeout = '2min'";
+
+/// How long the session of a search may be silent: longer than its statement may take.
+const SILENCE_MAX: Duration = Duration::from_secs(150);
 
 /// Columns of numbers that games and operators choose. They are searched for the text in any word.
 const REFERENCES: [&str; 10] = [
@@ -106,21 +111,28 @@ impl Store {
     #[expect(clippy::disallowed_methods, reason = "the columns are those of the catalogue")]
     async fn count_left(&self, table: &SearchedTable, player: &SearchedPlayer) -> Result<Vec<i64>> {
         let context = (table.counting(), player.clone());
-        self.long_transaction(context, |connection, (counting, player)| {
-            Box::pin(async move {
-                sqlx::raw_sql(OF_A_TABLE).execute(&mut *connection).await?;
-                let open_id = player.open_id.as_str();
-                let row = sqlx::query(AssertSqlSafe(counting.as_str()))
-                    .bind(open_id)
-                    .bind(format!("(^|[^0-9A-Za-z_-]){open_id}($|[^0-9A-Za-z_-])"))
-                    .bind(player.app_id.as_str())
-                    .bind(player.app_no)
-                    .fetch_one(&mut *connection)
-                    .await?;
-                let counts = (0..row.len()).map(|index| row.try_get(index));
-                Ok::<_, StoreError>(counts.collect::<Result<Vec<i64>, sqlx::Error>>()?)
-            })
-        })
+        let silence_max = Some(SILENCE_MAX);
+        transaction::run(
+            &self.runtime,
+            self.pool.clone(),
+            silence_max,
+            context,
+            |connection, (counting, player)| {
+                Box::pin(async move {
+                    sqlx::raw_sql(OF_A_TABLE).execute(&mut *connection).await?;
+                    let open_id = player.open_id.as_str();
+                    let row = sqlx::query(AssertSqlSafe(counting.as_str()))
+                        .bind(open_id)
+                        .bind(format!("(^|[^0-9A-Za-z_-]){open_id}($|[^0-9A-Za-z_-])"))
+                        .bind(player.app_id.as_str())
+                        .bind(player.app_no)
+                        .fetch_one(&mut *connection)
+                        .await?;
+                    let counts = (0..row.len()).map(|index| row.try_get(index));
+                    Ok::<_, StoreError>(counts.collect::<Result<Vec<i64>, sqlx::Error>>()?)
+                })
+            },
+        )
         .await
     }
 }
@@ -161,8 +173,8 @@ async fn tables(connection: &mut PgConnection) -> Result<Vec<SearchedTable>> {
 fn why(table: &str, column: &str) -> &'static str {
     match (table, column) {
         (_, column) if REFERENCES.contains(&column) => "a number that a game or an operator chose",
-        // What there was has the pseudonym, so this came later.
-        (_, "open_id") => "written after the erasure, as of a new player",
+        // What there was has the pseudonym.
+        (_, "open_id") => "of a new player of this name, or of a call that was under way: look at these rows",
         ("api_requests", "idempotency_key") => "a key of a request of the admin API, which goes after a day",
         ("receivers", "url") => "the URL of a receiver",
         ("orders" | "order_events", _) => "an order of another player, or its URL",

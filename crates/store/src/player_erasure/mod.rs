@@ -4,8 +4,8 @@
 //! All of it is one transaction. A writer that has read the wallet before it finds another player in it, and reads
 //! again: then there is no such player. What changes no wallet, such as a report of an order, may still be written by a
 //! transaction that began before. Such transactions are waited for, and what they wrote is erased by a second one. A
-//! third one does the same to refusals, which a process writes about a second after it has noted them. What reads all
-//! entries of the app holds no lock that a game waits for: it is done first, or after the transactions.
+//! third one does the same to refusals, which a process writes about a second after it has noted them. The
+//! search for what is left comes after them, when nobody waits for their locks.
 
 mod archived;
 mod left;
@@ -93,7 +93,6 @@ impl Store {
                 let Some(app_no) = number_if_any(&mut *connection, app_id).await? else {
                     return Err(nothing_recorded(app_id, open_id).into());
                 };
-                erase_from_others(connection, app_no, &names).await?;
                 // Before the wallet, as a confirmation does. Nobody confirms a change whose reason is gone.
                 let mut refused = refuse_requests_of(connection, operator, app_id, names.open_id).await?;
                 let (rows, archive_files, payments) = erase(connection, app_no, &names).await?;
@@ -223,29 +222,14 @@ async fn erase_orders(
     Ok(orders.len() as u64)
 }
 
-/// Replaces the player in the entries of others. It reads all entries of the app, so it comes before the locks that games
-/// wait for.
-async fn erase_from_others(
-    connection: &mut PgConnection,
-    app_no: i32,
-    names: &Names<'_>,
-) -> Result<(), OperationError> {
-    sqlx::query!("SET LOCAL statement_timeout = 0").execute(&mut *connection).await?;
-    // Before the entries, as a transaction that moves entries does.
-    let (_, state) = lock_newest(connection, names.app_id).await?;
-    if state.is_some_and(|state| state != ArchiveState::Kept.as_str()) {
-        return Err(archive_moving(names.app_id).into());
-    }
-    Ok(replace_in_ledger(connection, app_no, names).await?)
-}
-
 /// Erases all but the texts of the operator's log, whose head a transaction locks last. Returns how many rows of each kind
 /// there were, the files of archives, and the payments as the log names them.
 async fn erase(
     connection: &mut PgConnection,
     app_no: i32,
     names: &Names<'_>,
-) -> Result<(BTreeMap<&'static str, u64>, Vec<String>, Vec<String>)> {
+) -> Result<(BTreeMap<&'static str, u64>, Vec<String>, Vec<String>), OperationError> {
+    sqlx::query!("SET LOCAL statement_timeout = 0").execute(&mut *connection).await?;
     let &Names { app_id, open_id, pseudonym } = names;
     // Before the wallets, as a piece of a gift does. A gift that waits is no longer the one that was shown.
     let gifts =
@@ -253,6 +237,11 @@ async fn erase(
     gifts.fetch_all(&mut *connection).await?;
     let lines = sqlx::query!("DELETE FROM gift_lines WHERE app_id = $1 AND open_id = $2", app_id, open_id);
     let gift_lines = lines.execute(&mut *connection).await?.rows_affected();
+    // Before the entries, as a transaction that moves entries does.
+    let (_, state) = lock_newest(connection, app_id).await?;
+    if state.is_some_and(|state| state != ArchiveState::Kept.as_str()) {
+        return Err(archive_moving(app_id).into());
+    }
     let mut rows = BTreeMap::new();
     if gift_lines > 0 {
         rows.insert("gift_lines", gift_lines);
@@ -288,6 +277,7 @@ async fn erase(
     );
     rows.insert("change_requests", requests.execute(&mut *connection).await?.rows_affected());
     replace_in_reasons(connection, app_no, names).await?;
+    replace_in_ledger(connection, app_no, names).await?;
     replace_in_refusals(connection, names).await?;
     replace_in_deliveries(connection, names).await?;
     Ok((rows, archive_files, payments))

@@ -292,8 +292,8 @@ pub(super) async fn replace_in_reasons(
     Ok(())
 }
 
-/// Replaces the player in what was written into the entries of others. It reads all entries of the app. The player's own
-/// lose their texts later.
+/// Replaces the player in what was written into the entries of others. It reads all entries of the app, and locks
+/// those that it replaces: another erasure may have replaced a name in them meanwhile.
 #[expect(clippy::disallowed_methods, reason = "the columns are those of the texts of the developer")]
 pub(super) async fn replace_in_ledger(
     connection: &mut PgConnection,
@@ -308,7 +308,7 @@ pub(super) async fn replace_in_ledger(
     let find = format!(
         "SELECT reference, kind = 'topup_order', remark, ARRAY[{columns}] FROM ledger_entries
          WHERE app_no = $1 AND strpos(concat_ws(' ', remark, {columns}), $2) > 0
-             AND wallet_no IS DISTINCT FROM (SELECT wallet_no FROM wallets WHERE app_no = $1 AND open_id = $2)"
+         FOR UPDATE"
     );
     let replace =
         format!("UPDATE ledger_entries SET remark = $3, {values} WHERE app_no = $1 AND reference = $2");

@@ -17,8 +17,9 @@ use super::citus::{Address, NODE_CACHED_FOR, opening_of};
 use super::work::WalletWork;
 use crate::counts::Replays;
 use crate::engine::{Engine, node_of};
-use crate::error::Result;
+use crate::error::{Result, StoreError};
 use crate::look_up_cache::LookUpCache;
+use crate::silence::{SILENT_STATEMENTS, unless_silent};
 use crate::writer::{Opening, Writer, keep_writing};
 
 /// The writers of a process.
@@ -90,7 +91,11 @@ impl NodeWriters {
         }
         let within = deadline.saturating_duration_since(Instant::now());
         let (all, pool) = (self.clone(), pool.clone());
-        let found = self.nodes.get_or(&app_no, now, within, |_| async move { all.find(app_no, &pool).await });
+        let silence_max = self.opening.answer_timeout() * SILENT_STATEMENTS;
+        let found = self.nodes.get_or(&app_no, now, within, |_| async move {
+            let found = unless_silent(silence_max, all.find(app_no, &pool)).await;
+            found.unwrap_or_else(|| Err(StoreError::unavailable("it does not answer")))
+        });
         // The look-up is in a box. So the future of an exchange stays small where there is one node.
         let Ok(Some(Some(address))) = Box::pin(found).await else { return self.first.clone() };
         let of_nodes = self.of_nodes.lock().unwrap_or_else(PoisonError::into_inner);

@@ -207,9 +207,17 @@ async fn check(Path(app_id): Path<String>, request: ConsoleRequest) -> Answer {
 }
 
 async fn close_for_good(Path(app_id): Path<String>, request: ConsoleRequest) -> Answer {
-    let (app_id, month) = asked_close(&app_id, &request)?;
-    request.state.store.close_period(&request.operator()?, &app_id, month, &zone()).await?;
-    let path = closed_path(app_id.as_str(), &month.to_string());
+    let (app, month) = asked_close(&app_id, &request)?;
+    let store = &request.state.store;
+    let shown = request.text("sha256");
+    if !shown.is_empty() && store.closed_period(&app, month).await?.is_none() {
+        // The time zone of this server, or the clock of an entry, may be another one than when it was shown.
+        if store.foresee_close(&app, month, &zone()).await?.sha256 != shown {
+            return check(Path(app_id), request).await;
+        }
+    }
+    store.close_period(&request.operator()?, &app, month, &zone()).await?;
+    let path = closed_path(app.as_str(), &month.to_string());
     lead_to(&format!("{path}&done=closed"))
 }
 

@@ -80,6 +80,7 @@ fn a_signature_in_another_writing_is_told_so() {
         (format!("v1,{}", mac.replace('+', "-").replace('/', "_")), "url-safe base64"),
         (format!("v1,{}", mac.trim_end_matches('=')), "base64 without padding"),
         ("v2,AAAA".into(), "another version"),
+        ("v1a,AAAA".into(), "another version"),
         ("v1,AAAA".into(), "something else"),
     ] {
         let header = |name| match name {
@@ -89,8 +90,12 @@ fn a_signature_in_another_writing_is_told_so() {
             _ => None,
         };
         let refused = english(standard.verify(header, br#"{"test": 2432232314}"#, 1_614_265_330));
-        let expected = "webhook-signature: expected v1, and 44 characters of base64, got";
-        assert_eq!(refused, format!("{expected} {got}"), "{value}");
+        let expected = not_signed("webhook-signature");
+        assert_eq!(
+            refused,
+            format!("{expected}; expected v1, and 44 characters of base64, got {got}"),
+            "{value}"
+        );
     }
     let stripe = provider(CallbackFormat::Stripe, &["whsec_0123456789"]);
     for (signed, got) in [
@@ -103,7 +108,8 @@ fn a_signature_in_another_writing_is_told_so() {
     ] {
         let value = format!("t={NOW}{signed}");
         let refused = english(stripe.verify(|_| Some(value.as_str()), b"{}", NOW));
-        assert_eq!(refused, format!("stripe-signature: expected v1= and 64 hexadecimal digits, got {got}"));
+        let expected = not_signed("stripe-signature");
+        assert_eq!(refused, format!("{expected}; expected v1= and 64 hexadecimal digits, got {got}"));
     }
 }
 
