@@ -30,7 +30,7 @@ impl Wake for Waking {
 
 /// A session may be silent for so many times the time limit of a statement. A COMMIT, which has no time limit, waits
 /// for disks and standbys.
-pub const SILENT_STATEMENTS: u32 = 3;
+pub(crate) const SILENT_STATEMENTS: u32 = 3;
 
 /// Waits for the end of `work`. It is dropped, and gives `None`, once nothing has woken it for `silence_max`: no answer, and
 /// no timer of its own. What it had begun elsewhere may go on there.
