@@ -90,7 +90,7 @@ fn a_signature_in_another_writing_is_told_so() {
             _ => None,
         };
         let refused = english(standard.verify(header, br#"{"test": 2432232314}"#, 1_614_265_330));
-        let expected = not_signed("webhook-signature");
+        let expected = not_signed("webhook-signature").english();
         assert_eq!(
             refused,
             format!("{expected}; expected v1, and 44 characters of base64, got {got}"),
@@ -108,7 +108,7 @@ fn a_signature_in_another_writing_is_told_so() {
     ] {
         let value = format!("t={NOW}{signed}");
         let refused = english(stripe.verify(|_| Some(value.as_str()), b"{}", NOW));
-        let expected = not_signed("stripe-signature");
+        let expected = not_signed("stripe-signature").english();
         assert_eq!(refused, format!("{expected}; expected v1= and 64 hexadecimal digits, got {got}"));
     }
 }
