@@ -117,7 +117,7 @@ async fn a_gift_is_shown_made_once_and_told_line_by_line() {
             .contains("Lines 2 , of which 1 were credited before or repeat another line")
     );
     let one = drafted(&admin, &[("list", "o1"), ("gifted", "1"), ("prefix", "one")]).await;
-    assert!(admin.get(&one).await.body.contains("Gift to a list of 1 line<"));
+    assert!(admin.get(&one).await.body.contains("<title>Gift to a list of 1 line "));
     let log = "SELECT string_agg(action || ' ' || coalesce(after ->> 'credited', after ->> 'lines'), ', ' ORDER BY seq)
                FROM operator_log WHERE action IN ('gift.start', 'wallet.credits')";
     assert_eq!(text(&till, log).await, "gift.start 4, wallet.credits 3");
