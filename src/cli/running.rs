@@ -52,13 +52,16 @@ impl Addresses {
     /// Those of a server that runs on this data folder; else those of the settings.
     pub(super) async fn find(folder: &Path, config: &Config) -> Self {
         let of_settings = Self::of(config);
-        let mut left = Self::left_in(folder);
+        let mut left = Self::files_in(folder);
+        // What answers at the address of a killed server may be the server of another till.
+        left.retain(|(path, _)| !is_of_killed(path));
+        let mut left: Vec<_> = left.into_iter().map(|(_, left)| left).collect();
         // Where the settings name one of the servers, no other one is meant.
         if left.iter().any(|left| left.operator == of_settings.operator) {
             left.retain(|left| left.operator == of_settings.operator);
         }
         for left in left {
-            // A server that was killed leaves its file behind.
+            // On a file system without locks, the file of a killed server is among them.
             if left.is_answering().await {
                 return left;
             }
@@ -91,9 +94,8 @@ impl Addresses {
     /// whose process id says nothing here. The system unlocks it when the process ends.
     fn remove_those_of_killed(folder: &Path) {
         for (path, left) in Self::files_in(folder) {
-            let Ok(file) = File::open(&path) else { continue };
-            // A server of version 0.1.0 locks nothing. Another start may have put its own file there meanwhile.
-            if file.try_lock().is_ok() && !left.accepts() && is_at(&file, &path) {
+            // A server of version 0.1.0 locks nothing.
+            if is_of_killed(&path) && !left.accepts() {
                 let _ = fs::remove_file(&path);
             }
         }
@@ -123,6 +125,7 @@ impl Addresses {
         let written = fs::create_dir_all(folder).and_then(|()| write_locked(&path, &json));
         if let Err(error) = &written {
             tracing::warn!(%error, path = %path.display(), "the addresses of the server could not be written");
+            let _ = fs::remove_file(path.with_extension("new"));
         }
         LeftAddresses { path, json, locked: written.ok() }
     }
@@ -138,6 +141,12 @@ fn write_locked(path: &Path, bytes: &[u8]) -> io::Result<File> {
     let _ = file.try_lock();
     fs::rename(&unnamed, path)?;
     Ok(file)
+}
+
+/// Whether this is the file of a server that was killed. A file system without locks does not tell.
+fn is_of_killed(path: &Path) -> bool {
+    // Another start may have put its own file there meanwhile.
+    File::open(path).is_ok_and(|file| file.try_lock().is_ok() && is_at(&file, path))
 }
 
 /// Whether this file has this path now.

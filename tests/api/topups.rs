@@ -804,13 +804,14 @@ async fn a_late_payment_of_an_erased_player_is_kept() {
     }
     let settle =
         async |key: &str, body: Value| admin.post("/apps/a1/topups/stripe/pi_2/settlement", key, body).await;
-    let unknown = format!("there is no player {pseudonym} of an app a1");
+    let unknown =
+        format!("there is no player {pseudonym} of an app a1: the player was erased; pay the money back");
     for (key, body) in [
         ("k1", json!({"action": "credit", "reason": "r", "biz_no": "t2"})),
         ("k2", json!({"action": "credit", "reason": "r", "open_id": pseudonym, "product_id": "gems60"})),
     ] {
         let refused = settle(key, body).await;
-        assert!(refused.status >= 400 && refused.body.contains(&unknown), "{key}: {}", refused.body);
+        assert!(refused.status == 409 && refused.body.contains(&unknown), "{key}: {}", refused.body);
     }
     assert_eq!(till.purses(&app, pseudonym).await, purses);
     let other =

@@ -73,12 +73,16 @@ fn with_whole_offset(text: &str) -> Option<String> {
         return None;
     }
     let (hours, minutes) = match offset.len() {
-        // Behind a blank, two digits may be seconds.
-        2 if !is_blank => (offset, "00"),
+        // Behind minutes and a blank, two digits may be seconds.
+        2 if !is_blank || time.len() > TO_MINUTES => (offset, "00"),
         4 => offset.split_at_checked(2)?,
         5 => offset.split_once(':')?,
         _ => return None,
     };
+    // No clock is further ahead. Behind a blank, other digits may mean something else.
+    if is_blank && hours > "14" {
+        return None;
+    }
     Some(format!("{time}{sign}{hours}:{minutes}"))
 }
 
@@ -176,6 +180,7 @@ mod tests {
             "2027-01-15T16:00:00 08:00",
             "2027-01-15T16:00 0800",
             "2027-01-15 16:00:00 0800",
+            "2027-01-15 16:00:00 08",
             "2027-01-15 08:00",
             "2027-01-15 08:00:00",
         ] {
@@ -195,6 +200,8 @@ mod tests {
             "2027-01-15+08",
             "2027-01-15 08",
             "2027-0115",
+            "2027-01-15T08:00 30",
+            "2027-01-15T08:00 2027",
         ] {
             assert!(parse(none).is_err(), "{none}");
         }

@@ -227,7 +227,11 @@ pub fn is_placeholder(text: &str) -> bool {
         let first = text.chars().next().filter(|first| "xX*.".contains(*first));
         text.len() > 2 && text.chars().all(|character| Some(character) == first)
     };
-    if behind.is_some_and(is_masked) {
+    // The name of a setting, as it stands in code.
+    let constant = text.strip_prefix("process.env.").unwrap_or(text);
+    let is_constant = NAMES_OF_CREDENTIALS.iter().any(|name| constant.ends_with(&name.to_ascii_uppercase()))
+        && constant.bytes().all(|letter| letter.is_ascii_uppercase() || letter == b'_');
+    if is_constant || is_masked(behind.unwrap_or(text)) {
         return true;
     }
     let text = behind.unwrap_or(text);

@@ -133,6 +133,9 @@ fn blocked(path: &Path, user: &PostgresUser) -> io::Result<Option<(PathBuf, u32)
     ancestors.reverse();
     for ancestor in ancestors {
         let metadata = fs::metadata(ancestor)?;
+        if !metadata.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
         let can_be_opened = ancestor == path && metadata.uid() == 0 && is_ours(path);
         if !user.may_enter(&metadata) && !can_be_opened {
             return Ok(Some((ancestor.to_owned(), metadata.mode() & 0o7777)));

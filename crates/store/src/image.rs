@@ -135,7 +135,9 @@ impl Store {
 
     /// The image with this id, of any app: the id is the permission.
     pub async fn image(&self, img_id: &ImgId) -> Result<Option<StoredImage>> {
-        Ok(self.images_by_id(&mut *self.guest_pool.session().await?, &[img_id.to_string()]).await?.pop())
+        let ids = [img_id.to_string()];
+        let found = async { self.images_by_id(&mut *self.guest_pool.session().await?, &ids).await };
+        Ok(self.look_up(found).await?.pop())
     }
 
     /// The newest images of all apps.

@@ -16,9 +16,9 @@ pub use credit_list::{
     CreditCells, CreditStatus, CreditsForAll, REF_PREFIX_BYTES_MAX, credit_amount, ref_prefix,
 };
 pub use refusal::{
-    above_limit, above_rest_of_limit, balance_too_large, gift_differs, more_than_left, needs_command_line,
-    needs_second_person, not_covered, own_request, ref_used, refused, unknown_exchange, unknown_gift,
-    unknown_player, unknown_request,
+    above_limit, above_rest_of_limit, balance_too_large, erased_player, gift_differs, more_than_left,
+    needs_command_line, needs_second_person, not_covered, own_request, ref_used, refused, unknown_exchange,
+    unknown_gift, unknown_player, unknown_request,
 };
 
 /// A new credit.

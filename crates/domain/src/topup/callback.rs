@@ -115,11 +115,11 @@ impl CallbackSecret {
 fn in_place_of_stripes(text: &str) -> Option<Text> {
     let bare = without_strays(text);
     let begins = |starts: &[&str]| starts.iter().any(|start| bare.starts_with(*start));
-    if begins(&["sk_", "rk_", "pk_"]) {
+    if begins(&["sk_", "rk_", "pk_", "mtk_"]) {
         Some(text!("the signing secret of the endpoint (whsec_...), not an API key"))
     } else if begins(&["we_"]) {
         Some(text!("the signing secret of the endpoint (whsec_...), not its id"))
-    } else if begins(&["acct_", "evt_", "cs_", "pi_"]) {
+    } else if begins(&["acct_", "evt_", "ch_", "cs_", "cus_", "pi_", "price_"]) {
         Some(text!("the signing secret of the endpoint (whsec_...), not another id of Stripe"))
     } else if begins(&["https://", "http://"]) {
         Some(text!("the signing secret of the endpoint (whsec_...), not its address"))

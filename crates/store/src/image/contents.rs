@@ -84,7 +84,8 @@ impl Store {
                 from,
                 length
             );
-            let row = row.fetch_one(&mut *self.guest_pool.session().await?).await?;
+            let found = async { Ok(row.fetch_one(&mut *self.guest_pool.session().await?).await?) };
+            let row = self.look_up(found).await?;
             if let Some(bytes) = row.bytes {
                 let damaged = || StoreError::damaged("picture_parts");
                 return if bytes.is_empty() { Err(damaged()) } else { Ok(bytes.into()) };
@@ -123,9 +124,8 @@ impl Store {
             contents.as_bytes(),
             i32::try_from(width).unwrap_or(i32::MAX)
         );
-        let Some(row) = row.fetch_optional(&mut *self.guest_pool.session().await?).await? else {
-            return Ok(None);
-        };
+        let found = async { Ok(row.fetch_optional(&mut *self.guest_pool.session().await?).await?) };
+        let Some(row) = self.look_up(found).await? else { return Ok(None) };
         let format = Format::parse(&row.format).ok_or_else(|| StoreError::damaged("thumbnails.format"))?;
         Ok(Some(Thumbnail { format, bytes: row.bytes }))
     }
@@ -147,10 +147,8 @@ impl Store {
             from,
             length
         );
-        let piece = piece
-            .fetch_optional(&mut *self.guest_pool.session().await?)
-            .await?
-            .filter(|piece| !piece.is_empty());
+        let found = async { Ok(piece.fetch_optional(&mut *self.guest_pool.session().await?).await?) };
+        let piece = self.look_up(found).await?.filter(|piece| !piece.is_empty());
         piece.map(Bytes::from).ok_or_else(|| StoreError::damaged("thumbnails"))
     }
 

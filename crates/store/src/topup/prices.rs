@@ -22,7 +22,7 @@ use crate::error::{OperationError, Result, StoreError};
 use crate::operator_log::{LogLine, OperatorAction};
 use crate::store::Store;
 use crate::wallet::{
-    NamedFaults, bare_cell, csv_fault, csv_line, is_separator_line, listed_id, not_csv, separator,
+    NamedFaults, bare_cell, csv_fault, csv_line, is_separator_line, listed_id, not_csv, separator, shortened,
 };
 
 /// The columns of a file, in any order.
@@ -388,6 +388,9 @@ fn price(record: &StringRecord, places: [usize; 7], faults: &mut Vec<Text>) -> O
     let (charge, bonus) = (cell!(3, charge, coins), cell!(4, bonus, coins));
     let name = cell!(5, name, PriceName::parse);
     let active = cell!(6, active, truth);
+    if let Some(why) = product_id.as_ref().and_then(|id| shortened(id.as_str())) {
+        faults.push(of_column("product_id", &why));
+    }
     if let (Some(charge), Some(bonus)) = (charge, bonus)
         && let Err(expected) = Price::check_coins(charge, bonus)
     {
@@ -420,7 +423,7 @@ mod tests {
         assert_eq!(shown, [("gems60", "Gems"), ("g.2", "A, b")]);
         let bad = format!(
             "{heading}x,a b,CNY,600,60,6,true\nx,g1,cny,0,-1,+6,yes\nx,g2,CNY,600,0,0,true\nx,g3,CNY\n\
-             x,g4,CNY,1,1,0,true\nx,g4,CNY,1,1,0,true\n"
+             x,g4,CNY,1,1,0,true\nx,g4,CNY,1,1,0,true\nx,1.8e16,CNY,1,1,0,true\n"
         );
         let faults = |file: &[u8]| -> Vec<String> {
             prices_of_csv(file).unwrap_err().named.iter().map(Text::english).collect()
@@ -437,6 +440,7 @@ mod tests {
                 "line 4: expected 1 or more in charge or bonus, got 0, 0",
                 "line 5: expected 7 columns, got 3",
                 "line 7: product_id: g4 stands twice",
+                "line 8: product_id: expected the digits of a number, got \"1.8e16\", which a spreadsheet has shortened",
             ]
         );
         let columns = PRICE_COLUMNS.join(",");

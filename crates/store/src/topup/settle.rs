@@ -6,7 +6,7 @@ use domain::operation::topup::{
     SettlePayment, Settlement, order_is_paid, payment_not_open, unknown_payment, unknown_product,
     unknown_topup_order,
 };
-use domain::operation::wallet::{balance_too_large, needs_command_line, unknown_player};
+use domain::operation::wallet::{balance_too_large, erased_player, needs_command_line, unknown_player};
 use domain::operator::Operator;
 use domain::topup::{Coins, PaymentKey};
 use domain::wallet::{Balances, PurseChange};
@@ -201,7 +201,7 @@ async fn coins(
             let order = placed_orders(connection, app_no, &[biz_no]).await?.remove(biz_no);
             let order = order.ok_or_else(|| unknown_topup_order(app_id, biz_no))?;
             if order.open_id.is_pseudonym() {
-                return Err(unknown_player(app_id, &order.open_id).into());
+                return Err(erased_player(app_id, &order.open_id).into());
             }
             if order.is_paid {
                 return Err(order_is_paid(biz_no).into());
@@ -209,6 +209,9 @@ async fn coins(
             Ok(Some(order.coins(biz_no.clone())))
         }
         Settlement::CreditPlayer(open_id, product_id) => {
+            if open_id.is_pseudonym() {
+                return Err(erased_player(app_id, open_id).into());
+            }
             if !known_players(connection, app_no, &[open_id]).await?.contains(open_id) {
                 return Err(unknown_player(app_id, open_id).into());
             }

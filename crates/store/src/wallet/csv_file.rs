@@ -191,7 +191,19 @@ pub(crate) fn surrounded(reference: &str) -> Option<Text> {
 }
 
 /// The errors of a cell without a mark at their end, in the languages of spreadsheets.
-const UNMARKED_ERRORS: [&str; 8] = ["#N/A", "#NV", "#N/D", "#N/V", "#N/B", "#I/T", "#Н/Д", "#GETTING_DATA"];
+const UNMARKED_ERRORS: [&str; 11] = [
+    "#N/A",
+    "#NV",
+    "#N/D",
+    "#N/V",
+    "#N/B",
+    "#I/T",
+    "#Н/Д",
+    "#YOK",
+    "#HIÁNYZIK",
+    "#NENÍ_K_DISPOZICI",
+    "#GETTING_DATA",
+];
 
 /// Whether a cell has what spreadsheets write in place of a value that they have not. Their languages have words of their
 /// own for it, so its form tells.
@@ -383,7 +395,7 @@ mod tests {
         assert_eq!(fault.as_deref(), Some(expected));
         let errors = "#N/A #REF! #VALUE! #NAME? #DIV/0! #NULL! #NUM! #SPILL! #CALC! #NV #WERT! #BEZUG! #VALEUR! #¡VALOR! \
                       #¿NOMBRE? #NOMBRE? #N/D #N/V #Н/Д #ЗНАЧ! #ССЫЛКА! #VÄRDEFEL! #名前? #GETTING_DATA #FIELD! #BLOCKED! \
-                      #CONNECT! #BUSY! #UNKNOWN! #PYTHON! #EXTERNAL! #ERROR! Err:502 Err:504 ######## #";
+                      #CONNECT! #BUSY! #UNKNOWN! #PYTHON! #EXTERNAL! #ERROR! #YOK #HIÁNYZIK Err:502 Err:504 ######## #";
         for cell in errors.split_whitespace() {
             assert!(shortened(cell).is_some(), "{cell}");
         }

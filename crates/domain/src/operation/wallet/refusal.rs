@@ -28,6 +28,10 @@ refusals! {
     /// The app does not know the player, and the change registers nobody.
     unknown_player(app_id, open_id): Unknown(Subject::Player) of app_id,
         text!("there is no player {open_id} of an app {app_id}", open_id, app_id);
+    /// The player of a payment was erased, and is never credited again (contract 13.7.13).
+    erased_player(app_id, open_id): Conflict,
+        text!("there is no player {open_id} of an app {app_id}: the player was erased; pay the money back, or credit \
+               another player", open_id, app_id);
     /// The app has sold nothing under this number.
     unknown_exchange(app_id, biz_no): Unknown(Subject::Exchange) of app_id,
         text!("there is no exchange {biz_no} of an app {app_id}", biz_no, app_id);
