@@ -231,7 +231,8 @@ pub fn is_placeholder(text: &str) -> bool {
     let constant = text.strip_prefix("process.env.").unwrap_or(text);
     let is_constant = NAMES_OF_CREDENTIALS.iter().any(|name| constant.ends_with(&name.to_ascii_uppercase()))
         && constant.bytes().all(|letter| letter.is_ascii_uppercase() || letter == b'_');
-    if is_constant || is_masked(behind.unwrap_or(text)) {
+    let is_bare_mask = text.len() <= PLACEHOLDER_BYTES_MAX && is_masked(text);
+    if is_constant || is_bare_mask || behind.is_some_and(is_masked) {
         return true;
     }
     let text = behind.unwrap_or(text);

@@ -210,7 +210,8 @@ async fn close_for_good(Path(app_id): Path<String>, request: ConsoleRequest) -> 
     let (app, month) = asked_close(&app_id, &request)?;
     let store = &request.state.store;
     let shown = request.text("sha256");
-    if !shown.is_empty() && store.closed_period(&app, month).await?.is_none() {
+    let stands = store.closed_period(&app, month).await?;
+    if !shown.is_empty() && stands.is_none() {
         // The time zone of this server, or the clock of an entry, may be another one than when it was shown.
         if store.foresee_close(&app, month, &zone()).await?.sha256 != shown {
             return check(Path(app_id), request).await;
@@ -218,6 +219,10 @@ async fn close_for_good(Path(app_id): Path<String>, request: ConsoleRequest) -> 
     }
     store.close_period(&request.operator()?, &app, month, &zone()).await?;
     let path = closed_path(app.as_str(), &month.to_string());
+    // Somebody else may have closed it meanwhile, with other sums than this user saw.
+    if stands.is_some_and(|stands| !shown.is_empty() && stands.sha256 != shown) {
+        return lead_to(&path);
+    }
     lead_to(&format!("{path}&done=closed"))
 }
 
