@@ -233,4 +233,20 @@ mod tests {
         drop((of_running, of_next));
         fs::remove_dir_all(&folder).unwrap();
     }
+
+    /// Contract 8.4.3: what answers at the address of a killed server may be the server of another till.
+    #[tokio::test]
+    async fn a_stranger_at_the_address_of_a_killed_server_is_not_found() {
+        let folder = std::env::temp_dir().join(format!("minitill-stranger-{}", std::process::id()));
+        let config = Config::load(None, std::iter::empty()).unwrap();
+        let stranger = net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let there = addresses(stranger.local_addr().unwrap().port());
+        let left = there.leave_in(&folder);
+        assert_eq!(Addresses::find(&folder, &config).await, there, "its server runs");
+        let path = left.path.clone();
+        drop(left);
+        fs::write(path, serde_json::to_vec(&there).unwrap()).unwrap();
+        assert_eq!(Addresses::find(&folder, &config).await, Addresses::of(&config), "nobody holds its file");
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }
