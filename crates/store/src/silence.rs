@@ -14,6 +14,8 @@ use std::time::Duration;
 use futures_util::task::AtomicWaker;
 use tokio::time::{Instant, sleep};
 
+use crate::error::{Result, StoreError};
+
 /// Wakes the task of some work, and remembers that it has. So its waking differs from that of the timer.
 #[derive(Debug)]
 struct Waking {
@@ -50,6 +52,15 @@ pub async fn unless_silent<T>(silence_max: Duration, work: impl Future<Output = 
         silence.as_mut().poll(context).map(|()| None)
     })
     .await
+}
+
+/// The result of a look-up, or an error once nothing has woken it for `silence_max`.
+pub(crate) async fn unless_silent_look_up<T>(
+    silence_max: Duration,
+    look_up: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    let found = unless_silent(silence_max, look_up).await;
+    found.unwrap_or_else(|| Err(StoreError::unavailable("it does not answer")))
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ use crate::permits::Permits;
 use crate::readiness_session::{Readiness, ReadinessSession, ReadinessTold};
 use crate::session::{answers_within, is_between_transactions, prepare_session};
 use crate::settings::StoreSettings;
-use crate::silence::{SILENT_STATEMENTS, unless_silent};
+use crate::silence::{SILENT_STATEMENTS, unless_silent_look_up};
 use crate::transaction::{self, AttemptFuture};
 use crate::wallet_writer::NodeWriters;
 use crate::writer::{ANSWER_MARGIN, Opening, SessionRefusal};
@@ -301,7 +301,6 @@ impl Store {
     /// The result of a look-up that others wait for too, unless its session is silent for as long as that of a
     /// transaction may be. Then it is an error, and the next caller's look-up has another session.
     pub(crate) async fn look_up<T>(&self, look_up: impl Future<Output = Result<T>>) -> Result<T> {
-        let found = unless_silent(silence_max(&self.settings), look_up).await;
-        found.unwrap_or_else(|| Err(StoreError::unavailable("it does not answer")))
+        unless_silent_look_up(silence_max(&self.settings), look_up).await
     }
 }

@@ -17,9 +17,9 @@ use super::citus::{Address, NODE_CACHED_FOR, opening_of};
 use super::work::WalletWork;
 use crate::counts::Replays;
 use crate::engine::{Engine, node_of};
-use crate::error::{Result, StoreError};
+use crate::error::Result;
 use crate::look_up_cache::LookUpCache;
-use crate::silence::{SILENT_STATEMENTS, unless_silent};
+use crate::silence::{SILENT_STATEMENTS, unless_silent_look_up};
 use crate::writer::{Opening, Writer, keep_writing};
 
 /// The writers of a process.
@@ -93,8 +93,7 @@ impl NodeWriters {
         let (all, pool) = (self.clone(), pool.clone());
         let silence_max = self.opening.answer_timeout() * SILENT_STATEMENTS;
         let found = self.nodes.get_or(&app_no, now, within, |_| async move {
-            let found = unless_silent(silence_max, all.find(app_no, &pool)).await;
-            found.unwrap_or_else(|| Err(StoreError::unavailable("it does not answer")))
+            unless_silent_look_up(silence_max, all.find(app_no, &pool)).await
         });
         // The look-up is in a box. So the future of an exchange stays small where there is one node.
         let Ok(Some(Some(address))) = Box::pin(found).await else { return self.first.clone() };
