@@ -7,6 +7,7 @@ use domain::operation::wallet::Credit;
 use domain::operator::{Operator, OperatorKind};
 use domain::wallet::DeveloperTexts;
 use serde_json::json;
+use store::{Archive, ArchiveError, ArchiveProgress};
 
 use crate::admin::Caller;
 use crate::archive::{Folder, day};
@@ -440,6 +441,121 @@ async fn texts_of_others_name_the_pseudonym() {
         let entries = till.number(&format!("SELECT count(*) FROM ledger_entries WHERE {told}")).await;
         assert_eq!(entries, 1, "{name}");
     }
+}
+
+/// Contract 13.7.4: of two erasures at once, neither leaves or restores the name that the other one replaces.
+#[tokio::test(flavor = "multi_thread")]
+async fn erasures_at_once_replace_both_names() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    for name in ["first", "second", "other"] {
+        till.player(&app, name, 0, 100).await;
+    }
+    let open_id = OpenId::parse("other").unwrap();
+    let (reference, note) = (CreditRef::parse("large").unwrap(), "for first and second".to_owned());
+    let large = Credit { open_id: open_id.clone(), free: 5, charge: 0, reference, note, create: false };
+    till.store.ask_for_change(&operator(), &app.id, &open_id, large.into()).await.unwrap();
+    let mut head = till.sql.begin().await.unwrap();
+    sqlx::query("SELECT seq FROM operator_log_head FOR UPDATE").execute(&mut *head).await.unwrap();
+    let (who, first, second) =
+        (operator(), OpenId::parse("first").unwrap(), OpenId::parse("second").unwrap());
+    let going_on = async {
+        while till.number(WAIT_FOR_LOCKS).await < 2 {
+            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+        }
+        head.rollback().await.unwrap();
+    };
+    let (first, second, ()) = tokio::join!(
+        till.store.erase_player(&who, &app.id, &first),
+        till.store.erase_player(&who, &app.id, &second),
+        going_on
+    );
+    let (first, second) = (first.unwrap().pseudonym, second.unwrap().pseudonym);
+    let replaced = format!("SELECT count(*) FROM console_requests WHERE reason = 'for {first} and {second}'");
+    assert_eq!(till.number(&replaced).await, 1);
+    till.assert_audit_clean().await;
+}
+
+/// How many sessions wait for a lock.
+const WAIT_FOR_LOCKS: &str =
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+
+/// An app whose two players have old entries, and which has no archive.
+async fn old_entries() -> (TestTill, TestApp) {
+    let till = TestTill::start().await;
+    till.execute(REHASH).await;
+    let app = till.app("a1").await;
+    for (player, number) in [(PLAYER, "b1"), ("other", "b2")] {
+        credit(&till, &app, (player, 100), number, &format!("a gift for {PLAYER}")).await;
+        pay(&till, &app, player, number).await;
+    }
+    crate::archive::age(&till, 240).await;
+    (till, app)
+}
+
+/// Moves what is older than four days into a folder.
+async fn archive(till: &TestTill, app: &TestApp, folder: &Folder) -> Result<Vec<Archive>, ArchiveError> {
+    let before = time::OffsetDateTime::now_utc() - time::Duration::days(4);
+    let progress: ArchiveProgress = Box::new(|_, _| ());
+    till.store.archive(&operator(), &app.id, before, folder.path().as_ref(), &progress).await
+}
+
+/// Contract 13.7.7: an archive does not begin with a file that was written before an erasure, and the file goes.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_archive_whose_file_has_an_erased_player_does_not_begin() {
+    let ((till, app), folder) = (old_entries().await, Folder::new("erasure-beside-archive"));
+    let mut begin = till.sql.begin().await.unwrap();
+    sqlx::query("LOCK TABLE archives IN SHARE MODE").execute(&mut *begin).await.unwrap();
+    let erasing = async {
+        while till.number(WAIT_FOR_LOCKS).await < 1 {
+            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+        }
+        let open_id = OpenId::parse(PLAYER).unwrap();
+        let erased = till.store.erase_player(&operator(), &app.id, &open_id).await.unwrap();
+        begin.rollback().await.unwrap();
+        erased
+    };
+    let (archived, erased) = tokio::join!(archive(&till, &app, &folder), erasing);
+    assert_eq!(
+        archived.unwrap_err().to_string(),
+        "a player of the app a1 was erased while the file was written; nothing was moved, run this one again"
+    );
+    assert_eq!(erased.archive_files, Vec::<String>::new());
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    let archives = archive(&till, &app, &folder).await.unwrap();
+    till.store.verify_archive(archives[0].file.as_ref()).await.unwrap();
+    till.assert_audit_clean().await;
+}
+
+/// Contract 13.7.8: an erasure that found no archive is not carried out beside the first one.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_erasure_beside_the_first_archive_knows_it() {
+    let ((till, app), folder) = (old_entries().await, Folder::new("archive-beside-erasure"));
+    let mut wallet = till.sql.begin().await.unwrap();
+    let lock = sqlx::query("SELECT 1 FROM wallets WHERE open_id = $1 FOR UPDATE").bind(PLAYER);
+    lock.execute(&mut *wallet).await.unwrap();
+    let archiving = async {
+        while till.number(WAIT_FOR_LOCKS).await < 1 {
+            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+        }
+        let beginning = async {
+            while till.number("SELECT count(*) FROM archives").await < 1 {
+                tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+            }
+            wallet.rollback().await.unwrap();
+        };
+        tokio::join!(archive(&till, &app, &folder), beginning).0
+    };
+    let (who, open_id) = (operator(), OpenId::parse(PLAYER).unwrap());
+    let (erased, archived) = tokio::join!(till.store.erase_player(&who, &app.id, &open_id), archiving);
+    let archives = archived.unwrap();
+    match erased {
+        Ok(erased) => assert_eq!(erased.archive_files, [archives[0].file.clone()]),
+        Err(refused) => {
+            assert!(format!("{refused:?}").contains("are moving to or from an archive"), "{refused:?}")
+        }
+    }
+    till.assert_audit_clean().await;
 }
 
 /// Contract 13.7.4: what an operator set stays where a player has its name. So the audit knows the requests of an operator by

@@ -16,7 +16,7 @@ use serde::Serialize;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
 use time::OffsetDateTime;
 
-pub(crate) use self::states::{ArchiveState, lock_newest};
+pub(crate) use self::states::{ArchiveState, lock_newest, newest};
 use crate::app_number::number_if_any;
 use crate::engine::Engine;
 use crate::error::{Result, StoreError};

@@ -59,6 +59,11 @@ pub(crate) async fn lock_newest(
     let lock = sqlx::query!("SELECT archive_no FROM archives WHERE app_id = $1 FOR UPDATE", app_id);
     lock.fetch_all(&mut *connection).await?;
     // A second statement sees what was committed while the first one waited.
+    newest(connection, app_id).await
+}
+
+/// The newest archive of an app and its state, without a lock.
+pub(crate) async fn newest(connection: &mut PgConnection, app_id: &str) -> Result<(i32, Option<String>)> {
     let newest = sqlx::query!(
         "SELECT archive_no, state FROM archives WHERE app_id = $1 ORDER BY archive_no DESC LIMIT 1",
         app_id
@@ -111,6 +116,20 @@ impl Store {
                 let subject = archive_no.to_string();
                 let line = LogLine::new(operator, OperatorAction::ArchiveWrite, &subject).of_app(app_id);
                 line.after(after).record(connection).await?;
+                // Behind the head of the log. An erasure that comes later finds this archive.
+                let erased = sqlx::query_scalar!(
+                    r#"SELECT EXISTS (
+                           SELECT 1 FROM operator_log WHERE app_id = $1 AND action = 'player.erase' AND seq > $2) AS "erased!""#,
+                    app_id.as_str(),
+                    written.log_seq
+                );
+                if erased.fetch_one(&mut *connection).await.map_err(StoreError::from)? {
+                    // No archive has this file: the row above is taken back.
+                    written.remove();
+                    return Err(Refusable::Refused(format!(
+                        "a player of the app {app_id} was erased while the file was written; nothing was moved, run this one again"
+                    )));
+                }
                 Ok(())
             })
         })

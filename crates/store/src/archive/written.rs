@@ -24,6 +24,7 @@ pub(super) struct Draft {
     pub(super) before: OffsetDateTime,
     pub(super) entries: i64,
     sha256: FileDigest,
+    log_seq: i64,
 }
 
 /// A file with its name.
@@ -33,6 +34,8 @@ pub(super) struct Written {
     pub(super) before: OffsetDateTime,
     pub(super) entries: i64,
     pub(super) sha256: FileDigest,
+    /// Number of the operator's last log line before the file was written. An erasure of a later line is not in the file.
+    pub(super) log_seq: i64,
 }
 
 impl Drop for Draft {
@@ -40,6 +43,22 @@ impl Drop for Draft {
         // After it was named there is nothing to remove.
         let _ = fs::remove_file(&self.path);
     }
+}
+
+impl Written {
+    /// Removes the file and its checksum, which nobody needs then.
+    pub(super) fn remove(&self) {
+        for file in [self.file.clone(), checksum_of(&self.file)] {
+            let _ = fs::remove_file(file);
+        }
+    }
+}
+
+/// The path of the checksum of a file.
+fn checksum_of(file: &Path) -> PathBuf {
+    let mut path = file.as_os_str().to_owned();
+    path.push(".sha256");
+    path.into()
 }
 
 impl Draft {
@@ -50,14 +69,15 @@ impl Draft {
             format!("{app_id}-{archive_no}-before-{}-{}.tsv.gz", self.before.date(), &sum[..SUM_DIGITS]);
         let file = self.path.with_file_name(&name);
         let write = || -> io::Result<()> {
-            let mut beside = File::create(self.path.with_file_name(format!("{name}.sha256")))?;
+            let mut beside = File::create(checksum_of(&file))?;
             writeln!(beside, "{sum}  {name}")?;
             beside.sync_all()?;
             fs::rename(&self.path, &file)?;
             sync_folder(&file)
         };
         write().map_err(|error| unusable(&file, error))?;
-        Ok(Written { file, before: self.before, entries: self.entries, sha256: self.sha256 })
+        let Self { before, entries, sha256, log_seq, .. } = &self;
+        Ok(Written { file, before: *before, entries: *entries, sha256: *sha256, log_seq: *log_seq })
     }
 }
 
@@ -88,7 +108,10 @@ pub(super) async fn write(
     folder: &Path,
 ) -> Result<Option<Draft>, ArchiveError> {
     let path = folder.join(format!(".{app_id}-{}.new", hex::encode(random_bytes::<8>())));
-    let mut draft = Draft { path, before, entries: 0, sha256: FileDigest::default() };
+    // Before the snapshot of the file.
+    let log_seq =
+        sqlx::query_scalar!("SELECT seq FROM operator_log_head").fetch_one(&mut *connection).await?;
+    let mut draft = Draft { path, before, entries: 0, sha256: FileDigest::default(), log_seq };
     let columns = ArchiveColumns::written().of_entries("e.");
     // A copy takes no parameters. The program has made both texts.
     let time = rfc3339(before);

@@ -22,7 +22,7 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 
 use crate::app_number::number_if_any;
-use crate::archive::{ArchiveState, lock_newest};
+use crate::archive::{ArchiveState, lock_newest, newest};
 use crate::books::await_writers;
 use crate::change_request::{log_refused, refuse_requests_of};
 use crate::error::{OperationError, Result, StoreError};
@@ -93,9 +93,11 @@ impl Store {
                 let Some(app_no) = number_if_any(&mut *connection, app_id).await? else {
                     return Err(nothing_recorded(app_id, open_id).into());
                 };
+                take_turn(connection).await?;
                 // Before the wallet, as a confirmation does. Nobody confirms a change whose reason is gone.
                 let mut refused = refuse_requests_of(connection, operator, app_id, names.open_id).await?;
-                let (rows, archive_files, payments) = erase(connection, app_no, &names).await?;
+                let found = erase(connection, app_no, &names).await?;
+                let Found { rows, archive_files, payments, newest_archive } = found;
                 // Those that were asked meanwhile have the pseudonym now.
                 refused.extend(refuse_requests_of(connection, operator, app_id, pseudonym).await?);
                 let items = replace_in_items(connection, app_no, &names).await?;
@@ -123,6 +125,11 @@ impl Store {
                     .note(&note)
                     .record(connection)
                     .await?;
+                // Where the app had no archive, no row of one was locked. An archive that begins later waits for the head of
+                // the log, and finds this erasure there.
+                if newest(connection, names.app_id).await?.0 != newest_archive {
+                    return Err(StoreError::Again.into());
+                }
                 Ok(erased)
             })
         })
@@ -168,6 +175,7 @@ impl Store {
         let erased = self.transaction(context, |connection, (app_id, open_id, pseudonym)| {
             Box::pin(async move {
                 let names = Names { app_id: app_id.as_str(), open_id: open_id.as_str(), pseudonym };
+                take_turn(connection).await?;
                 // Up to now: a row that was written late may tell of a later time than that of its refusal.
                 let refusals = sqlx::query!(
                     "DELETE FROM exchange_refusals WHERE app_id = $1 AND open_id = $2",
@@ -222,14 +230,32 @@ async fn erase_orders(
     Ok(orders.len() as u64)
 }
 
-/// Erases all but the texts of the operator's log, whose head a transaction locks last. Returns how many rows of each kind
-/// there were, the files of archives, and the payments as the log names them.
+/// Waits until no other erasure is under way: each reads texts in which another may be replacing a name. What adds to the
+/// sums leaves out its turn meanwhile, so that no sum gets a former name afterwards.
+async fn take_turn(connection: &mut PgConnection) -> Result<()> {
+    sqlx::query!("SET LOCAL statement_timeout = 0").execute(&mut *connection).await?;
+    sqlx::query!("SELECT through_no FROM sales_head FOR UPDATE").fetch_optional(connection).await?;
+    Ok(())
+}
+
+/// Records of a player that were erased.
+struct Found {
+    /// How many rows of each kind there were.
+    rows: BTreeMap<&'static str, u64>,
+    /// Files of archives that have the player.
+    archive_files: Vec<String>,
+    /// The payments, as the operator's log names them.
+    payments: Vec<String>,
+    /// Number of the app's newest archive. 0 where it has none.
+    newest_archive: i32,
+}
+
+/// Erases all but the texts of the operator's log, whose head a transaction locks last.
 async fn erase(
     connection: &mut PgConnection,
     app_no: i32,
     names: &Names<'_>,
-) -> Result<(BTreeMap<&'static str, u64>, Vec<String>, Vec<String>), OperationError> {
-    sqlx::query!("SET LOCAL statement_timeout = 0").execute(&mut *connection).await?;
+) -> Result<Found, OperationError> {
     let &Names { app_id, open_id, pseudonym } = names;
     // Before the wallets, as a piece of a gift does. A gift that waits is no longer the one that was shown.
     let gifts =
@@ -238,7 +264,7 @@ async fn erase(
     let lines = sqlx::query!("DELETE FROM gift_lines WHERE app_id = $1 AND open_id = $2", app_id, open_id);
     let gift_lines = lines.execute(&mut *connection).await?.rows_affected();
     // Before the entries, as a transaction that moves entries does.
-    let (_, state) = lock_newest(connection, app_id).await?;
+    let (newest_archive, state) = lock_newest(connection, app_id).await?;
     if state.is_some_and(|state| state != ArchiveState::Kept.as_str()) {
         return Err(archive_moving(app_id).into());
     }
@@ -280,7 +306,7 @@ async fn erase(
     replace_in_ledger(connection, app_no, names).await?;
     replace_in_refusals(connection, names).await?;
     replace_in_deliveries(connection, names).await?;
-    Ok((rows, archive_files, payments))
+    Ok(Found { rows, archive_files, payments, newest_archive })
 }
 
 /// Takes what is personal out of the payments of a player and their refunds. A payment that names only one of the

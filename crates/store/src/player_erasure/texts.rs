@@ -196,8 +196,6 @@ pub(super) async fn replace_in_items(
     app_no: i32,
     names: &Names<'_>,
 ) -> Result<BTreeMap<String, String>> {
-    // What adds to the sums waits, so that no sum gets a former name afterwards.
-    sqlx::query!("SELECT through_no FROM sales_head FOR UPDATE").fetch_optional(&mut *connection).await?;
     let items = sqlx::query!(
         "SELECT item_id, product_name, product_info, product_desc FROM items
          WHERE app_no = $1 AND strpos(concat_ws(' ', product_name, product_info, product_desc), $2) > 0 ORDER BY item_id",
