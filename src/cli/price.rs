@@ -46,7 +46,7 @@ pub(super) async fn run(context: &Context, store: &Store, command: PriceCommand)
             };
             let command = SetPrices { prices };
             let list = store.set_prices(&context.operator, &app_id, command).await.map_err(not_done)?;
-            let text = format!("Version {} has {} products.", list.version, list.prices.len());
+            let text = format!("Version {}: products: {}.", list.version, list.prices.len());
             context.output.print(&list, text)
         }
         PriceCommand::List { app_id } => {

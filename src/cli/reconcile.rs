@@ -106,7 +106,7 @@ pub(super) async fn compare<B: ComparedBooks>(
     }
     if found.of_other_periods > 0 {
         complain(&format!(
-            "{} numbers that are of another period here are not compared",
+            "not compared, because they are of another period here: {}",
             found.of_other_periods
         ));
     }

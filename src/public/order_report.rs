@@ -292,8 +292,8 @@ impl From<ReportConflict> for Refusal {
 const ORDER_NO: &str = "order-20270115-1";
 /// The meanings of the codes of the field `order_status`.
 const STATUSES: &str = "\
-    1 pending payment, 2 paid, 3 cancelled, 4 refunding, 5 refund failed, 6 refunded; virtual goods: 10 pending use, 11 \
-    used; physical goods: 12 pending shipment, 13 partially shipped, 14 pending receipt, 15 received.";
+    1 pending payment, 2 payment succeeded, 3 cancelled, 4 refunding, 5 refund failed, 6 refunded; virtual goods: 10 \
+    pending use, 11 used; physical goods: 12 pending shipment, 13 partially shipped, 14 pending receipt, 15 received.";
 const PAGE: &str = "pages/order/detail";
 
 const DESCRIPTION: &str = "\

@@ -95,7 +95,7 @@ async fn a_settlement_file_is_compared_with_the_payments_of_its_provider() {
     let (code, out, complaint) = day.expect(&program, &["--day", "2026-11-22"]);
     let other = "only here\tstripe/pi_2\n0 matched, 1 only here, 0 only there, 0 differ\n";
     assert_eq!((code, out.as_str()), (Some(1), other));
-    assert!(complaint.contains("1 numbers that are of another period here are not compared"), "{complaint}");
+    assert!(complaint.contains("not compared, because they are of another period here: 1"), "{complaint}");
 
     let (code, _, complaint) = same.expect(&program, &["--map", "id=provider_order_id"]);
     let lacks = "FILE: there is no column provider; name it with --map NAME=provider; there are id, total, \

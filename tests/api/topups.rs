@@ -717,6 +717,8 @@ async fn a_list_of_prices_replaces_the_one_before() {
     );
     std::fs::write(&file, format!("{heading}gems60,CNY,900,60,6,x,true\n")).unwrap();
     assert_eq!(program.json(&["price", "set", "a1", &file])["version"], 2);
+    let again = program.run(&["price", "set", "a1", &file]);
+    assert_eq!(String::from_utf8(again.stdout).unwrap(), "Version 2: products: 1.\n");
     assert_eq!(program.json(&["price", "list", "a1"])["prices"][0]["amount"], 900);
     assert_eq!(till.store.prices(&app.id).await.unwrap().prices.len(), 1);
     till.assert_audit_clean().await;

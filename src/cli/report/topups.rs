@@ -3,6 +3,7 @@
 use anyhow::Result;
 use clap::Args;
 use domain::ids::AppId;
+use domain::topup::Currency;
 use store::{IncomeGroup, IncomeQuery, IncomeReport, Store, UnmatchedSums};
 
 use super::{FormatArguments, PeriodArguments, ReportFormat};
@@ -37,10 +38,9 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: TopupsArgum
         ReportFormat::Table => {
             let columns: Vec<&str> = IncomeReport::columns(&groups).collect();
             let table = context.output.table(&columns, report.lines(&groups));
-            let waiting = report.unmatched.iter().map(|UnmatchedSums { payments, amount, currency }| {
-                format!("unmatched: {payments} payments of {amount} {currency}")
-            });
-            let text = [table].into_iter().chain(waiting).collect::<Vec<_>>().join("\n");
+            let note = "amount, fee and refunded: in minor units".to_owned();
+            let text = [table, note].into_iter().chain(report.unmatched.iter().map(waiting));
+            let text = text.collect::<Vec<_>>().join("\n");
             visible_document(&text).into_bytes()
         }
         ReportFormat::Csv => report.csv(&groups)?,
@@ -48,4 +48,28 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: TopupsArgum
         ReportFormat::Xlsx => workbook::income(report, groups, period.style()).await?,
     };
     format.give(context, &report)
+}
+
+/// The line of the payments of one currency that wait for an operator.
+fn waiting(UnmatchedSums { currency, payments, amount }: &UnmatchedSums) -> String {
+    let noun = if *payments == 1 { "payment" } else { "payments" };
+    format!("unmatched: {payments} {noun} of {} {currency}", Currency::units_of(currency, *amount))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rule 19.8.3: money that waits is in units of its currency.
+    #[test]
+    fn payments_that_wait_are_in_units() {
+        for (currency, payments, amount, expected) in [
+            ("CNY", 1, 500, "unmatched: 1 payment of 5.00 CNY"),
+            ("CNY", 2, 1_205, "unmatched: 2 payments of 12.05 CNY"),
+            ("JPY", 2, 120, "unmatched: 2 payments of 120 JPY"),
+        ] {
+            let sums = UnmatchedSums { currency: currency.to_owned(), payments, amount };
+            assert_eq!(waiting(&sums), expected);
+        }
+    }
 }

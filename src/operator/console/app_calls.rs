@@ -95,7 +95,7 @@ fn page(request: &ConsoleRequest, app: &App, sent: Option<SentCall>) -> Answer {
     let app_id = &app.id;
     let mut calls = request.state.request_log.of(app_id, &RequestFilter::default());
     calls.truncate(SHOWN_MAX);
-    let page = request.page(Section::APPS, text!("Requests of {app_id}", app_id));
+    let page = request.page(Section::APPS, text!("Calls of {app_id}", app_id));
     render(&AppCallsPage { page, app_id, calls: &calls, is_sandbox: app.settings.sandbox, sent })
 }
 

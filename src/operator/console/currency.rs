@@ -6,8 +6,7 @@ use super::page::grouped;
 
 /// Money in the units that people count, such as `6.00 CNY`.
 pub(super) fn money(currency: &str, amount: i64) -> String {
-    let units = Currency::parse(currency).map_or_else(|_| amount.to_string(), |of| of.in_units(amount));
-    format!("{} {currency}", grouped(&units))
+    format!("{} {currency}", grouped(&Currency::units_of(currency, amount)))
 }
 
 #[cfg(test)]

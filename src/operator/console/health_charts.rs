@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use domain::fields::Fields;
-use domain::health::{ChartSpan, HealthPoint, HealthPoints};
+use domain::health::{ChartSpan, HealthLevel, HealthPoint, HealthPoints};
 use domain::text;
 use domain::text::Text;
 use store::StoreError;
@@ -140,7 +140,7 @@ fn axis_point(point: &HealthPoint) -> PlotPoint {
         label: words.join(", "),
         has_values: point.minutes > 0,
         started: point.started,
-        bad: !point.problems.is_empty(),
+        bad: point.problems.keys().any(|problem| problem.level() != HealthLevel::Notice),
     }
 }
 

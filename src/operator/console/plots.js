@@ -48,11 +48,18 @@
     return series.map(({ values }) => values.map((value, at) => (sums[at] += value ?? 0))).reverse();
   };
 
+  // A point without neighbours makes no line, so it is drawn as a point.
+  const alone = (values) =>
+    [...values.keys()].filter((at) => values[at] != null && values[at - 1] == null && values[at + 1] == null);
   const lines = (plot) => plot.series.map((line) => ({
     stroke: css(COLOURS[line.class]),
     width: line.class === "before" ? 1 : 1.75,
     dash: line.class === "before" ? [3, 3] : undefined,
-    points: { show: (u, at, first, last) => last - first < 2, size: 4 },
+    points: {
+      show: (u, at, first, last) => last - first < 2,
+      filter: (u, at, shown) => (shown ? null : alone(u.data[at])),
+      size: 4,
+    },
   }));
   const bars = (plot) => plot.series.map(({ class: name }) => ({
     stroke: css(COLOURS[name]), fill: css(COLOURS[name]), width: 0, points: { show: false },

@@ -15,7 +15,7 @@ async fn a_call_is_sent_and_shown_with_programs_that_sign_it() {
     till.app("live").await;
     let (developer, viewer) = (till.browser(Role::Developer).await, till.browser(Role::Viewer).await);
     let path = "/console/apps/a1/calls";
-    let link = r#"<a href="/console/apps/a1/calls">Requests of this app</a>"#;
+    let link = r#"<a href="/console/apps/a1/calls">Calls of this app</a>"#;
     assert!(viewer.get("/console/apps/a1").await.body.contains(link));
     assert!(viewer.get(path).await.body.contains("No call of this app is known."));
     let fields = [("call", "pay"), ("open_id", "o1"), ("amount", "60"), ("biz_no", "B1")];

@@ -129,7 +129,8 @@ async fn charts_show_the_minutes_of_all_instances() {
         started: true,
         ..minute("b:1", 2)
     };
-    learn(&till, &[minute("a:1", 3), minute("a:1", 2), slow.clone(), minute("a:1", 62)]).await;
+    let noticed = HealthMinute { receivers_failing: 1, ..minute("a:1", 3) };
+    learn(&till, &[noticed, minute("a:1", 2), slow.clone(), minute("a:1", 62)]).await;
     let page = viewer.get("/console").await;
     assert_eq!(faults(&page.body), Vec::<String>::new());
     let axis = &data(&page.body, "data-axis")[0];
@@ -137,6 +138,8 @@ async fn charts_show_the_minutes_of_all_instances() {
     assert_eq!((axis["at"].as_array().unwrap().len(), &axis["at"][58]), (60, &json!(at)));
     let end = json!(at + 120);
     assert_eq!((&axis["end"], &axis["step"], &axis["zone"]), (&end, &json!(60), &json!("UTC")));
+    // A notice alone is told, and shades nothing.
+    assert!(axis["labels"][57].as_str().unwrap().ends_with("receivers fail, 1 min"), "{axis}");
     assert_eq!((&axis["started"], &axis["bad"]), (&json!([at]), &json!([at])));
     let label = rfc3339(slow.at).replace('T', " ")[..16].to_owned();
     let words = format!("{label}, an instance started, exchanges fail, 1 min; exchanges slow, 1 min");

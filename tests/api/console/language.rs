@@ -361,7 +361,7 @@ async fn times_are_those_of_the_setting() {
     let words = "Thaw automatically at: expected a time after now, which is 20";
     assert!(refused.starts_with(words) && refused.contains(", got 2020-01-01 10:00:00."), "{refused}");
     let early = content(&admin.get("/console/reports/statement.txt?app_id=a1&day=2999-01-01").await);
-    let words = "Day: expected a period that is closed: 2999-01-01 has not ended in Asia/Shanghai: it ends at \
+    let words = "Day: expected a period that has ended: 2999-01-01 has not ended in Asia/Shanghai: it ends at \
                  2999-01-02 00:00:00, got ";
     assert!(early.starts_with(words), "{early}");
     // Numbers by language.

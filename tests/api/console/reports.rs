@@ -78,8 +78,8 @@ async fn an_app_is_shown_in_pictures_and_tables_with_sums() {
     has(
         &page,
         &[
-            "Net 70 Paying players 2 Coins a paying player 35.0",
-            "because the first entry is of 2026-10-20 16:00:00",
+            "Taken less given back 70 Paying players 2 Coins per paying player 35.0",
+            "the first sales are of the hour that begins at 2026-10-20 16:00:00",
         ],
     );
     bars_over_time_lead_to_what_they_count(&viewer, &page).await;
@@ -91,8 +91,8 @@ async fn an_app_is_shown_in_pictures_and_tables_with_sums() {
         &[
             "Compared with the period before: 2026-10-20 00:00:00 to 2026-10-21 00:00:00",
             "Exchanges 0 none, before: 3 Gifted coins taken 0 none, before: 100",
-            "Coins given back 120 before: none Net \u{2212}120 before: 190",
-            "Paying players 0 none, before: 2 Coins a paying player \u{2013} before: 95.0",
+            "Coins given back 120 before: none Taken less given back \u{2212}120 before: 190",
+            "Paying players 0 none, before: 2 Coins per paying player \u{2013} before: 95.0",
             "Coins taken by hour",
             "There were no refusals.",
         ],
@@ -163,7 +163,7 @@ async fn reports_are_over_apps_and_filtered() {
             "Filter (5)",
             "App a1, zone z1, items with wOR in their names",
             &format!("Item {heads} Sword 1 100 30 80 30 20 Sum 1 100 30 80 30 20"),
-            "Paying players 1 Coins a paying player 20.0",
+            "Paying players 1 Coins per paying player 20.0",
             "Of all zones, items and platforms.",
         ],
     );

@@ -312,7 +312,7 @@ async fn their_names_are_mapped_and_what_is_there_twice_differs() {
         found,
         json!({"matched": 0, "only_here": [], "only_there": [{"biz_no": "z1"}], "differs": []})
     );
-    assert_eq!(said, "minitill: 2 numbers that are of another period here are not compared\n");
+    assert_eq!(said, "minitill: not compared, because they are of another period here: 2\n");
     let (found, _) = reconcile(&program, &[&numbers, "--day", "2026-03-29"]);
     let expected = json!({
         "matched": 2, "only_here": [{"biz_no": "b1c"}], "only_there": [{"biz_no": "z1"}], "differs": [],

@@ -61,6 +61,12 @@ impl Currency {
         format!("{sign}{whole}.{minor:0width$}", width = digits as usize)
     }
 
+    /// An amount in units of the currency of this code. One that is not known keeps its number.
+    #[must_use]
+    pub fn units_of(code: &str, amount: i64) -> String {
+        Self::parse(code).map_or_else(|_| amount.to_string(), |currency| currency.in_units(amount))
+    }
+
     /// The code.
     #[must_use]
     pub fn as_str(&self) -> &str {

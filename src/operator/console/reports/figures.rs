@@ -29,7 +29,7 @@ pub(super) fn figures((now, payers): Counted, before: Option<Counted>) -> Vec<Fi
         figure("Gifted coins taken", |sums| sums.free_taken),
         figure("Charged coins taken", |sums| sums.charge_taken),
         figure("Coins given back", |sums| sums.free_given_back.saturating_add(sums.charge_given_back)),
-        figure("Net", |sums| sums.net),
+        figure("Taken less given back", |sums| sums.net),
     ];
     if let Some(payers) = payers {
         let before = before.and_then(|(sums, payers)| Some((sums, payers?)));
@@ -39,7 +39,7 @@ pub(super) fn figures((now, payers): Counted, before: Option<Counted>) -> Vec<Fi
             compared: before.map(|(_, before)| said(&compared(payers, before))),
         });
         figures.push(Figure {
-            name: "Coins a paying player",
+            name: "Coins per paying player",
             value: per_payer(&now, payers),
             compared: before
                 .map(|(sums, payers)| said(&text!("before: {before}", before = per_payer(&sums, payers)))),

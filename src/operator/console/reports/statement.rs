@@ -162,7 +162,7 @@ fn told(
 ) -> Result<Result<Statement, FieldError>, ConsoleError> {
     let refused = |why: domain::text::Text| {
         let (field, shown) = (period.field(), period.to_string());
-        let Expected(expected) = Expected(domain::text!("a period that is closed: {why}", why));
+        let Expected(expected) = Expected(domain::text!("a period that has ended: {why}", why));
         FieldError::malformed(field, expected, &shown)
     };
     match statement {
