@@ -7,7 +7,7 @@ use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use domain::ids::AppId;
 use domain::period::TimeZone;
-use domain::topup::{Currency, Payment, PaymentKey, PaymentProvider};
+use domain::topup::{Currency, Payment, PaymentKey, PaymentProvider, PaymentState};
 use serde::Serialize;
 use store::{MissingPayment, PaymentBooks, PaymentColumn, Reconciled, Store, StoreError};
 
@@ -48,7 +48,7 @@ pub(super) struct ExpectArguments {
 struct Entered<'a> {
     #[serde(rename = "ref")]
     reference: &'a str,
-    state: &'static str,
+    state: PaymentState,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
 }
@@ -165,7 +165,7 @@ impl EnteredPayments<'_> {
             self.remains |= report.reason.is_some();
             let reason = report.reason.as_deref();
             let entered = Entered { reference: &reference, state: report.state, reason };
-            let cells = ["entered", &reference, report.state, reason.unwrap_or_default()];
+            let cells = ["entered", &reference, report.state.as_str(), reason.unwrap_or_default()];
             self.printed.item(&entered, &cells)?;
         }
         Ok(())

@@ -12,8 +12,8 @@ use domain::operator::{Operator, OperatorKind};
 use domain::text;
 use domain::text::Text;
 use domain::topup::{
-    CALLBACK_BYTES_MAX, CallbackEvent, CallbackProvider, PaymentFields, PaymentProvider, SignedCallback,
-    not_signed,
+    CALLBACK_BYTES_MAX, CallbackEvent, CallbackProvider, PaymentFields, PaymentProvider, PaymentState,
+    RefundState, SignedCallback, not_signed,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -66,8 +66,7 @@ pub(super) async fn callback(State(state): State<AppState>, request: Request) ->
     note_called(&app);
     let admitted = state.rate_limits.admit(&app, Limited::Callbacks, state.clock.monotonic());
     admitted.map_err(too_often)?;
-    let told = carry_out(&state, &app_id, &provider.provider, &signed).await?;
-    let status = if told.is_kept() { StatusCode::ACCEPTED } else { StatusCode::OK };
+    let (status, told) = carry_out(&state, &app_id, &provider.provider, &signed).await?;
     Ok(json_response(status, &succeeded(told)))
 }
 
@@ -85,27 +84,29 @@ async fn find(
     Ok((app_id, known.ok_or_else(unknown)?))
 }
 
-/// Carries out what a callback tells. It answers after the commit.
+/// Carries out what a callback tells, and returns the status and the answer. It answers after the commit.
 async fn carry_out(
     state: &AppState,
     app_id: &AppId,
     provider: &PaymentProvider,
     signed: &SignedCallback<'_>,
-) -> Result<CallbackOutcome, Refusal> {
+) -> Result<(StatusCode, CallbackOutcome), Refusal> {
     let event = signed.read().map_err(|fault| unfit(StatusCode::UNPROCESSABLE_ENTITY, fault))?;
     let teller = Operator::new(OperatorKind::Provider, provider.as_str());
     let teller = teller.expect("the name of a provider can be an operator's");
-    let state = match event {
+    let (state, is_kept) = match event {
         CallbackEvent::Payment(payment) => {
-            let report = state.store.take_payment(&teller, app_id, *payment).await;
-            report.map_err(not_done)?.state.to_owned()
+            let report = state.store.take_payment(&teller, app_id, *payment).await.map_err(not_done)?;
+            (report.state.as_str(), report.state.is_kept())
         }
         CallbackEvent::Refund(refund) => {
-            state.store.refund_payment(&teller, app_id, *refund).await.map_err(not_done)?.state
+            let report = state.store.refund_payment(&teller, app_id, *refund).await.map_err(not_done)?;
+            (report.state.as_str(), report.state.is_kept())
         }
-        CallbackEvent::Other => "ignored".to_owned(),
+        CallbackEvent::Other => (IGNORED, false),
     };
-    Ok(CallbackOutcome { state })
+    let status = if is_kept { StatusCode::ACCEPTED } else { StatusCode::OK };
+    Ok((status, CallbackOutcome { state }))
 }
 
 /// The refusal of what the store did not carry out.
@@ -136,21 +137,23 @@ fn too_often(exceeded: LimitExceeded) -> Refusal {
     Refusal { code: Code::CallbackRateLimited, transport, ..refusal }
 }
 
+/// The state of a callback that concerns no purse.
+const IGNORED: &str = "ignored";
+
 /// The outcome of a callback.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Callback")]
 struct CallbackOutcome {
     /// What became of it: `paid` or `unmatched` for a payment; `refunded`, `waiting`, `refused` or `unchanged` for a refund;
     /// `ignored` for what concerns no purse.
-    #[schemars(extend("enum" = ["paid", "unmatched", "refunded", "waiting", "refused", "unchanged", "ignored"]))]
-    state: String,
+    #[schemars(extend("enum" = callback_states()))]
+    state: &'static str,
 }
 
-impl CallbackOutcome {
-    /// Whether it was kept, and no purse changed.
-    fn is_kept(&self) -> bool {
-        ["unmatched", "waiting", "refused"].contains(&self.state.as_str())
-    }
+/// The states of the answer. A callback never tells of a settlement, so no payment is paid back in it.
+fn callback_states() -> Vec<&'static str> {
+    let of_payment = [PaymentState::Paid, PaymentState::Unmatched].map(PaymentState::as_str);
+    of_payment.into_iter().chain(RefundState::WORDS).chain([IGNORED]).collect()
 }
 
 /// The text of the API's document about the callback.
@@ -183,15 +186,19 @@ pub(super) fn describe(_: &Config) -> Operation<Refusal> {
         Field::required::<String>("type", "payment.succeeded", "What the provider tells."),
         Field::optional::<serde_json::Map<String, serde_json::Value>>("data", "About what.").example(data),
     ];
-    let paid = |state: &str| succeeded(CallbackOutcome { state: state.to_owned() });
+    let told = |state: PaymentState| succeeded(CallbackOutcome { state: state.as_str() });
     Operation::new("Take a callback of a payment provider", description)
         .with(Place::Path, in_path)
         .with(Place::Header, headers)
         .body(&["application/json"], body)
-        .answers(Success::json("paid", "It was carried out, or concerns no purse.", &paid("paid")))
+        .answers(Success::json(
+            "paid",
+            "It was carried out, or concerns no purse.",
+            &told(PaymentState::Paid),
+        ))
         .answers(Success {
             status: StatusCode::ACCEPTED.as_u16(),
-            ..Success::json("unmatched", "It was kept, and no purse changed.", &paid("unmatched"))
+            ..Success::json("unmatched", "It was kept, and no purse changed.", &told(PaymentState::Unmatched))
         })
         .refuses([
             example::unknown_callback(),

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use domain::console_user::Role;
 use domain::ids::Reason;
-use domain::topup::{Excess, NewRefund, PaymentKey, RefundAmount, RefundId, RefundKey, Shortfall};
+use domain::topup::{
+    Excess, NewRefund, PaymentKey, RefundAmount, RefundId, RefundKey, RefundState, Shortfall,
+};
 use serde_json::{Value, json};
 
 use crate::admin::{Caller, assert_answer, assert_problem};
@@ -337,13 +339,13 @@ async fn a_running_sum_raises_what_was_refunded() {
         let report = till.store.refund_payment(&operator(), &app.id, refund).await.unwrap();
         (report.state, report.amount)
     };
-    assert_eq!(sum(300).await, ("waiting".to_owned(), 300));
-    assert_eq!(sum(200).await, ("unchanged".to_owned(), 0));
+    assert_eq!(sum(300).await, (RefundState::Waiting, 300));
+    assert_eq!(sum(200).await, (RefundState::Unchanged, 0));
     assert_eq!(till.number("SELECT count(*) FROM topup_payments").await, 0);
     assert_eq!(tell(&teller, &direct("pi_1")).await.json()["state"], "paid");
-    assert_eq!(sum(200).await, ("unchanged".to_owned(), 0));
-    assert_eq!(sum(600).await, ("refunded".to_owned(), 300));
-    assert_eq!(sum(600).await, ("refunded".to_owned(), 300));
+    assert_eq!(sum(200).await, (RefundState::Unchanged, 0));
+    assert_eq!(sum(600).await, (RefundState::Refunded, 300));
+    assert_eq!(sum(600).await, (RefundState::Refunded, 300));
     assert_eq!(till.purses(&app, "o1").await, (40, 100, 4));
     till.assert_audit_clean().await;
 }

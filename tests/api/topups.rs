@@ -7,8 +7,8 @@ use domain::operation::app::AppCommand;
 use domain::operation::topup::SetPrices;
 use domain::operator::{Operator, OperatorKind};
 use domain::topup::{
-    Currency, Payment, PaymentKey, PaymentProvider, PaymentTarget, Price, PriceName, PricedProductId,
-    ProviderOrderId,
+    Currency, Payment, PaymentKey, PaymentProvider, PaymentState, PaymentTarget, Price, PriceName,
+    PricedProductId, ProviderOrderId,
 };
 use serde_json::{Value, json};
 use time::OffsetDateTime;
@@ -66,7 +66,7 @@ pub(crate) async fn keep_unmatched(till: &TestTill, app: &TestApp, provider: &st
     };
     let teller = Operator::new(OperatorKind::ApiKey, "payments").unwrap();
     let report = till.store.take_payment(&teller, &app.id, payment).await.unwrap();
-    assert_eq!(report.state, "unmatched");
+    assert_eq!(report.state, PaymentState::Unmatched);
 }
 
 /// An app with prices and two players, one of whom has coins.

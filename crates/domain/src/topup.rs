@@ -8,6 +8,7 @@ mod fields;
 mod lots;
 mod payment;
 mod refund;
+mod state;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -30,6 +31,7 @@ pub use refund::{
     CoinPair, Excess, NewRefund, REFUND_ID_BYTES_MAX, RefundAmount, RefundId, RefundKey, Refundable,
     Shortfall,
 };
+pub use state::{PaymentState, RefundState};
 
 /// Longest name of a payment provider, in bytes.
 pub const PROVIDER_BYTES_MAX: usize = 32;

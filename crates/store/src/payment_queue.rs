@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use domain::ids::{AppId, OpenId};
 use domain::operation::OperationRefusal;
 use domain::operator::Operator;
-use domain::topup::{Payment, PaymentTarget, UnmatchedReason};
+use domain::topup::{Payment, PaymentState, PaymentTarget, UnmatchedReason};
 use serde::Serialize;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
@@ -18,8 +18,8 @@ use crate::writer::{Queued, Writers};
 #[schemars(rename = "Topup")]
 pub struct PaymentReport {
     /// `paid`: it was credited. `unmatched`: it was kept, and nothing was credited.
-    #[schemars(extend("enum" = ["paid", "unmatched"]))]
-    pub state: &'static str,
+    #[schemars(extend("enum" = [PaymentState::Paid, PaymentState::Unmatched]))]
+    pub state: PaymentState,
     /// Why it fits nothing. `null` for one that was credited.
     #[schemars(with = "Option<UnmatchedReason>")]
     pub reason: Option<String>,

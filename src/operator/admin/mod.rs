@@ -38,6 +38,7 @@ use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use axum::routing::{MethodRouter, any, on};
 use domain::fields::shown;
+use domain::topup::{PaymentState, RefundState};
 use futures_util::FutureExt as _;
 use serde_json::Value;
 use tracing::Instrument as _;
@@ -176,9 +177,20 @@ const TAKE_PAYMENT: &str = "takePayment";
 const REFUND_TOPUP: &str = "refundTopup";
 /// The call that makes something which has an address.
 const CREATE_APP: &str = "createApp";
-/// The calls that may be answered 202, each with the state of its answer then: it was taken, and an operator must look at
-/// it, or its payment must come.
-const ACCEPTED: [(&str, &str); 2] = [(TAKE_PAYMENT, "unmatched"), (REFUND_TOPUP, "waiting")];
+
+/// Whether an answer with this state has the status 202. It was kept, and an operator must look at it, or its payment must
+/// come.
+fn is_accepted(route: &AdminRoute, state: &str) -> bool {
+    match route.id {
+        TAKE_PAYMENT => PaymentState::parse(state).is_ok_and(PaymentState::is_kept),
+        // 202 is for a refund that waits (contract 19.5.8). A refused one has ended, and only a replay tells of it here. A callback
+        // answers that with 202, too (contract 19.4.4).
+        REFUND_TOPUP => {
+            RefundState::parse(state).is_ok_and(|refund| refund.is_kept() && refund != RefundState::Refused)
+        }
+        _ => false,
+    }
+}
 
 /// The status of a success.
 fn status_of(route: &AdminRoute, answer: &AdminAnswer) -> StatusCode {
@@ -186,7 +198,7 @@ fn status_of(route: &AdminRoute, answer: &AdminAnswer) -> StatusCode {
         AdminAnswer::Json(body) => body["state"].as_str(),
         AdminAnswer::File(_) => None,
     };
-    if state.is_some_and(|state| ACCEPTED.contains(&(route.id, state))) {
+    if state.is_some_and(|state| is_accepted(route, state)) {
         StatusCode::ACCEPTED
     } else if route.id == CREATE_APP {
         StatusCode::CREATED

@@ -10,8 +10,8 @@ use domain::operation::topup::{SettlePayment, Settlement, unknown_payment};
 use domain::rights::Need;
 use domain::text;
 use domain::topup::{
-    PaymentKey, PaymentProvider, PlacedOrder, PricedProductId, ProviderOrderId, TOLD_BY_PROVIDER,
-    UnmatchedReason,
+    PaymentKey, PaymentProvider, PaymentState, PlacedOrder, PricedProductId, ProviderOrderId, RefundState,
+    TOLD_BY_PROVIDER, UnmatchedReason,
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use store::{
@@ -54,35 +54,25 @@ pub(super) fn payment_path(app_id: &str, provider: &str, provider_order_id: &str
     format!("/console/apps/{app_id}/topups/{provider}/{id}")
 }
 
-/// The name of a state of a payment or a refund.
-fn state_words(state: &str) -> &'static str {
-    match state {
-        "paid" => "Credited",
-        "paid_back" => "Paid back",
-        "refunded" => "Refunded",
-        "waiting" => "Waits",
-        "refused" => "Refused",
-        _ => "Unmatched",
-    }
-}
-
-/// The style class of a state.
-fn state_class(state: &str) -> &'static str {
-    match state {
-        "paid" => "good",
-        "paid_back" | "refunded" => "",
-        _ => "bad",
-    }
-}
-
 /// The state of a payment in words, and its style class. Its refunds count where it was credited.
 fn shown_state(row: &TopupRow) -> [&'static str; 2] {
-    let refunds = row.refunds.iter().filter(|refund| refund.state == "refunded");
-    let refunded = refunds.fold(0_i64, |sum, refund| sum.saturating_add(refund.amount));
-    match row.state.as_str() {
-        "paid" if refunded >= row.amount => ["Refunded", ""],
-        "paid" if refunded > 0 => ["Partly refunded", ""],
-        state => [state_words(state), state_class(state)],
+    let refunded = row.refunded();
+    match row.state {
+        PaymentState::Paid if refunded >= row.amount => ["Refunded", ""],
+        PaymentState::Paid if refunded > 0 => ["Partly refunded", ""],
+        PaymentState::Paid => ["Credited", "good"],
+        PaymentState::Unmatched => ["Unmatched", "bad"],
+        PaymentState::PaidBack => ["Paid back", ""],
+    }
+}
+
+/// The state of a refund in words, and its style class.
+const fn shown_refund_state(state: RefundState) -> [&'static str; 2] {
+    match state {
+        // What changed nothing has no row. Its sum is refunded.
+        RefundState::Refunded | RefundState::Unchanged => ["Refunded", ""],
+        RefundState::Waiting => ["Waits", "bad"],
+        RefundState::Refused => ["Refused", "bad"],
     }
 }
 
@@ -92,8 +82,8 @@ fn taken_back(used: &ConsumptionReport) -> i64 {
 }
 
 /// The reporter of a payment: the name, and the way.
-fn teller(told_by: &str) -> String {
-    let (kind, name) = told_by.split_once(' ').unwrap_or(("", told_by));
+fn teller(row: &TopupRow) -> String {
+    let (kind, name) = row.teller();
     format!("{name}, {}", crate::word(way(kind)))
 }
 
@@ -270,23 +260,19 @@ type PaymentNames = Path<(String, String, String)>;
 
 async fn payment(Path(names): PaymentNames, request: ConsoleRequest) -> Answer {
     let (app_id, key, payment) = find(&request, &names).await?;
-    let used = if payment.state == "paid" {
+    let used = if payment.state == PaymentState::Paid {
         Some(request.state.store.consumption(&app_id, &key).await?)
     } else {
         None
     };
-    let prices = if payment.state == "unmatched" {
-        request.state.store.prices(&app_id).await?.prices
-    } else {
-        Vec::new()
-    };
+    let is_open = payment.state == PaymentState::Unmatched;
+    let prices = if is_open { request.state.store.prices(&app_id).await?.prices } else { Vec::new() };
     let order = match payment.biz_no.as_deref().map(BizNo::parse) {
         Some(Ok(biz_no)) => request.state.store.placed_topup_order(&app_id, &biz_no).await?,
         _ => None,
     };
     let title = text!("Payment {payment}", payment = &payment.provider_order_id);
     let page = Page { notice: request.notice(NOTICES), ..request.page(Section::TOPUPS, title) };
-    let is_open = payment.state == "unmatched";
     render(&TopupPage {
         page,
         payment: &payment,

@@ -15,7 +15,9 @@ use domain::operator::{Operator, OperatorKind};
 use domain::sandbox::SandboxApp;
 use domain::signature::SignedRequest;
 use domain::text;
-use domain::topup::{Payment, PaymentKey, PaymentProvider, PaymentTarget, PricedProductId, ProviderOrderId};
+use domain::topup::{
+    Payment, PaymentKey, PaymentProvider, PaymentState, PaymentTarget, PricedProductId, ProviderOrderId,
+};
 use domain::wallet::{AMOUNT_MAX, WalletCall};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -336,7 +338,7 @@ pub(in super::super) fn describe_topups(_: &Config) -> Operation<Refusal> {
     let description = "Only on a sandbox server. Carries out a pretended payment: an order of the player, its payment by the \
         provider `sandbox`, the coins, and the event `topup.paid`.";
     let paid = PaymentReport {
-        state: "paid",
+        state: PaymentState::Paid,
         reason: None,
         biz_no: Some("sandbox9f86d081884c7d65".to_owned()),
         open_id: Some("player-1".to_owned()),

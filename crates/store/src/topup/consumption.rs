@@ -2,10 +2,11 @@
 
 use domain::ids::AppId;
 use domain::operation::topup::{payment_not_credited, unknown_payment};
-use domain::topup::{Lot, LotExchange, LotUse, PaymentKey};
+use domain::topup::{Lot, LotExchange, LotUse, PaymentKey, PaymentState};
 use futures_util::TryStreamExt as _;
 use serde::Serialize;
 
+use super::payment_rows::stored_payment_state;
 use crate::app_number::number_of;
 use crate::error::{OperationError, StoreError};
 use crate::store::Store;
@@ -73,8 +74,9 @@ impl Store {
         .fetch(&mut *session);
         let mut lot: Option<(i64, LotUse)> = None;
         while let Some(row) = rows.try_next().await.map_err(StoreError::from)? {
-            if row.state != "paid" {
-                return Err(payment_not_credited(key.as_text(), row.state).into());
+            let state = stored_payment_state(&row.state)?;
+            if state != PaymentState::Paid {
+                return Err(payment_not_credited(key.as_text(), state).into());
             }
             let of_lot = match &mut lot {
                 Some((_, of_lot)) => of_lot,

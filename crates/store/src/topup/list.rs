@@ -5,10 +5,12 @@ use std::str::FromStr;
 
 use domain::ids::{AppId, OpenId};
 use domain::rights::Apps;
-use domain::topup::{PaymentKey, RefundId, UnmatchedReason};
+use domain::topup::{PaymentKey, PaymentState, RefundId, RefundState, UnmatchedReason};
 use serde::Serialize;
 use time::OffsetDateTime;
 
+use super::payment_rows::{split_teller, stored_payment_state};
+use super::refund::stored_refund_state;
 use crate::error::Result;
 use crate::paging::{CursorKey, ListPage, TimeCursor};
 use crate::store::Store;
@@ -24,8 +26,7 @@ pub struct TopupRow {
     /// The provider's id.
     pub provider_order_id: String,
     /// `paid`, `unmatched` or `paid_back`.
-    #[schemars(extend("enum" = ["paid", "unmatched", "paid_back"]))]
-    pub state: String,
+    pub state: PaymentState,
     /// Why it fitted nothing when it was first told of. It stays after the settlement.
     #[schemars(with = "Option<UnmatchedReason>")]
     pub reason: Option<String>,
@@ -77,18 +78,12 @@ pub struct TopupRow {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[schemars(rename = "RefundOfTopup")]
 pub struct RefundRow {
-    /// The provider of the payment.
-    #[serde(skip)]
-    pub(crate) provider: String,
-    /// The provider's id of the payment.
-    #[serde(skip)]
-    pub(crate) provider_order_id: String,
     /// The provider's id of the refund.
     #[schemars(with = "RefundId")]
     pub refund_id: String,
     /// `refunded`, `waiting` or `refused`.
-    #[schemars(extend("enum" = ["refunded", "waiting", "refused"]))]
-    pub state: String,
+    #[schemars(extend("enum" = [RefundState::Refunded, RefundState::Waiting, RefundState::Refused]))]
+    pub state: RefundState,
     /// The money, in minor units.
     pub amount: i64,
     /// Why.
@@ -117,6 +112,21 @@ pub struct RefundRow {
     #[serde(with = "time::serde::rfc3339::option")]
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub refunded_at: Option<OffsetDateTime>,
+}
+
+impl TopupRow {
+    /// How much of the money its refunds have brought back, in minor units.
+    #[must_use]
+    pub fn refunded(&self) -> i64 {
+        let refunds = self.refunds.iter().filter(|refund| refund.state == RefundState::Refunded);
+        refunds.fold(0_i64, |sum, refund| sum.saturating_add(refund.amount))
+    }
+
+    /// Kind and name of who told of it first. A text without a blank is a name alone.
+    #[must_use]
+    pub fn teller(&self) -> (&str, &str) {
+        split_teller(&self.told_by).unwrap_or(("", &self.told_by))
+    }
 }
 
 /// The payments that are listed.
@@ -159,7 +169,8 @@ pub type TopupCursor = TimeCursor<PaymentPlace>;
 /// A page of payments, newest first.
 pub type TopupsPage = ListPage<TopupRow, TopupCursor>;
 
-/// Reads payments, without their refunds. `$rest` is the condition and the order.
+/// Reads payments, without their refunds. A row with a damaged state is an error. `$rest` is the condition and the
+/// order.
 macro_rules! payments {
     ($rest:literal $(+ $more:literal)? $(, $parameter:expr)*) => {
         sqlx::query!(
@@ -173,30 +184,32 @@ macro_rules! payments {
                WHERE "# + $rest $(+ $more)?
             $(, $parameter)*
         )
-        .map(|row| TopupRow {
-            app_id: row.app_id,
-            provider: row.provider,
-            provider_order_id: row.provider_order_id,
-            state: row.state,
-            reason: row.reason,
-            currency: row.currency,
-            amount: row.amount,
-            fee: row.fee,
-            paid_at: row.paid_at,
-            biz_no: row.biz_no,
-            open_id: row.open_id,
-            product_id: row.product_id,
-            os: row.os,
-            note: row.note,
-            charge: row.charge,
-            bonus: row.bonus,
-            free_balance: row.free_balance,
-            charge_balance: row.charge_balance,
-            seq: row.seq,
-            told_by: row.told_by,
-            created_at: row.created_at,
-            credited_at: row.credited_at,
-            refunds: Vec::new(),
+        .map(|row| -> Result<TopupRow> {
+            Ok(TopupRow {
+                app_id: row.app_id,
+                provider: row.provider,
+                provider_order_id: row.provider_order_id,
+                state: stored_payment_state(&row.state)?,
+                reason: row.reason,
+                currency: row.currency,
+                amount: row.amount,
+                fee: row.fee,
+                paid_at: row.paid_at,
+                biz_no: row.biz_no,
+                open_id: row.open_id,
+                product_id: row.product_id,
+                os: row.os,
+                note: row.note,
+                charge: row.charge,
+                bonus: row.bonus,
+                free_balance: row.free_balance,
+                charge_balance: row.charge_balance,
+                seq: row.seq,
+                told_by: row.told_by,
+                created_at: row.created_at,
+                credited_at: row.credited_at,
+                refunds: Vec::new(),
+            })
         })
     };
 }
@@ -210,7 +223,7 @@ impl Store {
             key.provider.as_str(),
             key.provider_order_id.as_str()
         );
-        let row = row.fetch_optional(&self.pool).await?;
+        let row = row.fetch_optional(&self.pool).await?.transpose()?;
         Ok(self.with_refunds(app_id, row.into_iter().collect()).await?.pop())
     }
 
@@ -218,8 +231,7 @@ impl Store {
     async fn with_refunds(&self, app_id: &AppId, mut payments: Vec<TopupRow>) -> Result<Vec<TopupRow>> {
         let column =
             |of: fn(&TopupRow) -> &String| payments.iter().map(|row| of(row).clone()).collect::<Vec<_>>();
-        let rows = sqlx::query_as!(
-            RefundRow,
+        let rows = sqlx::query!(
             "SELECT r.provider, r.provider_order_id, r.refund_id, r.state, r.amount, r.reason, r.free_taken, r.charge_taken,
                  r.free_debt, r.charge_debt, r.free_owed, r.charge_owed, r.seq, r.told_by, r.created_at, r.refunded_at
              FROM topup_refunds r
@@ -231,9 +243,23 @@ impl Store {
             &column(|row| &row.provider_order_id)
         );
         let mut refunds: HashMap<_, Vec<RefundRow>> = HashMap::new();
-        for refund in rows.fetch_all(&self.pool).await? {
-            let key = (refund.provider.clone(), refund.provider_order_id.clone());
-            refunds.entry(key).or_default().push(refund);
+        for row in rows.fetch_all(&self.pool).await? {
+            refunds.entry((row.provider, row.provider_order_id)).or_default().push(RefundRow {
+                refund_id: row.refund_id,
+                state: stored_refund_state(&row.state)?,
+                amount: row.amount,
+                reason: row.reason,
+                free_taken: row.free_taken,
+                charge_taken: row.charge_taken,
+                free_debt: row.free_debt,
+                charge_debt: row.charge_debt,
+                free_owed: row.free_owed,
+                charge_owed: row.charge_owed,
+                seq: row.seq,
+                told_by: row.told_by,
+                created_at: row.created_at,
+                refunded_at: row.refunded_at,
+            });
         }
         for payment in &mut payments {
             let key = (payment.provider.clone(), payment.provider_order_id.clone());
@@ -294,6 +320,7 @@ impl Store {
                 )
             }
         };
+        let rows = rows.into_iter().collect::<Result<Vec<_>>>()?;
         let rows = self.with_refunds(app_id, rows).await?;
         Ok(ListPage::cut(rows, limit, |last| TimeCursor {
             at: last.created_at,
@@ -308,7 +335,7 @@ impl Store {
             apps.ids(),
             i64::from(limit)
         );
-        Ok(rows.fetch_all(&self.pool).await?)
+        rows.fetch_all(&self.pool).await?.into_iter().collect()
     }
 
     /// How many payments of these apps fit nothing and wait for an operator.

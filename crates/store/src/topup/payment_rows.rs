@@ -12,8 +12,8 @@ use domain::ids::{BizNo, OpenId};
 use domain::operation::topup::payment_differs;
 use domain::operator::{Operator, OperatorKind};
 use domain::topup::{
-    Coins, Currency, Payment, PaymentKey, PaymentProvider, PaymentTarget, PricedProductId, ProviderOrderId,
-    UnmatchedReason,
+    Coins, Currency, Payment, PaymentKey, PaymentProvider, PaymentState, PaymentTarget, PricedProductId,
+    ProviderOrderId, UnmatchedReason,
 };
 use domain::wallet::Balances;
 use sqlx::postgres::PgArguments;
@@ -32,9 +32,14 @@ pub(super) fn teller_name(teller: &Operator) -> String {
     format!("{} {}", teller.kind().as_str(), teller.name())
 }
 
+/// Kind and name of the reporter of a payment or refund, by the name in its row.
+pub(super) fn split_teller(told_by: &str) -> Option<(&str, &str)> {
+    told_by.split_once(' ')
+}
+
 /// The reporter of a payment or refund, by the name in its row.
 pub(super) fn teller_of(told_by: &str) -> Option<Operator> {
-    let (kind, name) = told_by.split_once(' ')?;
+    let (kind, name) = split_teller(told_by)?;
     Operator::new(OperatorKind::parse(kind).ok()?, name).ok()
 }
 
@@ -118,7 +123,7 @@ impl<'a> PaymentRowColumns<'a> {
             fee: told(rows, |payment| payment.fee),
             note: told(rows, |payment| payment.note.as_str()),
             told_by: rows.iter().map(|(_, one, _)| teller_name(&one.teller)).collect(),
-            state: rows.iter().map(|(_, _, credited)| state_of(credited.is_ok())).collect(),
+            state: rows.iter().map(|(_, _, credited)| state_of(credited.is_ok()).as_str()).collect(),
             reason: rows.iter().map(|(_, _, credited)| reason_of(credited)).collect(),
             wallet_no: paid(rows, |(_, entry)| entry.wallet_no),
             seq: paid(rows, |(_, entry)| entry.seq),
@@ -188,8 +193,14 @@ pub(super) async fn keep_purses(
     Ok(())
 }
 
-fn state_of(is_paid: bool) -> &'static str {
-    if is_paid { "paid" } else { "unmatched" }
+/// The first state of a payment.
+const fn state_of(is_paid: bool) -> PaymentState {
+    if is_paid { PaymentState::Paid } else { PaymentState::Unmatched }
+}
+
+/// The state of a payment, by the word in its row.
+pub(super) fn stored_payment_state(word: &str) -> Result<PaymentState> {
+    PaymentState::parse(word).map_err(|_| StoreError::damaged("topup_payments"))
 }
 
 fn reason_of(credited: &Result<(Coins, CreditedPayment), UnmatchedReason>) -> Option<&'static str> {
@@ -215,7 +226,7 @@ pub(super) struct FirstTold {
     pub(super) biz_no: Option<String>,
     pub(super) open_id: Option<String>,
     pub(super) product_id: Option<String>,
-    pub(super) state: String,
+    state: String,
     reason: Option<String>,
     charge: Option<i64>,
     bonus: Option<i64>,
@@ -300,6 +311,11 @@ impl FirstTold {
             None => Ok(self.report()),
             Some(field) => Err(payment_differs(payment.key.as_text(), field)),
         })
+    }
+
+    /// Its present state.
+    pub(super) fn state(&self) -> Result<PaymentState> {
+        stored_payment_state(&self.state)
     }
 
     fn target(&self) -> Result<PaymentTarget> {

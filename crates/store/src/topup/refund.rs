@@ -12,7 +12,8 @@ use domain::operation::topup::{coins_are_spent, refund_differs, refund_exceeds};
 use domain::operation::wallet::needs_command_line;
 use domain::operator::Operator;
 use domain::topup::{
-    CoinPair, Coins, Excess, NewRefund, PaymentKey, RefundAmount, RefundId, RefundKey, Refundable, Shortfall,
+    CoinPair, Coins, Excess, NewRefund, PaymentKey, PaymentState, RefundAmount, RefundId, RefundKey,
+    RefundState, Refundable, Shortfall,
 };
 use domain::wallet::{Balances, Change, Refused, WalletOutcome, WalletRequest};
 use serde::Serialize;
@@ -22,7 +23,7 @@ use time::OffsetDateTime;
 
 use super::debt::debt_of;
 use super::payment_credit::CreditedPayment;
-use super::payment_rows::{key_columns, key_of, teller_name, teller_of};
+use super::payment_rows::{key_columns, key_of, stored_payment_state, teller_name, teller_of};
 use crate::alone_limit::require_within;
 use crate::app_number::number_of;
 use crate::engine::Engine;
@@ -33,13 +34,12 @@ use crate::store::Store;
 use crate::wallet_writer::{MadeEntry, change, plan_by_keys};
 
 /// What became of a refund.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[schemars(rename = "TopupRefund")]
 pub struct RefundReport {
     /// `refunded`: it was carried out. `waiting`: its payment is not credited yet. `refused`: it waited, and did not fit the
     /// payment. `unchanged`: the refunds have this sum already.
-    #[schemars(extend("enum" = ["refunded", "waiting", "refused", "unchanged"]))]
-    pub state: String,
+    pub state: RefundState,
     /// The money of this refund, in minor units.
     pub amount: i64,
     /// The player. `null` where nothing was taken.
@@ -107,7 +107,7 @@ struct WaitedRefund {
 }
 
 impl WaitedRefund {
-    fn row(&self, state: &'static str) -> RefundToWrite<'_> {
+    fn row(&self, state: RefundState) -> RefundToWrite<'_> {
         let Self { key, amount, reason, told_by } = self;
         RefundToWrite { key, amount: *amount, state, reason, told_by }
     }
@@ -124,7 +124,7 @@ pub(super) struct EndedRefund {
 struct RefundToWrite<'a> {
     key: &'a RefundKey,
     amount: i64,
-    state: &'static str,
+    state: RefundState,
     reason: &'a str,
     told_by: &'a str,
 }
@@ -189,7 +189,7 @@ async fn write_refund(
         if refund.excess == Excess::Refuse {
             return Err(refund_exceeds(key.payment.as_text(), limit.saturating_sub(before)).into());
         }
-        write(connection, app_no, &row("refused"), None).await?;
+        write(connection, app_no, &row(RefundState::Refused), None).await?;
         tell_of_refused_refund(connection, app_id.as_str(), key.as_text()).await?;
         let done = done(connection, app_no, key).await?;
         log(connection, (teller, (app_id, app_no)), (key, reason.as_str()), &done, None).await?;
@@ -202,15 +202,15 @@ async fn write_refund(
             let taken = taken.map_err(|(owed, held)| {
                 coins_are_spent(owed.charge, owed.free, held.charge(), held.free())
             })?;
-            write(connection, app_no, &row("refunded"), Some((payment.wallet_no, &taken))).await?;
+            write(connection, app_no, &row(RefundState::Refunded), Some((payment.wallet_no, &taken))).await?;
             Some(taken)
         }
         FoundPayment::NotCredited { is_paid_back: true, .. } => {
-            write(connection, app_no, &row("refunded"), None).await?;
+            write(connection, app_no, &row(RefundState::Refunded), None).await?;
             None
         }
         FoundPayment::NotCredited { is_paid_back: false, .. } | FoundPayment::Nothing => {
-            write(connection, app_no, &row("waiting"), None).await?;
+            write(connection, app_no, &row(RefundState::Waiting), None).await?;
             None
         }
     };
@@ -299,7 +299,7 @@ pub(super) async fn end_waiting(
     for waited in waiting(connection, app_no, key).await? {
         let amount = waited.amount;
         if amount > paid.saturating_sub(before) {
-            write(connection, app_no, &waited.row("refused"), None).await?;
+            write(connection, app_no, &waited.row(RefundState::Refused), None).await?;
             tell_of_refused_refund(connection, app_id.as_str(), waited.key.as_text()).await?;
             ended.push(EndedRefund { waited, taken: None });
             continue;
@@ -313,7 +313,7 @@ pub(super) async fn end_waiting(
             taken = Some((payment.wallet_no, recorded));
         }
         let of_wallet = taken.as_ref().map(|(wallet_no, taken)| (*wallet_no, taken));
-        write(connection, app_no, &waited.row("refunded"), of_wallet).await?;
+        write(connection, app_no, &waited.row(RefundState::Refunded), of_wallet).await?;
         ended.push(EndedRefund { waited, taken: taken.map(|(_, taken)| taken) });
         before += amount;
     }
@@ -398,12 +398,13 @@ async fn find_and_lock(connection: &mut PgConnection, app_no: i32, key: &Payment
         provider,
         id
     );
-    let state = state.fetch_one(connection).await?;
-    // It was settled meanwhile.
-    if state == "paid" {
-        return Err(StoreError::Again);
-    }
-    Ok(FoundPayment::NotCredited { amount: payment.amount, is_paid_back: state == "paid_back" })
+    let is_paid_back = match stored_payment_state(&state.fetch_one(connection).await?)? {
+        // It was settled meanwhile.
+        PaymentState::Paid => return Err(StoreError::Again),
+        PaymentState::PaidBack => true,
+        PaymentState::Unmatched => false,
+    };
+    Ok(FoundPayment::NotCredited { amount: payment.amount, is_paid_back })
 }
 
 /// Locks the key of a payment that nobody has reported: it writes a row of this key and removes it. Until the
@@ -513,7 +514,7 @@ async fn write(
         key.payment.provider_order_id.as_str(),
         key.refund_id.as_str(),
         amount,
-        *state,
+        state.as_str(),
         *reason,
         *told_by,
         taken.map(|taken| taken.at),
@@ -539,8 +540,7 @@ async fn report(
     key: &RefundKey,
     replayed: bool,
 ) -> Result<Option<RefundReport>> {
-    let row = sqlx::query_as!(
-        RefundReport,
+    let row = sqlx::query!(
         r#"SELECT r.state, r.amount, w.open_id AS "open_id?", r.free_taken, r.charge_taken, r.free_debt, r.charge_debt,
                r.free_balance, r.charge_balance, $5::boolean AS "replayed!"
            FROM topup_refunds r LEFT JOIN wallets w ON w.app_no = r.app_no AND w.wallet_no = r.wallet_no
@@ -551,7 +551,24 @@ async fn report(
         key.refund_id.as_str(),
         replayed
     );
-    Ok(row.fetch_optional(connection).await?)
+    let Some(row) = row.fetch_optional(connection).await? else { return Ok(None) };
+    Ok(Some(RefundReport {
+        state: stored_refund_state(&row.state)?,
+        amount: row.amount,
+        open_id: row.open_id,
+        free_taken: row.free_taken,
+        charge_taken: row.charge_taken,
+        free_debt: row.free_debt,
+        charge_debt: row.charge_debt,
+        free_balance: row.free_balance,
+        charge_balance: row.charge_balance,
+        replayed: row.replayed,
+    }))
+}
+
+/// The state of a refund, by the word in its row.
+pub(super) fn stored_refund_state(word: &str) -> Result<RefundState> {
+    RefundState::parse(word).map_err(|_| StoreError::damaged("topup_refunds"))
 }
 
 /// The answer to a repeat: what became of the refund, for the same amount. A running sum says no amount of its own.
@@ -566,5 +583,16 @@ fn repeated(first: RefundReport, refund: &NewRefund) -> Result<RefundReport, Ope
 
 /// The answer to a running sum that the refunds have already.
 fn unchanged() -> RefundReport {
-    RefundReport { state: "unchanged".to_owned(), replayed: true, ..RefundReport::default() }
+    RefundReport {
+        state: RefundState::Unchanged,
+        amount: 0,
+        open_id: None,
+        free_taken: None,
+        charge_taken: None,
+        free_debt: None,
+        charge_debt: None,
+        free_balance: None,
+        charge_balance: None,
+        replayed: true,
+    }
 }

@@ -8,7 +8,7 @@ use domain::operation::topup::{
 };
 use domain::operation::wallet::{balance_too_large, erased_player, needs_command_line, unknown_player};
 use domain::operator::Operator;
-use domain::topup::{Coins, PaymentKey};
+use domain::topup::{Coins, PaymentKey, PaymentState};
 use domain::wallet::{Balances, PurseChange};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -32,8 +32,8 @@ use crate::wallet_writer::plan_by_keys;
 #[schemars(rename = "TopupSettlement")]
 pub struct SettledPayment {
     /// `paid`: it was credited. `paid_back`: the money went back.
-    #[schemars(extend("enum" = ["paid", "paid_back"]))]
-    pub state: &'static str,
+    #[schemars(extend("enum" = [PaymentState::Paid, PaymentState::PaidBack]))]
+    pub state: PaymentState,
     /// The order that it has paid.
     #[schemars(with = "Option<domain::ids::BizNo>")]
     pub biz_no: Option<String>,
@@ -130,8 +130,9 @@ async fn write_settlement(
     let payment = key.as_text();
     let first = first_told(connection, engine, app_no, &[key]).await?.remove(key);
     let first = first.ok_or_else(|| unknown_payment(app_id, &payment))?;
-    if first.state != "unmatched" {
-        return Err(payment_not_open(&payment, &first.state).into());
+    let state = first.state()?;
+    if state != PaymentState::Unmatched {
+        return Err(payment_not_open(&payment, state).into());
     }
     let credited = match coins(connection, (app_id, app_no), settlement).await? {
         None => None,
@@ -237,7 +238,7 @@ async fn update(
         app_no,
         key.provider.as_str(),
         key.provider_order_id.as_str(),
-        if credited.is_some() { "paid" } else { "paid_back" },
+        settled_state(credited.is_some()).as_str(),
         entry.map(|entry| entry.wallet_no),
         entry.map(|entry| entry.seq),
         coins.map(|coins| coins.charge),
@@ -251,9 +252,14 @@ async fn update(
     updated.execute(connection).await.map(drop).map_err(again_if_taken)
 }
 
+/// The state of a payment after its settlement.
+const fn settled_state(is_credited: bool) -> PaymentState {
+    if is_credited { PaymentState::Paid } else { PaymentState::PaidBack }
+}
+
 /// The state before, for the operator's log. With purses where some were credited.
 fn before(credited: Option<&(Coins, CreditedPayment)>) -> Value {
-    let mut state = json!({ "state": "unmatched" });
+    let mut state = json!({ "state": PaymentState::Unmatched });
     if let Some((_, entry)) = credited {
         state["free_balance"] = entry.free.0.into();
         state["charge_balance"] = entry.charge.0.into();
@@ -277,9 +283,10 @@ fn after(payment: &str, (currency, amount): (&str, i64), settled: &SettledPaymen
 
 impl SettledPayment {
     fn of(credited: Option<&(Coins, CreditedPayment)>) -> Self {
+        let state = settled_state(credited.is_some());
         let Some((coins, entry)) = credited else {
             return Self {
-                state: "paid_back",
+                state,
                 biz_no: None,
                 open_id: None,
                 charge: 0,
@@ -289,7 +296,7 @@ impl SettledPayment {
             };
         };
         Self {
-            state: "paid",
+            state,
             biz_no: coins.biz_no.as_ref().map(ToString::to_string),
             open_id: Some(coins.open_id.to_string()),
             charge: coins.charge,
