@@ -10,10 +10,10 @@ use domain::ids::{AppId, BizNo, OpenId, Os, Reason};
 use domain::moment;
 use domain::operation::topup::{ProviderCommand, SettlePayment, Settlement, unknown_payment};
 use domain::topup::{
-    CallbackFormat, CallbackSecret, Currency, Excess, NewRefund, Payment, PaymentKey, PaymentProvider,
-    PaymentTarget, PricedProductId, ProviderOrderId, RefundAmount, RefundId, RefundKey, Shortfall,
+    CallbackFormat, CallbackSecret, Currency, Excess, FIGURE_MAX, NewRefund, Payment, PaymentKey,
+    PaymentProvider, PaymentTarget, PricedProductId, ProviderOrderId, RefundAmount, RefundId, RefundKey,
+    Shortfall,
 };
-use domain::wallet::AMOUNT_MAX;
 use store::Store;
 use time::OffsetDateTime;
 
@@ -92,7 +92,7 @@ pub(super) struct PayArguments {
     #[arg(long, help_heading = "Money", value_parser = Currency::parse)]
     currency: Currency,
     /// The money, in minor units
-    #[arg(long, help_heading = "Money", value_parser = clap::value_parser!(i64).range(1..=AMOUNT_MAX))]
+    #[arg(long, help_heading = "Money", value_parser = clap::value_parser!(i64).range(1..=FIGURE_MAX))]
     amount: i64,
     /// Time when it was paid, such as 2026-11-21T08:00
     #[arg(long, help_heading = "Money", value_name = "TIME", value_parser = moment::parse)]
@@ -110,7 +110,7 @@ pub(super) struct PayArguments {
     #[arg(long, help_heading = "What is paid")]
     os: Option<Os>,
     /// What the provider keeps, in minor units
-    #[arg(long, help_heading = "Money", value_parser = clap::value_parser!(i64).range(0..=AMOUNT_MAX))]
+    #[arg(long, help_heading = "Money", value_parser = clap::value_parser!(i64).range(0..=FIGURE_MAX))]
     fee: Option<i64>,
     /// Note for people
     #[arg(long, default_value = "", hide_default_value = true)]
@@ -125,7 +125,7 @@ pub(super) struct RefundArguments {
     #[arg(long)]
     refund_id: RefundId,
     /// The money that went back, in minor units
-    #[arg(long, value_parser = clap::value_parser!(i64).range(1..=AMOUNT_MAX))]
+    #[arg(long, value_parser = clap::value_parser!(i64).range(1..=FIGURE_MAX))]
     amount: i64,
     /// Reason, for the operator's log
     #[arg(long)]

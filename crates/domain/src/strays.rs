@@ -141,8 +141,8 @@ pub fn without_unseen(value: &str) -> &str {
     value.trim_matches(|character: char| character.is_whitespace() || is_zero_width(character))
 }
 
-/// The fault of a number that must be written alike wherever it is written. With a blank at an end, with another blank than
-/// that of the keyboard, or with a character that nobody sees, it would be another number. `None` for all else.
+/// The fault of a number that must be written alike wherever it is written. It would be another number with a blank at an
+/// end, or with another blank than that of the keyboard. So it would with a character that nobody sees. `None` for all else.
 pub(crate) fn unseen(number: &str) -> Option<Expected> {
     let is_unseen = |character: char| {
         is_zero_width(character)

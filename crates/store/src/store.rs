@@ -12,6 +12,7 @@ use domain::ids::AppId;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{PgConnection, PgPool};
 use telemetry::metrics::ExchangeMetrics;
+use time::OffsetDateTime;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
@@ -259,6 +260,16 @@ impl Store {
         let words =
             [("statement", &self.statements), ("bill", &self.bills), ("comparison", &self.comparisons)];
         words.map(|(word, permits)| (word, permits.waiting()))
+    }
+
+    /// The time by the database's clock, for commands that judge the time of a payment. The clock of a sandbox server
+    /// may be ahead of the machine's.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn now(&self) -> Result<OffsetDateTime> {
+        let now = sqlx::query_scalar!(r#"SELECT clock_timestamp() AS "now!""#);
+        Ok(now.fetch_one(&self.pool).await?)
     }
 
     /// Closes the pools. The writers' sessions end with the last clone of the store.

@@ -87,8 +87,8 @@ pub struct LedgerLine {
     pub kind: String,
     /// The number of a game's exchange, present or cancel.
     pub biz_no: Option<String>,
-    /// The ref of an operator's credit, debit or cancel, or the payment of a top-up: its provider and the provider's id, with
-    /// a slash between them.
+    /// The ref of an operator's credit, debit or cancel, or the payment of a top-up. A payment is its provider and the
+    /// provider's id, with a slash between them.
     #[serde(rename = "ref")]
     pub reference: Option<String>,
     /// Change of the gifted purse.

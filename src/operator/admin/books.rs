@@ -70,7 +70,7 @@ routes! { "Reports":
     /// Each ledger entry of the period as a line of CSV, oldest first, as `minitill report bill` writes it. The last
     /// line begins with `sum` and has the sums: a bill without it is not complete. The period need not have ended. One of
     /// `month` and `day` must be there. With `format=xlsx` it is a workbook of at most 5,000,000 entries, with their sums
-    /// by day on a sheet of their own; it comes when it is complete.
+    /// by day on a sheet of their own. It comes when it is complete.
     GET "/reports/bill", "getBill", Read(Reports, OwnApps): bill -> AnsweredFile =>
         file("made", "The bill.", Content::Csv { example: BILL.into() }, &format!("{}.csv", bill_name(APP_ID, "2026-10")))
         .query(asked_for_bill)

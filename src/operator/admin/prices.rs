@@ -2,8 +2,7 @@
 
 use domain::fields::{FieldError, Fields};
 use domain::operation::topup::SetPrices;
-use domain::topup::{Currency, PRICES_MAX, Price, PriceName, PricedProductId};
-use domain::wallet::AMOUNT_MAX;
+use domain::topup::{Currency, FIGURE_MAX, PRICES_MAX, Price, PriceName, PricedProductId};
 use schemars::JsonSchema;
 use serde_json::{Value, json};
 use store::PriceList;
@@ -68,9 +67,9 @@ async fn set_prices(state: &AppState, call: &Call) -> Result<PriceList, Problem>
 fn price(fields: &Fields) -> Result<Price, FieldError> {
     let product_id = fields.required("product_id", PricedProductId::parse)?;
     let currency = fields.required("currency", Currency::parse)?;
-    let amount = fields.integer("amount", 1, AMOUNT_MAX)?.ok_or_else(|| fields.absent("amount"))?;
-    let charge = fields.integer("charge", 0, AMOUNT_MAX)?.unwrap_or_default();
-    let bonus = fields.integer("bonus", 0, AMOUNT_MAX)?.unwrap_or_default();
+    let amount = fields.integer("amount", 1, FIGURE_MAX)?.ok_or_else(|| fields.absent("amount"))?;
+    let charge = fields.integer("charge", 0, FIGURE_MAX)?.unwrap_or_default();
+    let bonus = fields.integer("bonus", 0, FIGURE_MAX)?.unwrap_or_default();
     Price::check_coins(charge, bonus)
         .map_err(|expected| FieldError::malformed_number("charge", expected.0, "0"))?;
     let name = fields.optional("name", PriceName::parse)?.unwrap_or_default();

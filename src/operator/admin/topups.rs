@@ -44,8 +44,8 @@ routes! { "Top-ups":
     /// come too and must be those of the order. Without it, `open_id` and `product_id` name a player and a product of the
     /// prices.
     ///
-    /// Where currency, amount, product or player differ, or the order is unknown or paid, nothing is credited: the payment is
-    /// kept as `unmatched` with the reason, and answered 202. An operator settles it.
+    /// Nothing is credited where currency, amount, product or player differ, or the order is unknown or paid. Then the payment
+    /// is kept as `unmatched` with the reason, and answered 202. An operator settles it.
     ///
     /// A repeat is answered as the first time, with `replayed`. `paid_at`, `os`, `fee` and `note` may differ then; any other
     /// content is 409.

@@ -82,8 +82,8 @@ routes! { "Players":
     /// Credit a wallet
     ///
     /// Adds to both purses of a known player; with `create` it registers the player. The same `ref` again with the same
-    /// amounts does nothing and answers `replayed: true`, under any idempotency key and after any time;
-    /// with other amounts it is 409. A debit takes a credit back.
+    /// amounts does nothing and answers `replayed: true`, under any idempotency key and after any time.
+    /// With other amounts it is 409. A debit takes a credit back.
     POST "/apps/{app_id}/wallets/{open_id}/credits", "creditWallet", Once(Money): credit -> ChangedPurses =>
         answers("credited", "Both purses right after the credit.", json!({
             "ref": "order-4711", "free_balance": 90, "charge_balance": 600, "replayed": false,

@@ -4,7 +4,7 @@
 use axum::extract::{Request, State};
 use axum::response::Response;
 use domain::examples::BIZ_NO;
-use domain::ids::{AppId, BizNo, ItemId};
+use domain::ids::{AppId, BizNo};
 use domain::ledger::without_ref_mark;
 use domain::text;
 use domain::wallet::{CancelSummary, NumberChange, NumberKind, NumberState, OrderReceipt, WalletCall};
@@ -136,28 +136,20 @@ struct CancelAnswer {
     create_time: i64,
 }
 
-impl From<NumberState> for NumberAnswer {
-    fn from(NumberState { reference, created_at, change }: NumberState) -> Self {
-        let (kind, status) = match &change {
-            None => ("closed", "closed"),
-            Some(NumberChange { kind: NumberKind::Exchange { remaining: 0, .. }, .. }) => {
-                ("exchange", "cancelled")
-            }
-            Some(NumberChange { kind: NumberKind::Exchange { cancels, .. }, .. }) => {
-                ("exchange", if cancels.is_empty() { "paid" } else { "part_cancelled" })
-            }
-            Some(NumberChange { kind: NumberKind::Present, .. }) => ("present", "done"),
-            Some(NumberChange { kind: NumberKind::Cancel { .. }, .. }) => ("cancel", "done"),
-            Some(NumberChange { kind: NumberKind::Order(_), .. }) => ("topup", "created"),
-        };
-        let what = change.map(ChangeAnswer::from).map(UseAnswer::Change);
-        Self { biz_no: reference, kind, status, create_time: created_at, what }
-    }
+/// What a number was used for, and what became of it.
+struct NumberUse {
+    kind: &'static str,
+    status: &'static str,
+    what: Option<UseAnswer>,
 }
 
-impl From<NumberChange> for ChangeAnswer {
-    fn from(NumberChange { kind, free_change, charge_change, zone_id }: NumberChange) -> Self {
-        let answer = Self {
+impl NumberUse {
+    const CLOSED: Self = Self { kind: "closed", status: "closed", what: None };
+
+    /// A change of the wallet. An order is none: its receipt finds its state.
+    fn of_change(change: NumberChange) -> Result<Self, OrderReceipt> {
+        let NumberChange { kind, free_change, charge_change, zone_id } = change;
+        let answer = ChangeAnswer {
             amount: (free_change + charge_change).abs(),
             free_change,
             charge_change,
@@ -168,30 +160,35 @@ impl From<NumberChange> for ChangeAnswer {
             cancels: None,
             cancels_more: None,
         };
-        match kind {
-            NumberKind::Present | NumberKind::Order(_) => answer,
-            NumberKind::Cancel { of } => Self { pay_biz_no: Some(of), ..answer },
+        let (kind, status, answer) = match kind {
+            NumberKind::Order(ordered) => return Err(ordered),
+            NumberKind::Present => ("present", "done", answer),
+            NumberKind::Cancel { of } => ("cancel", "done", ChangeAnswer { pay_biz_no: Some(of), ..answer }),
             NumberKind::Exchange { product_name, remaining, cancels, has_more_cancels } => {
+                let status = match remaining {
+                    0 => "cancelled",
+                    _ if cancels.is_empty() => "paid",
+                    _ => "part_cancelled",
+                };
                 let cancels = cancels.into_iter().map(|cancel| CancelAnswer {
                     biz_no: without_ref_mark(&cancel.reference).to_owned(),
                     amount: cancel.amount,
                     create_time: cancel.created_at,
                 });
-                Self {
+                let answer = ChangeAnswer {
                     product_name: Some(product_name),
                     remaining: Some(remaining),
                     cancels: Some(cancels.collect()),
                     cancels_more: has_more_cancels.then_some(true),
                     ..answer
-                }
+                };
+                ("exchange", status, answer)
             }
-        }
+        };
+        Ok(Self { kind, status, what: Some(UseAnswer::Change(answer)) })
     }
-}
 
-impl NumberAnswer {
     fn of_order(
-        number: NumberState,
         figures: OrderFigures,
         (paid_time, refunded): (Option<i64>, RefundedPart),
         now_millis: i64,
@@ -204,7 +201,12 @@ impl NumberAnswer {
             (None, _) => "created",
         };
         let what = Some(UseAnswer::Order(OrderStateAnswer { figures, paid_time }));
-        Self { status, what, ..Self::from(number) }
+        Self { kind: "topup", status, what }
+    }
+
+    fn answer(self, biz_no: String, create_time: i64) -> NumberAnswer {
+        let Self { kind, status, what } = self;
+        NumberAnswer { biz_no, kind, status, create_time, what }
     }
 }
 
@@ -214,14 +216,18 @@ pub(super) async fn answered(
     number: NumberState,
     now_millis: i64,
 ) -> Result<Response, StoreError> {
-    let Some(NumberChange { kind: NumberKind::Order(ordered), .. }) = &number.change else {
-        return Ok(answer(&NumberAnswer::from(number)));
+    let NumberState { reference, created_at, change } = number;
+    let used = match change.map(NumberUse::of_change) {
+        None => NumberUse::CLOSED,
+        Some(Ok(used)) => used,
+        Some(Err(ordered)) => {
+            let TopupOrderState { product_id, offer, paid_at, refunded } =
+                state.store.topup_order(app_id, ordered.item_id, &reference).await?;
+            let figures = OrderFigures::new(product_id, offer, ordered.created_at);
+            NumberUse::of_order(figures, (paid_at, refunded), now_millis)
+        }
     };
-    let OrderReceipt { item_id, created_at } = *ordered;
-    let TopupOrderState { product_id, offer, paid_at, refunded } =
-        state.store.topup_order(app_id, item_id, &number.reference).await?;
-    let figures = OrderFigures::new(product_id, offer, created_at);
-    Ok(answer(&NumberAnswer::of_order(number, figures, (paid_at, refunded), now_millis)))
+    Ok(answer(&used.answer(reference, created_at)))
 }
 
 /// The description of the query in the API's document.
@@ -231,7 +237,7 @@ pub(in crate::public) fn describe(config: &Config) -> Operation<Refusal> {
          for.\n\n**After a time-out.** With `close=1` an unknown number is closed for ever, and whatever comes late under it \
          is refused with 10000608. So a game can give up safely. On a known number `close` changes nothing.\n\n{SIGNATURE}"
     );
-    let number = |kind| NumberState { reference: BIZ_NO.to_owned(), created_at: NOW_MILLIS, change: kind };
+    let number = |used: NumberUse| used.answer(BIZ_NO.to_owned(), NOW_MILLIS);
     let cancel = CancelSummary { reference: CANCEL_BIZ_NO.to_owned(), amount: 30, created_at: NOW_MILLIS };
     let exchange = NumberChange {
         kind: NumberKind::Exchange {
@@ -244,18 +250,9 @@ pub(in crate::public) fn describe(config: &Config) -> Operation<Refusal> {
         charge_change: -20,
         zone_id: "zone1_role1".to_owned(),
     };
-    let order = NumberAnswer::of_order(
-        number(Some(NumberChange {
-            kind: NumberKind::Order(OrderReceipt { item_id: ItemId([0; 16]), created_at: NOW_MILLIS }),
-            free_change: 0,
-            charge_change: 0,
-            zone_id: "zone1_role1".to_owned(),
-        })),
-        example_figures(),
-        (None, RefundedPart::Nothing),
-        NOW_MILLIS,
-    );
-    let (known, closed) = (NumberAnswer::from(number(Some(exchange))), NumberAnswer::from(number(None)));
+    let order = number(NumberUse::of_order(example_figures(), (None, RefundedPart::Nothing), NOW_MILLIS));
+    let known = number(NumberUse::of_change(exchange).expect("an exchange is no order"));
+    let closed = number(NumberUse::CLOSED);
     describe::call(WalletCall::Query, config, "Ask what became of a number", description)
         .answers(Success::json(
             "known",

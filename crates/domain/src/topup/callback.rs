@@ -406,8 +406,8 @@ impl SignedCallback<'_> {
         match body.required("type", any_text)?.as_str() {
             "checkout.session.completed" | "checkout.session.async_payment_succeeded" => {
                 let paid_at = required_integer(body, "created", 0, SECONDS_MAX)?;
-                let paid_at =
-                    OffsetDateTime::from_unix_timestamp(paid_at).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+                let paid_at = OffsetDateTime::from_unix_timestamp(paid_at)
+                    .expect("the bound is the last second of the year 9999");
                 let event = of_object(&|session| self.session(session, paid_at))?;
                 if let CallbackEvent::Payment(payment) = &event {
                     let of_event = |error| FieldError { field: "created".to_owned(), ..error };

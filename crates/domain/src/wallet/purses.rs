@@ -1,4 +1,4 @@
-//! The arithmetic of two purses: deduct, credit, debit, and give back, which is a refund (contract 3, 8.3 and 10).
+//! The arithmetic of two purses: deduct, credit, debit, and give back, which is a cancel (contract 3, 8.3 and 10).
 
 use crate::fields::{Expected, parse_integer};
 

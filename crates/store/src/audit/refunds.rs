@@ -197,22 +197,34 @@ async fn check_debts(connection: &mut PgConnection, findings: &mut Findings) -> 
     Ok(())
 }
 
+/// Selects from `told`: the rows of refunds that took coins and of settlements, as entries of the ledger. `$rest` follows
+/// `told`.
+macro_rules! of_told {
+    ($rest:literal $(, $parameter:expr)*) => {
+        sqlx::query!(
+            r#"WITH told AS (
+                   SELECT app_no, wallet_no, seq, 'refund' AS kind, -free_taken AS free, -charge_taken AS charge,
+                       refunded_at AS at, '%' || provider || '/' || provider_order_id || '/' || refund_id AS reference
+                   FROM topup_refunds WHERE wallet_no IS NOT NULL
+                   UNION ALL
+                   SELECT app_no, wallet_no, seq, 'settlement', -free_settled, -charge_settled, settled_at,
+                       '&' || provider || '/' || provider_order_id
+                   FROM topup_settlements
+               ) "# + $rest
+            $(, $parameter)*
+        )
+    };
+}
+
 /// Names refunds and settlements without their entries, and entries without their rows. It joins whole tables.
 pub(super) async fn name(connection: &mut PgConnection, findings: &mut Findings) -> Result<(), AuditError> {
-    let mut rows = sqlx::query!(
+    let mut rows = of_told!(
         r#"SELECT coalesce(w.app_id, 'app ' || coalesce(e.app_no, t.app_no)) AS "app_id!",
                coalesce(e.kind, t.kind) AS "kind!", substr(coalesce(e.reference, t.reference), 2) AS "number!", e.seq AS "entry?",
                t.reference IS NOT NULL AS "is_told!"
            FROM (SELECT app_no, wallet_no, seq, kind, reference, free_change, charge_change, at FROM numbers
                  WHERE kind IN ('refund', 'settlement')) e
-           FULL JOIN (
-               SELECT app_no, wallet_no, seq, 'refund' AS kind, -free_taken AS free, -charge_taken AS charge, refunded_at AS at,
-                   '%' || provider || '/' || provider_order_id || '/' || refund_id AS reference
-               FROM topup_refunds WHERE wallet_no IS NOT NULL
-               UNION ALL
-               SELECT app_no, wallet_no, seq, 'settlement', -free_settled, -charge_settled, settled_at,
-                   '&' || provider || '/' || provider_order_id
-               FROM topup_settlements) t ON t.app_no = e.app_no AND t.reference = e.reference
+           FULL JOIN told t ON t.app_no = e.app_no AND t.reference = e.reference
            LEFT JOIN players w ON w.app_no = coalesce(e.app_no, t.app_no) AND w.wallet_no = coalesce(e.wallet_no, t.wallet_no)
            WHERE (e.wallet_no, e.seq, e.kind, e.free_change, e.charge_change, e.at)
                IS DISTINCT FROM (t.wallet_no, t.seq, t.kind, t.free, t.charge, t.at)
@@ -238,16 +250,8 @@ pub(super) async fn check_since(
 ) -> Result<(), AuditError> {
     check(connection, findings).await?;
     let (app_nos, references): (Vec<i32>, Vec<String>) = entries.into_iter().unzip();
-    let mut rows = sqlx::query!(
-        r#"WITH told AS (
-               SELECT app_no, wallet_no, seq, 'refund' AS kind, -free_taken AS free, -charge_taken AS charge, refunded_at AS at,
-                   '%' || provider || '/' || provider_order_id || '/' || refund_id AS reference
-               FROM topup_refunds WHERE wallet_no IS NOT NULL
-               UNION ALL
-               SELECT app_no, wallet_no, seq, 'settlement', -free_settled, -charge_settled, settled_at,
-                   '&' || provider || '/' || provider_order_id
-               FROM topup_settlements
-           ), differing AS (
+    let mut rows = of_told!(
+        r#", differing AS (
                SELECT t.app_no, t.kind, t.reference FROM told t
                LEFT JOIN numbers e ON e.app_no = t.app_no AND e.reference = t.reference
                WHERE (e.wallet_no, e.seq, e.kind, e.free_change, e.charge_change, e.at)

@@ -125,8 +125,8 @@ impl Store {
         Ok(found.fetch_all(&self.pool).await?)
     }
 
-    /// Compares the closed period that was not compared for the longest time, and for a day, with its statement now. Whether
-    /// there was one. Of many servers one takes it. One that fails is left alone until the others were compared.
+    /// Compares the closed period that was not compared for the longest time, and for a day, with its statement now. Returns
+    /// whether it compared one. Of many servers one takes it. One that fails is left alone until the others were compared.
     ///
     /// # Errors
     /// All others were compared, and this is why the first failed: `Overloaded` while other statements are made, for example.
@@ -156,8 +156,8 @@ impl Store {
         Ok(true)
     }
 
-    /// Takes the next period that has not failed. Other servers leave it alone for an hour. Whoever ends before it was
-    /// compared has put it off by no more than that.
+    /// Takes the next period that has not failed. Other servers leave it alone for an hour. A server that stops in between
+    /// delays the comparison by an hour at most.
     async fn take_closed_period(&self) -> Result<Option<TakenPeriod>> {
         let (apps, months) = self.closed_round.names();
         let taken = sqlx::query_as!(
@@ -178,12 +178,7 @@ impl Store {
 
     async fn compare_with(&self, taken: &TakenPeriod) -> Result<()> {
         let (app_id, month, zone) = parsed(&taken.app_id, &taken.month, &taken.time_zone)?;
-        let now = match self.period_statement(&app_id, month, &zone).await {
-            Ok(statement) => statement.document,
-            Err(OperationError::Store(error)) => return Err(error),
-            // What was a statement is none any more.
-            Err(OperationError::Refused(_)) => String::new(),
-        };
+        let now = document_now(self.period_statement(&app_id, month, &zone).await)?;
         sqlx::query!(
             "UPDATE closed_periods SET differs = $3, compared_at = now() WHERE app_id = $1 AND month = $2",
             taken.app_id,
@@ -273,8 +268,7 @@ pub(crate) async fn compare_closed(connection: &mut PgConnection, findings: &mut
         let (app_id, month, zone) = parsed(&closed.app_id, &closed.month, &closed.time_zone)?;
         let span = month.span(&zone);
         let sums = StatementSums::read(connection, &app_id, closed.app_no, span).await?;
-        let now = sums.statement(&app_id, month, &zone, span).map(|statement| statement.document);
-        let now = now.unwrap_or_default();
+        let now = document_now(sums.statement(&app_id, month, &zone, span))?;
         if now != closed.statement {
             findings.add(Check::ClosedPeriod, &closed.app_id, &closed.month, || {
                 first_difference(&closed.statement, &now)
@@ -282,6 +276,18 @@ pub(crate) async fn compare_closed(connection: &mut PgConnection, findings: &mut
         }
     }
     Ok(())
+}
+
+/// The document with which a closed period is compared. It is empty where what was a statement is none any more.
+///
+/// # Errors
+/// The statement could not be read: nobody knows whether it differs.
+fn document_now(made: Result<Statement, OperationError>) -> Result<String> {
+    match made {
+        Ok(statement) => Ok(statement.document),
+        Err(OperationError::Store(error)) => Err(error),
+        Err(OperationError::Refused(_)) => Ok(String::new()),
+    }
 }
 
 /// The first line that differs, in one line.
@@ -309,4 +315,18 @@ fn parsed(app_id: &str, month: &str, zone: &str) -> Result<(AppId, Period, TimeZ
         Period::month(month).map_err(damaged)?,
         TimeZone::parse(zone).map_err(damaged)?,
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_refusal_tells_that_a_statement_is_none_any_more() {
+        let month = Period::month("2026-10").unwrap();
+        let refused = does_not_tie(month.field(), month);
+        assert_eq!(document_now(Err(refused.into())).unwrap(), "");
+        let fault = StoreError::Internal("the database is away".to_owned());
+        document_now(Err(fault.into())).unwrap_err();
+    }
 }

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use domain::ids::AppId;
+use domain::ledger::ReferenceKind;
 use domain::moment::rfc3339;
 use domain::operation::books::{not_closed, sums_too_large};
 use domain::period::{Period, TimeSpan, TimeZone};
@@ -84,8 +85,8 @@ pub struct Statement {
     pub charge: Flows,
     /// Number of wallets at the end.
     pub wallets: i64,
-    /// Whether the figures tie to the ledger: each wallet holds the sum of its entries, and the credits of the
-    /// operator's log are those of the ledger.
+    /// Whether the figures tie to the ledger. They do where each wallet holds the sum of its entries, and the credits
+    /// of the operator's log are those of the ledger.
     pub ties: bool,
     /// The statement as text. It is the same whenever it is made.
     pub document: String,
@@ -154,8 +155,11 @@ fn must_be_closed(
 ) -> Result<(), OperationError> {
     let (end, zone) = (until, zone.as_str());
     let (field, until, period) = (period.field(), TextMoment(until), period.to_string());
+    if since == end {
+        let why = text!("there is no {period} in {zone}: its clocks skipped it", period, zone);
+        return Err(not_closed(field, why).into());
+    }
     let why = match state {
-        _ if since == end => text!("there is no {period} in {zone}: its clocks skipped it", period, zone),
         Settled::Yes => return Ok(()),
         Settled::NotEnded => {
             text!("{period} has not ended in {zone}: it ends at {until}", period, zone, until)
@@ -216,8 +220,11 @@ impl StatementSums {
             until
         );
         for row in kinds.fetch_all(&mut *connection).await? {
+            // What was there before is of any kind.
+            let kind = (!row.is_before).then(|| ReferenceKind::parse(&row.kind)).transpose();
+            let kind = kind.map_err(|_| StoreError::damaged("ledger_entries"))?;
             for (purse, sum) in [(&mut sums.free, &row.free), (&mut sums.charge, &row.charge)] {
-                purse.add(row.is_before, &row.kind, number(sum)?)?;
+                purse.add(kind, number(sum)?)?;
             }
         }
         // A line names its ref whenever it was written. So nothing depends on the clock that gave the line its time.
@@ -297,19 +304,22 @@ impl StatementSums {
 }
 
 impl Purse {
-    /// Adds the changes of a kind, before the period or in it.
-    fn add(&mut self, is_before: bool, kind: &str, sum: i128) -> Result<(), StoreError> {
-        match (is_before, kind) {
-            (true, _) => self.opening += sum,
-            (false, "credit") => self.credits += sum,
-            (false, "topup") => self.topups += sum,
-            (false, "present") => self.presents += sum,
-            (false, "exchange") => self.exchanges -= sum,
-            (false, "cancel") => self.cancels += sum,
-            (false, "debit") => self.debits -= sum,
-            (false, "refund") => self.refunds -= sum,
-            (false, "settlement") => self.settlements -= sum,
-            (false, _) => return Err(StoreError::damaged("ledger_entries")),
+    /// Adds the changes of a kind in the period. `None`: the changes before it.
+    fn add(&mut self, kind: Option<ReferenceKind>, sum: i128) -> Result<(), StoreError> {
+        match kind {
+            None => self.opening += sum,
+            Some(ReferenceKind::Credit) => self.credits += sum,
+            Some(ReferenceKind::Topup) => self.topups += sum,
+            Some(ReferenceKind::Present) => self.presents += sum,
+            Some(ReferenceKind::Exchange) => self.exchanges -= sum,
+            Some(ReferenceKind::Cancel) => self.cancels += sum,
+            Some(ReferenceKind::Debit) => self.debits -= sum,
+            Some(ReferenceKind::Refund) => self.refunds -= sum,
+            Some(ReferenceKind::Settlement) => self.settlements -= sum,
+            // They are no ledger entries, so they have no sequence number.
+            Some(ReferenceKind::Closed | ReferenceKind::TopupOrder) => {
+                return Err(StoreError::damaged("ledger_entries"));
+            }
         }
         Ok(())
     }

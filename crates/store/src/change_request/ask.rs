@@ -1,9 +1,10 @@
 //! Stores a request with its line in the operator's log.
 
-use domain::ids::{AppId, CreditRef};
+use domain::ids::{AppId, CreditRef, OpenId};
 use domain::operation::account::{AccountChange, already_asked};
 use domain::operation::key::key_taken;
 use domain::operation::user::{unknown_user, user_taken};
+use domain::operation::wallet::WalletCommand;
 use domain::operator::Operator;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
@@ -21,7 +22,10 @@ pub(super) async fn insert(
     change: &RequestedChange,
 ) -> Result<(), OperationError> {
     let is_new = match change {
-        RequestedChange::Wallet { .. } => insert_wallet(connection, operator, reference, change).await?,
+        RequestedChange::Wallet { app_id, open_id, command, give_back_max } => {
+            let of = (open_id, command, *give_back_max);
+            insert_wallet(connection, operator, (app_id, reference), of).await?
+        }
         RequestedChange::Gift { app_id, free, charge, create, reason } => {
             let sums = (*free, *charge);
             insert_gift(connection, operator, (app_id, reference), sums, (*create, reason)).await?
@@ -45,12 +49,9 @@ pub(super) async fn insert(
 async fn insert_wallet(
     connection: &mut PgConnection,
     operator: &Operator,
-    reference: &CreditRef,
-    change: &RequestedChange,
+    (app_id, reference): (&AppId, &CreditRef),
+    (open_id, command, give_back_max): (&OpenId, &WalletCommand, Option<i64>),
 ) -> Result<bool> {
-    let RequestedChange::Wallet { app_id, open_id, command, give_back_max } = change else {
-        return Ok(false);
-    };
     let (free, charged) = command.purses().unwrap_or_default();
     let (of, amount) = command.given_back().map(|(biz_no, amount)| (biz_no.as_str(), amount.get())).unzip();
     let asked = sqlx::query!(
@@ -69,7 +70,7 @@ async fn insert_wallet(
         amount,
         command.note(),
         operator.name(),
-        *give_back_max
+        give_back_max
     );
     Ok(asked.execute(connection).await?.rows_affected() == 1)
 }

@@ -23,7 +23,7 @@ use crate::wallet::{GiveBackLimit, begin_gift, write_change};
 
 impl Store {
     /// Makes the change that somebody else asked for, and ends the request: both or nothing. `false` when the request had
-    /// ended before. What the role of who asked may not give back is refused.
+    /// ended before. A give-back above the limit of the requester's role is refused.
     ///
     /// # Errors
     /// There is no such request, it is the operator's own, or the two may be one person. Who asked may no longer ask,
@@ -241,7 +241,8 @@ async fn is_as_told(
 ) -> Result<bool, OperationError> {
     let lines = sqlx::query!(
         "SELECT seq, operator, action, subject, after::text, state::text FROM operator_log
-         WHERE app_id = $1 AND subject = $2 AND action ~ '^(change_request|console_user)[.]' OR action = 'master_key.rotate'
+         WHERE (app_id = $1 AND subject = $2 AND action ~ '^(change_request|console_user)[.]')
+             OR action = 'master_key.rotate'
          ORDER BY seq",
         of.app_id,
         subject

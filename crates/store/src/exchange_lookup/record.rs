@@ -272,9 +272,7 @@ impl Store {
         Ok(is_known.then_some(NumberRecord::Refused(RefusedNumber { app_id, biz_no, refusals })))
     }
 
-    /// The exchange with this `biz_no`. `None` when none deducted. The writers' statements use the same hours and the same
-    /// clock.
-    /// `with_user_ip` includes the player's address.
+    /// The exchange with this `biz_no`. `None` when none deducted. `with_user_ip` includes the player's address.
     pub async fn exchange(
         &self,
         app_id: &AppId,
@@ -283,6 +281,7 @@ impl Store {
     ) -> Result<Option<ExchangeRecord>> {
         let Some(app_no) = number_if_any(&self.pool, app_id).await? else { return Ok(None) };
         // Each table is asked for the number of the app, so that Citus sends the statement to its node as it is.
+        // `is_expired` is by the hours and the clock of the writers' statements.
         let row = sqlx::query!(
             r#"SELECT w.open_id AS "open_id!", x.zone_id AS "zone_id!", x.os AS "os?", e.ts AS "ts?",
                       e.user_ip AS "user_ip?", x.pay_priority AS "pay_priority!",

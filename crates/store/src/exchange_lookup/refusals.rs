@@ -84,6 +84,25 @@ pub struct RefusedMatch {
     pub name: String,
 }
 
+/// Reads the refusals that are shown of a number or a player, the newest first. `$column` names it, and `$next` the order of
+/// those of one moment.
+macro_rules! shown_refusals {
+    ($column:literal, $next:literal, $app_id:expr, $name:expr) => {
+        sqlx::query_as!(
+            RefusalRecord,
+            "SELECT open_id, biz_no, kind, code, first_at, last_at, count, request_id, amount, product_name, free_balance,
+                 charge_balance
+             FROM exchange_refusals
+             WHERE app_id = $1 AND last_at > now() - make_interval(days => $3) AND " + $column + " = $2
+             ORDER BY last_at DESC, " + $next + ", code LIMIT $4",
+            $app_id.as_str(),
+            $name.as_str(),
+            KEPT_DAYS,
+            SHOWN_MAX
+        )
+    };
+}
+
 impl Store {
     /// Notes a refusal, to be written within a second. It waits for nothing.
     pub fn note_refusal(&self, refused: RefusedChange) {
@@ -173,20 +192,7 @@ impl Store {
 
     /// The refusals of a number, the newest first, at most 100.
     pub async fn refusals_of_number(&self, app_id: &AppId, biz_no: &BizNo) -> Result<Vec<RefusalRecord>> {
-        Ok(sqlx::query_as!(
-            RefusalRecord,
-            "SELECT open_id, biz_no, kind, code, first_at, last_at, count, request_id, amount, product_name, free_balance,
-                 charge_balance
-             FROM exchange_refusals
-             WHERE app_id = $1 AND biz_no = $2 AND last_at > now() - make_interval(days => $3)
-             ORDER BY last_at DESC, open_id, code LIMIT $4",
-            app_id.as_str(),
-            biz_no.as_str(),
-            KEPT_DAYS,
-            SHOWN_MAX
-        )
-        .fetch_all(&self.pool)
-        .await?)
+        Ok(shown_refusals!("biz_no", "open_id", app_id, biz_no).fetch_all(&self.pool).await?)
     }
 
     /// Those of these apps that have refused this number, at most `limit`. It reads each app by its key.
@@ -246,20 +252,7 @@ impl Store {
 
     /// The refusals of a player, the newest first, at most 100.
     pub async fn refusals_of_player(&self, app_id: &AppId, open_id: &OpenId) -> Result<Vec<RefusalRecord>> {
-        Ok(sqlx::query_as!(
-            RefusalRecord,
-            "SELECT open_id, biz_no, kind, code, first_at, last_at, count, request_id, amount, product_name, free_balance,
-                 charge_balance
-             FROM exchange_refusals
-             WHERE app_id = $1 AND open_id = $2 AND last_at > now() - make_interval(days => $3)
-             ORDER BY last_at DESC, biz_no, code LIMIT $4",
-            app_id.as_str(),
-            open_id.as_str(),
-            KEPT_DAYS,
-            SHOWN_MAX
-        )
-        .fetch_all(&self.pool)
-        .await?)
+        Ok(shown_refusals!("open_id", "biz_no", app_id, open_id).fetch_all(&self.pool).await?)
     }
 }
 

@@ -15,7 +15,6 @@ use domain::ids::{AppId, BizNo, OpenId};
 use domain::operator::Operator;
 use domain::topup::{Counterpart, Payment, PaymentKey, PaymentTarget, PlacedOrder, Price, PricedProductId};
 use sqlx::PgConnection;
-use time::OffsetDateTime;
 use tokio::time::Instant;
 
 use self::work::PaymentWork;
@@ -55,20 +54,10 @@ impl Store {
         self.events.notify_one();
         Ok(report)
     }
-
-    /// The time by the database's clock, for commands that judge the time of a payment. The clock of a sandbox server
-    /// may be ahead of the machine's.
-    ///
-    /// # Errors
-    /// The database is away.
-    pub async fn now(&self) -> Result<OffsetDateTime> {
-        let now = sqlx::query_scalar!(r#"SELECT clock_timestamp() AS "now!""#);
-        Ok(now.fetch_one(&self.pool).await?)
-    }
 }
 
 /// Carries out payments of one app. `None` is the outcome of one that must be tried again. Its wallet is held, another
-/// transaction has just credited it, or it is about what another payment of these is about.
+/// transaction has just credited it, or another payment of the batch has the same order or player.
 async fn write_payments(
     connection: &mut PgConnection,
     engine: Engine,

@@ -10,8 +10,7 @@ use domain::operation::topup::{SetPrices, product_twice};
 use domain::operator::Operator;
 use domain::text;
 use domain::text::Text;
-use domain::topup::{Currency, Offer, PRICES_MAX, Price, PriceName, PricedProductId};
-use domain::wallet::AMOUNT_MAX;
+use domain::topup::{Currency, FIGURE_MAX, Offer, PRICES_MAX, Price, PriceName, PricedProductId};
 use serde::Serialize;
 use serde_json::json;
 use sqlx::PgConnection;
@@ -367,8 +366,8 @@ fn price(record: &StringRecord, places: [usize; 7], faults: &mut Vec<Text>) -> O
         let fault = text!("expected {expected}, got {got}", expected = expected.0, got);
         faults.push(of_column(PRICE_COLUMNS[column], &fault));
     };
-    let coins = |text: &str| parse_integer(text, 0, AMOUNT_MAX, "an integer from 0 to 1000000000000");
-    let money = |text: &str| parse_integer(text, 1, AMOUNT_MAX, "an integer from 1 to 1000000000000");
+    let coins = |text: &str| parse_integer(text, 0, FIGURE_MAX, "an integer from 0 to 1000000000000");
+    let money = |text: &str| parse_integer(text, 1, FIGURE_MAX, "an integer from 1 to 1000000000000");
     // A spreadsheet writes them in capitals and in its language.
     let truth = |text: &str| match text.to_ascii_lowercase().as_str() {
         "true" | "wahr" => Ok(true),

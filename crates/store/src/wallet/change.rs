@@ -2,7 +2,6 @@
 //! its line in the operator's log are one transaction.
 
 use domain::ids::{AppId, CreditRef, OpenId};
-use domain::operation::unknown_app;
 use domain::operation::wallet::{
     Credit, Debit, WalletCommand, WalletReport, above_limit, above_rest_of_limit, needs_second_person,
     refused, unknown_exchange,
@@ -14,7 +13,6 @@ use sqlx::PgConnection;
 
 use super::make_known;
 use crate::alone_limit::require_within;
-use crate::app::app_exists;
 use crate::app_number::number_of;
 use crate::engine::Engine;
 use crate::error::{OperationError, Result, StoreError};
@@ -81,9 +79,6 @@ impl Store {
     ) -> Result<(OpenId, Option<GiveBackLimit>), OperationError> {
         match command {
             WalletCommand::Credit(Credit { open_id, .. }) | WalletCommand::Debit(Debit { open_id, .. }) => {
-                if !app_exists(&self.pool, app_id).await? {
-                    return Err(unknown_app(app_id).into());
-                }
                 Ok((open_id.clone(), None))
             }
             WalletCommand::GiveBack(give_back) => {

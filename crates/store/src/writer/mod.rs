@@ -1,6 +1,6 @@
-//! A writer takes all requests that wait and carries them out in one transaction. Meanwhile the next
-//! requests queue up. A batch never waits to fill. What a batch does is a [`Work`]: changes of wallets
-//! (`crate::wallet_writer`), reports of orders (`crate::order_writer`), payments (`crate::topup`).
+//! A writer takes all requests that wait and carries them out in one batch: one transaction, of payments up to two.
+//! Meanwhile the next requests queue up. A batch never waits to fill. What a batch does is a [`Work`]: changes of
+//! wallets (`crate::wallet_writer`), reports of orders (`crate::order_writer`), payments (`crate::topup`).
 
 mod connect;
 mod queue;
@@ -31,7 +31,7 @@ pub(crate) use connect::{
 };
 pub(crate) use refusal::SessionRefusal;
 
-/// The maximum number of new requests in one transaction. Those set aside come on top: they must not keep others waiting.
+/// The maximum number of new requests in one batch. Those set aside come on top: they must not keep others waiting.
 const BATCH_MAX: usize = 512;
 /// How long an idle writer waits before it tries requests again that were set aside.
 const SET_ASIDE_FOR: Duration = Duration::from_millis(10);
@@ -48,7 +48,8 @@ pub(crate) trait Work {
     /// Names of its spans, and of the attribute with the size of a batch.
     const SPANS: Spans;
 
-    /// Tries requests in one transaction, in their order. `None` is the outcome of a request that must be tried again.
+    /// Tries requests in one transaction, or payments in up to two, in their order. `None` is the outcome of a request
+    /// that must be tried again.
     /// After a fault the session is usable, unless it is `Lost`.
     async fn attempt(
         &mut self,

@@ -27,7 +27,7 @@ pub(in super::super) const STATEMENT_ROUTES: &[ConsoleRoute] = routes! {
     page_for(Need::Reports, "/console/reports/statement.txt").of_own_apps() => get(document);
     page_for(Need::Reports, "/console/reports/statement.xlsx").of_own_apps() => get(statement_workbook);
     change(Need::Reports, "/console/apps/{app_id}/closed-periods/check") => post(check);
-    change(Need::Reports, "/console/apps/{app_id}/closed-periods") => post(close_for_good);
+    change(Need::Reports, "/console/apps/{app_id}/closed-periods") => post(close);
     page_for(Need::Reports, "/console/reports/bill.csv").of_own_apps() => get(bill::<false>);
     page_for(Need::Reports, "/console/reports/bill.xlsx").of_own_apps() => get(bill::<true>);
 };
@@ -43,13 +43,13 @@ struct StatementPage<'a> {
     app_id: String,
     month: String,
     /// `None` for a form that was not sent.
-    closed: Option<Closed>,
+    closed: Option<ShownStatement>,
     /// The months of the app whose books are closed.
     periods: Vec<ClosedPeriod>,
 }
 
-/// A period that is closed.
-struct Closed {
+/// A statement as its page shows it.
+struct ShownStatement {
     statement: Statement,
     /// The figures of both purses: a name, gifted, charged.
     rows: [(String, i64, i64); 13],
@@ -62,14 +62,14 @@ struct Closed {
     /// The address of the form that compares this period with other books.
     reconcile: String,
     /// The address that closes the period for good. `None` for a day, and for a statement that does not tie.
-    close: Option<String>,
+    close_path: Option<String>,
     /// The close that stands.
     stands: Option<ClosedPeriod>,
     /// Closed months right before and after it that overlap with it, or leave a gap.
     unmet: Vec<String>,
 }
 
-impl Closed {
+impl ShownStatement {
     fn new(
         statement: Statement,
         app_id: &AppId,
@@ -89,7 +89,7 @@ impl Closed {
             workbook: at("/console/reports/statement.xlsx"),
             bill: ["/console/reports/bill.csv", "/console/reports/bill.xlsx"].map(at),
             reconcile: at(reconcile::PATH),
-            close: (statement.ties && matches!(period, Period::Month(_))).then(|| close_path(app_id)),
+            close_path: (statement.ties && matches!(period, Period::Month(_))).then(|| close_path(app_id)),
             stands,
             unmet: unmet.unwrap_or_default().iter().map(said).collect(),
             statement,
@@ -115,9 +115,9 @@ async fn page(request: ConsoleRequest) -> Answer {
     };
     let (mut closed, mut loads_again) = (None, LoadsAgain::Never);
     if let (Some(app), Some(period), []) = (&app, period, wrong.as_slice()) {
-        match close_soon(&request, app, period).await? {
+        match statement_soon(&request, app, period).await? {
             None => loads_again = LoadsAgain::Soon,
-            Some(Ok(statement)) => closed = Some(Closed::new(statement, app, period, &periods)?),
+            Some(Ok(statement)) => closed = Some(ShownStatement::new(statement, app, period, &periods)?),
             Some(Err(why)) => wrong.push(why),
         }
     }
@@ -133,7 +133,7 @@ async fn page(request: ConsoleRequest) -> Answer {
 }
 
 /// The statement, or what is wrong with the field of its period.
-async fn close(
+async fn statement_of(
     request: &ConsoleRequest,
     app: &AppId,
     period: Period,
@@ -142,7 +142,7 @@ async fn close(
 }
 
 /// The same for the page. `None` while it is being made.
-async fn close_soon(
+async fn statement_soon(
     request: &ConsoleRequest,
     app: &AppId,
     period: Period,
@@ -190,7 +190,7 @@ fn asked_close(app_id: &str, request: &ConsoleRequest) -> Result<(AppId, Period)
 struct CloseCheckPage<'a> {
     page: Page<'a>,
     app_id: &'a AppId,
-    closed: &'a Closed,
+    closed: &'a ShownStatement,
 }
 
 /// Shows what a close would keep. Nothing is closed. A month whose books are closed has its page.
@@ -201,12 +201,12 @@ async fn check(Path(app_id): Path<String>, request: ConsoleRequest) -> Answer {
         return lead_to(&closed_path(app_id.as_str(), &month.to_string()));
     }
     let statement = store.foresee_close(&app_id, month, &zone()).await?;
-    let closed = Closed::new(statement, &app_id, month, &[])?;
+    let closed = ShownStatement::new(statement, &app_id, month, &[])?;
     let page = request.page(Section::REPORTS, domain::text!("Close the books of {month}?", month));
     render(&CloseCheckPage { page, app_id: &app_id, closed: &closed })
 }
 
-async fn close_for_good(Path(app_id): Path<String>, request: ConsoleRequest) -> Answer {
+async fn close(Path(app_id): Path<String>, request: ConsoleRequest) -> Answer {
     let (app, month) = asked_close(&app_id, &request)?;
     let store = &request.state.store;
     let shown = request.text("sha256");
@@ -243,7 +243,7 @@ pub(super) fn asked_period(request: &ConsoleRequest) -> Result<(AppId, Period), 
 /// The document as a file. It is the same bytes as `minitill report statement` prints.
 async fn document(request: ConsoleRequest) -> Answer {
     let (app, period) = asked_period(&request)?;
-    let statement = close(&request, &app, period).await??;
+    let statement = statement_of(&request, &app, period).await??;
     let name = format!("statement-{app}-{period}.txt");
     Ok(download(&name, "text/plain; charset=utf-8", format!("{}\n", statement.document)))
 }
@@ -251,7 +251,7 @@ async fn document(request: ConsoleRequest) -> Answer {
 /// The statement as a workbook.
 async fn statement_workbook(request: ConsoleRequest) -> Answer {
     let (app, period) = asked_period(&request)?;
-    let statement = close(&request, &app, period).await??;
+    let statement = statement_of(&request, &app, period).await??;
     let content = workbook::statement(statement, sheet_style()).await?;
     Ok(report_file(&format!("statement-{app}-{period}"), FileFormat::Xlsx, content))
 }

@@ -11,7 +11,9 @@ use store::{ChangeRequest, ExchangeRecord, StoreError};
 use super::super::error::ConsoleError;
 use super::super::page::Shown as _;
 use super::super::request::ConsoleRequest;
-use super::subject::{COINS_TO_ADD, COINS_TO_GIVE_BACK, COINS_TO_TAKE, ChangeSubject, Made, may_give_back};
+use super::subject::{
+    COINS_TO_ADD, COINS_TO_GIVE_BACK, COINS_TO_TAKE, ChangeSubject, Made, give_back_allowed,
+};
 
 /// The change that the form requests.
 pub(super) struct Wanted {
@@ -97,7 +99,7 @@ fn read_give_back(
     exchange: &ExchangeRecord,
 ) -> Result<(BizNo, Amount), ConsoleError> {
     const EXPECTED: &str = "a whole number of coins from 1 to 1000000000000";
-    let expected = || match may_give_back(exchange, request.give_back_max()) {
+    let expected = || match give_back_allowed(exchange, request.give_back_max()) {
         ..1 => Expected::new(EXPECTED),
         allowed => Expected(text!(
             "a whole number of coins from 1 to 1000000000000, and at most {allowed} of this exchange",

@@ -151,7 +151,7 @@ impl ChangeSubject {
 
 /// How many coins of an exchange a user gives back who may give back `max` of it. What others gave back of it counts
 /// (contract 8.6.38).
-pub(super) fn may_give_back(exchange: &ExchangeRecord, max: Option<i64>) -> i64 {
+pub(super) fn give_back_allowed(exchange: &ExchangeRecord, max: Option<i64>) -> i64 {
     let (remaining, given) = (exchange.remaining, given_before(exchange));
     max.map_or(remaining, |max| remaining.min(max.saturating_sub(given)))
 }
@@ -166,7 +166,7 @@ fn give_back_field(exchange: &ExchangeRecord, max: Option<i64>) -> Result<Amount
     if remaining == 0 {
         return Err(more_than_left(0).into());
     }
-    let (given, allowed) = (given_before(exchange), may_give_back(exchange, max));
+    let (given, allowed) = (given_before(exchange), give_back_allowed(exchange, max));
     let hint = match max {
         Some(max) if allowed <= 0 && given == 0 => return Err(above_limit(max).into()),
         Some(max) if allowed <= 0 => return Err(above_rest_of_limit(max, given).into()),
