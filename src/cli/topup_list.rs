@@ -143,14 +143,7 @@ fn csv_lines(heading: Option<&[&str; 17]>, payments: &[TopupRow]) -> Result<Vec<
 fn cells(payment: &TopupRow) -> [String; 17] {
     let text = |text: Option<&String>| text.map(|text| csv_text(text).into_owned()).unwrap_or_default();
     let coins = |coins: Option<i64>| coins.map(|coins| coins.to_string()).unwrap_or_default();
-<<<<<<< ours
     let money = |amount: i64| Currency::units_of(&payment.currency, amount);
-    let refunds = payment.refunds.iter().filter(|refund| refund.state == "refunded");
-    let refunded = refunds.fold(0_i64, |sum, refund| sum.saturating_add(refund.amount));
-=======
-    let currency = Currency::parse(&payment.currency).ok();
-    let money = |amount: i64| currency.map_or_else(|| amount.to_string(), |of| of.in_units(amount));
->>>>>>> theirs
     [
         text(Some(&payment.provider)),
         text(Some(&payment.provider_order_id)),
