@@ -97,7 +97,7 @@ impl Store {
                 // Before the wallet, as a confirmation does. Nobody confirms a change whose reason is gone.
                 let mut refused = refuse_requests_of(connection, operator, app_id, names.open_id).await?;
                 let found = erase(connection, app_no, &names).await?;
-                let Found { rows, archive_files, payments, newest_archive } = found;
+                let PlayerRecords { rows, archive_files, payments, newest_archive } = found;
                 // Those that were asked meanwhile have the pseudonym now.
                 refused.extend(refuse_requests_of(connection, operator, app_id, pseudonym).await?);
                 let items = replace_in_items(connection, app_no, &names).await?;
@@ -239,7 +239,7 @@ async fn take_turn(connection: &mut PgConnection) -> Result<()> {
 }
 
 /// Records of a player that were erased.
-struct Found {
+struct PlayerRecords {
     /// How many rows of each kind there were.
     rows: BTreeMap<&'static str, u64>,
     /// Files of archives that have the player.
@@ -255,7 +255,7 @@ async fn erase(
     connection: &mut PgConnection,
     app_no: i32,
     names: &Names<'_>,
-) -> Result<Found, OperationError> {
+) -> Result<PlayerRecords, OperationError> {
     let &Names { app_id, open_id, pseudonym } = names;
     // Before the wallets, as a piece of a gift does. A gift that waits is no longer the one that was shown.
     let gifts =
@@ -306,7 +306,7 @@ async fn erase(
     replace_in_ledger(connection, app_no, names).await?;
     replace_in_refusals(connection, names).await?;
     replace_in_deliveries(connection, names).await?;
-    Ok(Found { rows, archive_files, payments, newest_archive })
+    Ok(PlayerRecords { rows, archive_files, payments, newest_archive })
 }
 
 /// Takes what is personal out of the payments of a player and their refunds. A payment that names only one of the
