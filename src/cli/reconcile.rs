@@ -9,6 +9,7 @@ use anyhow::{Result, anyhow};
 use clap::Args;
 use domain::fields::Expected;
 use domain::ids::AppId;
+use domain::operation::books::existing_span;
 use domain::period::{Period, TimeSpan, TimeZone};
 use serde::Serialize;
 use store::{
@@ -18,7 +19,7 @@ use store::{
 
 use super::output::complain;
 use super::table::tab_separated;
-use super::{Context, not_done};
+use super::{Context, not_done, refused};
 use crate::http::language;
 
 /// Wrong lines of a file that are told.
@@ -55,8 +56,13 @@ pub(super) struct ComparedPeriod {
 }
 
 impl ComparedPeriod {
-    pub(super) fn span(&self, zone: &TimeZone) -> Option<TimeSpan> {
-        self.day.or(self.month).map(|period| period.span(zone))
+    /// Its span in a time zone, where one was given.
+    ///
+    /// # Errors
+    /// The clocks skip the day.
+    pub(super) fn span(&self, zone: &TimeZone) -> Result<Option<TimeSpan>> {
+        let period = self.day.or(self.month);
+        period.map(|period| existing_span(period, zone).map_err(refused)).transpose()
     }
 }
 
@@ -73,7 +79,7 @@ where
 
 pub(super) async fn run(context: &Context, store: &Store, arguments: ReconcileArguments) -> Result<ExitCode> {
     let ReconcileArguments { app_id, file, by, map, period, time_zone } = arguments;
-    let span = period.span(&time_zone);
+    let span = period.span(&time_zone)?;
     let mut found = compare(store, &app_id, &file, (by, &map), span).await?;
     let mut printed = Printed::new(context.output.is_json);
     let remains = show(&mut printed, &mut found, true, 0).await?;

@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::Args;
 use domain::clock::{Clock as _, SystemClock};
 use domain::moment::{self, GivenMoment};
-use domain::operation::books::empty_span;
+use domain::operation::books::{empty_span, existing_span};
 use domain::period::{Period, TimeSpan, TimeZone};
 use time::OffsetDateTime;
 
@@ -37,10 +37,10 @@ impl WhenArguments {
     /// The ends of the span in a time zone, each where one was given.
     ///
     /// # Errors
-    /// The end is not after the beginning.
+    /// The end is not after the beginning, or the clocks skip the day.
     pub(super) fn ends(&self, zone: &TimeZone) -> Result<[Option<OffsetDateTime>; 2]> {
         if let Some(period) = self.period() {
-            let TimeSpan { since, until } = period.span(zone);
+            let TimeSpan { since, until } = existing_span(period, zone).map_err(refused)?;
             return Ok([Some(since), Some(until)]);
         }
         let ends = [self.since, self.until].map(|end| end.map(|end| zone.moment(end)));
@@ -68,7 +68,7 @@ impl SpanArguments {
     /// The ends of the span, each where one was given.
     ///
     /// # Errors
-    /// The end is not after the beginning.
+    /// The end is not after the beginning, or the clocks skip the day.
     pub(super) fn ends(&self, context: &Context) -> Result<[Option<OffsetDateTime>; 2]> {
         let zone = self.time_zone.as_ref().unwrap_or(&context.config.console.time_zone);
         self.when.ends(zone)

@@ -66,7 +66,7 @@ pub(super) async fn expect(context: &Context, store: &Store, arguments: ExpectAr
     if currency.is_some() && map.iter().any(|(_, ours)| *ours == PaymentColumn::Currency) {
         bail!("--currency: expected none beside --map of a column currency");
     }
-    let span = period.span(&zone);
+    let span = period.span(&zone)?;
     let books = PaymentBooks { provider, currency };
     let mut found = compare(store, &app_id, &file, (books, &map), span).await?;
     let mut printed = Printed::new(context.output.is_json);

@@ -5,6 +5,7 @@ use std::fmt::Display;
 use axum::body::Body;
 use axum::response::Response;
 use domain::ids::AppId;
+use domain::operation::books::existing_span;
 use domain::period::{Period, TimeZone};
 use futures_util::stream;
 use store::{Bill, BillFormat, BillPiece, OperationError, SheetStyle, SheetWords, Store};
@@ -31,7 +32,7 @@ pub(super) async fn bill_file(
         FileFormat::Csv => BillFormat::csv(),
         FileFormat::Xlsx => BillFormat::Workbook(SheetStyle { words, zone: zone.clone() }),
     };
-    let bill = store.bill(app_id, period.span(zone), made).await?;
+    let bill = store.bill(app_id, existing_span(period, zone)?, made).await?;
     file_of(bill, format, &bill_name(app_id, period)).await
 }
 

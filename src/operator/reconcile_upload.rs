@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use domain::ids::AppId;
+use domain::operation::OperationRefusal;
+use domain::operation::books::existing_span;
 use domain::period::{Period, TimeZone};
 use domain::text::Text;
 use futures_util::{Stream, TryStreamExt as _};
@@ -48,15 +50,18 @@ pub(super) fn field_of(column: BookColumn) -> &'static str {
 }
 
 /// The books that are compared with a file.
+///
+/// # Errors
+/// The clocks skip the day.
 pub(super) fn compared(
     app_id: AppId,
     period: Option<Period>,
     zone: &TimeZone,
     (by, map): (ComparedBy, Vec<(String, BookColumn)>),
     members_max: u16,
-) -> ComparisonQuery {
-    let span = period.map(|period| period.span(zone));
-    ComparisonQuery { app_id, span, by, map, languages: &language::WORDS, members_max }
+) -> Result<ComparisonQuery, OperationRefusal> {
+    let span = period.map(|period| existing_span(period, zone)).transpose()?;
+    Ok(ComparisonQuery { app_id, span, by, map, languages: &language::WORDS, members_max })
 }
 
 /// The data of a body that announces so many bytes, as it comes, while it brings 1 MiB within `time`.

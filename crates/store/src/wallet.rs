@@ -5,6 +5,7 @@ mod credit_forecast;
 mod credit_list;
 mod credits;
 mod csv_file;
+mod csv_quotes;
 mod freeze;
 mod gift;
 mod income;
@@ -29,10 +30,11 @@ pub use credit_forecast::{CreditForecast, ForeseenCredit};
 pub use credit_list::{CreditList, CreditOfList, ListFault};
 pub use credits::{CREDITS_AT_ONCE, CREDITS_MAX, CreditResult, CreditsSource};
 pub(crate) use csv_file::{
-    LINE_BYTES_MAX, bare_cell, bare_id, bare_value, csv_fault, is_separator_line, listed_id, not_csv,
-    separator, shortened,
+    LINE_BYTES_MAX, bare_cell, bare_id, bare_value, csv_fault, fits_heading, heading_fault,
+    is_separator_line, listed_id, names_of, not_csv, separator, shortened,
 };
 pub use csv_file::{NamedFaults, STATEMENT_HEADING, csv_line, csv_of, statement_line};
+pub(crate) use csv_quotes::QuoteCheck;
 pub(crate) use gift::begin as begin_gift;
 pub use gift::{GIFT_LINES_MAX, Gift, GiftFault, GiftLine};
 pub use income::Income;

@@ -84,7 +84,7 @@ async fn post(state: &AppState, call: &Call) -> Result<Comparison, Problem> {
     if state.store.app_detail(&asked.app_id).await?.is_none() {
         return Err(no_app(&asked.app_id));
     }
-    let compared = compared(asked.app_id, period, &asked.zone, columns, MEMBERS_MAX);
+    let compared = compared(asked.app_id, period, &asked.zone, columns, MEMBERS_MAX)?;
     let (body, time) = (call.file(), state.config.http.body_timeout);
     refuse_announced(&body, FILE_BYTES_MAX)?;
     let announced = announced_bytes(&body);

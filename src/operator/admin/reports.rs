@@ -4,6 +4,7 @@ use axum::response::Response;
 use domain::fields::{FieldError, shown};
 use domain::ids::{AppId, Os, ProductText};
 use domain::moment::{self, GivenMoment};
+use domain::operation::books::existing_span;
 use domain::operation::{OperationRefusal, RefusalKind};
 use domain::period::{Period, TimeZone};
 use domain::rights::Apps;
@@ -84,7 +85,7 @@ async fn revenue(state: &AppState, call: &Call) -> Result<ReportAnswer<RevenueRe
     if period.is_some() && (asked.query.since.is_some() || asked.query.until.is_some()) {
         return Err(Problem::field("since", "expected a month, a day, or moments, got several of them"));
     }
-    let span = period.map(|period| period.span(&asked.query.time_zone));
+    let span = period.map(|period| existing_span(period, &asked.query.time_zone)).transpose()?;
     let fixed = |end: Option<OffsetDateTime>, given| end.map(GivenMoment::Fixed).or(given);
     let query = RevenueQuery {
         apps,

@@ -3,6 +3,7 @@
 use domain::fields::FieldError;
 use domain::ids::AppId;
 use domain::moment::{self, GivenMoment};
+use domain::operation::books::existing_span;
 use domain::operation::{OperationRefusal, RefusalKind};
 use domain::period::TimeZone;
 use serde_json::json;
@@ -68,8 +69,8 @@ fn asked(query: &mut Input<'_>) -> Result<IncomeFields, FieldError> {
 async fn topups(state: &AppState, call: &Call) -> Result<ReportAnswer<IncomeReport>, Problem> {
     let IncomeFields { books, groups, format } = call.read(asked)?;
     let period = books.period()?;
-    let query =
-        IncomeQuery { span: period.span(&books.zone), groups: groups.clone(), time_zone: books.zone.clone() };
+    let span = existing_span(period, &books.zone)?;
+    let query = IncomeQuery { span, groups: groups.clone(), time_zone: books.zone.clone() };
     let report = state.store.topup_income(&books.app_id, query).await?;
     let Some(format) = format.file() else { return Ok(ReportAnswer::Report(Box::new(report))) };
     let bytes = match format {

@@ -176,6 +176,9 @@ async fn a_bill_that_cannot_be_written_is_refused() {
     program.json(&["app", "create", "a9"]);
     let json = "{\"error\":\"a workbook is no JSON: with --json, write it with --out FILE\"}\n";
     assert_eq!(program.complaint(&[&asked[..], &["--excel", "--json"]].concat()), json);
+    let skipped = ["report", "bill", "a9", "--day", "2011-12-30", "--time-zone", "Pacific/Apia"];
+    let words = "minitill: --day: there is no 2011-12-30 in Pacific/Apia: its clocks skipped it\n";
+    assert_eq!(program.complaint(&skipped), words);
     let output = program.run(&["report", "bill", "a1"]);
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.code() == Some(2) && told.contains("--day"), "{told}");
@@ -255,6 +258,11 @@ async fn a_bill_that_cannot_be_asked_is_refused() {
             "app_id=a1&month=2026-03&time_zone=Mars",
             "time_zone",
             "expected the IANA name of a time zone, such as UTC or Asia/Shanghai, got \"Mars\"",
+        ),
+        (
+            "app_id=a1&day=2011-12-30&time_zone=Pacific/Apia",
+            "day",
+            "there is no 2011-12-30 in Pacific/Apia: its clocks skipped it",
         ),
         ("app_id=a1&month=2026-03&excel=yes", "excel", "expected true or false, got \"yes\""),
         ("month=2026-03", "app_id", "is missing"),

@@ -184,6 +184,12 @@ async fn what_cannot_be_compared_is_refused() {
         ),
         ("&month=2026-03&day=2026-03-01", b"biz_no\n", "month", "expected a month or a day, got both"),
         ("&month=2026-3", b"biz_no\n", "month", "expected a month such as 2026-10, got \"2026-3\""),
+        (
+            "&day=2011-12-30&time_zone=Pacific/Apia",
+            b"biz_no\n",
+            "day",
+            "there is no 2011-12-30 in Pacific/Apia: its clocks skipped it",
+        ),
         ("&time_zone=UTC", b"biz_no\n", "time_zone", "expected a month or a day beside it, got none"),
     ] {
         let answer = books.compare(&format!("app_id=a1{query}"), file).await;

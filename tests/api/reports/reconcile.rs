@@ -320,6 +320,29 @@ async fn their_names_are_mapped_and_what_is_there_twice_differs() {
     assert_eq!(found, expected);
 }
 
+/// Rules 8.3.14 and 13.3.1: a quote without its pair would take lines for a cell, so that payments were missing. A day that
+/// never was would tie.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_open_quote_and_a_skipped_day_are_refused() {
+    let (_till, _, program) = till().await;
+    let folder = Folder::new("reconcile-quotes");
+    for (text, words) in [
+        (
+            "biz_no,product_name\nb1,x\n\nb2,\"x\nb3,x\n",
+            "line 4: a cell opens with a quote that nothing closes",
+        ),
+        ("biz_no,product_name\nb1,\"x\nb2,x\nb3,\"y\"\n", "line 2: a quoted cell has text behind its quote"),
+        ("biz_no,\"note\nb1,x\n", "line 1: a cell opens with a quote that nothing closes"),
+    ] {
+        let file = folder.write("their.csv", text);
+        assert_eq!(program.complaint(&["reconcile", "a1", &file]), format!("minitill: {file}: {words}\n"));
+    }
+    let file = folder.write("their.csv", "biz_no\n");
+    let skipped = ["reconcile", "a1", &file, "--day", "2011-12-30", "--time-zone", "Pacific/Apia"];
+    let words = "minitill: --day: there is no 2011-12-30 in Pacific/Apia: its clocks skipped it\n";
+    assert_eq!(program.complaint(&skipped), words);
+}
+
 /// Rule 13.5.6: a file that cannot be compared is refused, and the line is named.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_cannot_be_compared_is_refused() {

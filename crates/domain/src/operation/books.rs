@@ -6,9 +6,23 @@ use std::fmt::Display;
 use time::OffsetDateTime;
 
 use super::{OperationRefusal, RefusalKind};
-use crate::period::{Period, TimeZone};
+use crate::period::{Period, TimeSpan, TimeZone};
 use crate::text;
 use crate::text::{Text, TextMoment};
+
+/// The span of a period that is asked for. A day that the clocks of its zone skip has none: nothing would be in it, as if
+/// nothing had happened (contract 13.3.1).
+///
+/// # Errors
+/// There is no such day.
+pub fn existing_span(period: Period, zone: &TimeZone) -> Result<TimeSpan, OperationRefusal> {
+    let span = period.span(zone);
+    if span.since < span.until {
+        return Ok(span);
+    }
+    let text = text!("there is no {period} in {zone}: its clocks skipped it", period, zone = zone.as_str());
+    Err(OperationRefusal::new(RefusalKind::Invalid(period.field()), text))
+}
 
 /// More entries may come into the period (contract 13.3.7). `why` says until when.
 #[must_use]
@@ -96,6 +110,16 @@ refusals! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Contract 13.3.1.
+    #[test]
+    fn a_day_that_the_clocks_skip_is_refused() {
+        let (day, apia) = (Period::day("2011-12-30").unwrap(), TimeZone::parse("Pacific/Apia").unwrap());
+        let refused = existing_span(day, &apia).unwrap_err();
+        assert_eq!(refused.kind, RefusalKind::Invalid("day"));
+        assert_eq!(refused.text.english(), "there is no 2011-12-30 in Pacific/Apia: its clocks skipped it");
+        assert_eq!(existing_span(day, &TimeZone::UTC).unwrap(), day.span(&TimeZone::UTC));
+    }
 
     /// Contract 13.3.10.
     #[test]

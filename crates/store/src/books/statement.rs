@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use domain::ids::AppId;
 use domain::ledger::ReferenceKind;
 use domain::moment::rfc3339;
-use domain::operation::books::{not_closed, sums_too_large};
+use domain::operation::books::{existing_span, not_closed, sums_too_large};
 use domain::period::{Period, TimeSpan, TimeZone};
 use domain::text;
 use domain::text::TextMoment;
@@ -136,7 +136,7 @@ impl Store {
         zone: &TimeZone,
     ) -> Result<Statement, OperationError> {
         let app_no = number_of(&self.pool, &app_id).await?;
-        let span = period.span(zone);
+        let span = existing_span(period, zone)?;
         let mut connection = self.connect_without_limits().await?;
         must_be_closed(settled(&mut connection, self.engine.get(), span.until).await?, period, zone, span)?;
         let mut snapshot = snapshot_of(&mut connection).await?;
@@ -151,14 +151,19 @@ fn must_be_closed(
     state: Settled,
     period: Period,
     zone: &TimeZone,
-    TimeSpan { since, until }: TimeSpan,
+    TimeSpan { until: end, .. }: TimeSpan,
 ) -> Result<(), OperationError> {
+<<<<<<< ours
     let (end, zone) = (until, zone.as_str());
     let (field, until, period) = (period.field(), TextMoment(until), period.to_string());
     if since == end {
         let why = text!("there is no {period} in {zone}: its clocks skipped it", period, zone);
         return Err(not_closed(field, why).into());
     }
+=======
+    let zone = zone.as_str();
+    let (field, until, period) = (period.field(), TextMoment(end), period.to_string());
+>>>>>>> theirs
     let why = match state {
         Settled::Yes => return Ok(()),
         Settled::NotEnded => {

@@ -15,7 +15,8 @@ use super::bill::SheetWords;
 use super::book_column::{BookColumn, ComparedBooks, ComparedBy, FileColumn};
 use super::reconcile::ReconcileError;
 use crate::wallet::{
-    LINE_BYTES_MAX, bare_cell, csv_fault, csv_line, is_separator_line, not_csv, separator, shortened,
+    LINE_BYTES_MAX, QuoteCheck, bare_cell, csv_fault, csv_line, heading_fault, is_separator_line, not_csv,
+    separator, shortened,
 };
 
 const BUFFER_BYTES: usize = 256 * 1024;
@@ -138,7 +139,7 @@ pub struct TheirFile<B: ComparedBooks = ComparedBy> {
 /// A file that gives so many bytes for a line.
 #[derive(Debug)]
 struct Bounded {
-    file: BufReader<File>,
+    file: QuoteCheck<BufReader<File>>,
     left: usize,
 }
 
@@ -318,8 +319,10 @@ fn heading_of<C: FileColumn>(
     let is_column = |name: &str| map.iter().any(|(theirs, _)| theirs == name) || C::from_str(name).is_ok();
     let (remarks, begins) = behind_remarks(begins, is_column);
     // Lines have as many columns as the heading, which is not the first line of each file.
+    let separator = separator(begins);
+    let file = QuoteCheck::new(file, separator);
     let mut reader = csv::ReaderBuilder::new()
-        .delimiter(separator(begins))
+        .delimiter(separator)
         .has_headers(false)
         .flexible(true)
         .from_reader(Bounded { file, left: LINE_BYTES_MAX });
@@ -337,8 +340,8 @@ fn heading_of<C: FileColumn>(
 /// The next line, whatever its encoding. It is empty at the end.
 fn next_bytes(reader: &mut Reader<Bounded>) -> Result<ByteRecord, Text> {
     reader.get_mut().left = LINE_BYTES_MAX;
-    let mut line = ByteRecord::new();
-    reader.read_byte_record(&mut line).map_err(|error| csv_fault(&error))?;
+    let (mut line, number) = (ByteRecord::new(), reader.position().line());
+    reader.read_byte_record(&mut line).map_err(|error| heading_fault(&error, number))?;
     Ok(line)
 }
 

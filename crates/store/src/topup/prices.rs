@@ -21,7 +21,8 @@ use crate::error::{OperationError, Result, StoreError};
 use crate::operator_log::{LogLine, OperatorAction};
 use crate::store::Store;
 use crate::wallet::{
-    NamedFaults, bare_cell, csv_fault, csv_line, is_separator_line, listed_id, not_csv, separator, shortened,
+    NamedFaults, QuoteCheck, bare_cell, csv_fault, csv_line, fits_heading, is_separator_line, listed_id,
+    names_of, not_csv, separator, shortened,
 };
 
 /// The columns of a file, in any order.
@@ -29,7 +30,6 @@ pub const PRICE_COLUMNS: [&str; 7] =
     ["product_id", "currency", "amount", "charge", "bonus", "name", "active"];
 /// How many versions are listed.
 const VERSIONS_MAX: i64 = 100;
-const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 /// A product of the newest list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
@@ -277,12 +277,13 @@ fn read_prices(bytes: &[u8], wrong: &mut NamedFaults<Text>) -> Result<Vec<Price>
         return Err(kind);
     }
     let number = |at: Option<&Position>, none: u64| at.map_or(none, |at| csv_line(Cursor::new(bytes), at));
+    let separator = separator(bytes);
     let mut reader = csv::ReaderBuilder::new()
-        .delimiter(separator(bytes))
+        .delimiter(separator)
         .trim(csv::Trim::All)
         .flexible(true)
         .has_headers(false)
-        .from_reader(bytes);
+        .from_reader(QuoteCheck::new(bytes, separator));
     let mut heading = StringRecord::new();
     reader.read_record(&mut heading).map_err(|error| of_line(1, &csv_fault(&error)))?;
     if is_separator_line(&heading) {
@@ -291,8 +292,13 @@ fn read_prices(bytes: &[u8], wrong: &mut NamedFaults<Text>) -> Result<Vec<Price>
     let places = price_places(&heading).map_err(|fault| of_line(number(heading.position(), 1), &fault))?;
     let (mut prices, mut products, mut lines) = (Vec::new(), HashSet::new(), 0);
     let mut record = StringRecord::new();
-    let unreadable = |error: csv::Error| of_line(number(error.position(), 0), &csv_fault(&error));
-    while reader.read_record(&mut record).map_err(unreadable)? {
+    loop {
+        let begins = reader.position().clone();
+        let unreadable =
+            |error: csv::Error| of_line(number(error.position().or(Some(&begins)), 0), &csv_fault(&error));
+        if !reader.read_record(&mut record).map_err(unreadable)? {
+            break;
+        }
         if record.iter().all(str::is_empty) {
             continue;
         }
@@ -327,8 +333,7 @@ fn read_prices(bytes: &[u8], wrong: &mut NamedFaults<Text>) -> Result<Vec<Price>
 
 /// The place of each of [`PRICE_COLUMNS`] in the heading. The first that is not there is named.
 fn price_places(heading: &StringRecord) -> Result<[usize; 7], Text> {
-    let names: Vec<&str> =
-        heading.iter().map(|name| name.trim_start_matches(BYTE_ORDER_MARK).trim()).collect();
+    let names = names_of(heading);
     let place = |column: &str| names.iter().position(|name| *name == column);
     let lacking = PRICE_COLUMNS.into_iter().find(|column| place(column).is_none());
     let is_empty = names.iter().all(|name| name.is_empty());
@@ -351,7 +356,7 @@ fn of_column(column: &str, fault: &Text) -> Text {
 }
 
 fn price(record: &StringRecord, places: [usize; 7], faults: &mut Vec<Text>) -> Option<Price> {
-    if record.len() != PRICE_COLUMNS.len() {
+    if !fits_heading(record, PRICE_COLUMNS.len()) {
         faults.push(text!(
             "expected {expected} columns, got {got}",
             expected = PRICE_COLUMNS.len(),
@@ -457,6 +462,27 @@ mod tests {
             assert_eq!(prices_of_csv(file.as_bytes()).unwrap()[0].active, is_active, "{word}");
         }
         assert_eq!(faults(format!("{columns}\n").as_bytes()), ["expected 1 to 1000 products, got 0"]);
+    }
+
+    /// Rule 8.3.14: a quote that is not around a whole cell is a fault of its line, so a file that was cut replaces nothing.
+    /// Empty columns at the end do not count.
+    #[test]
+    fn a_list_that_was_cut_in_a_quoted_cell_is_refused() {
+        let heading = "product_id,currency,amount,charge,bonus,active,name";
+        let read = |lines: &str| {
+            let prices = prices_of_csv(format!("{heading}\n{lines}").as_bytes());
+            let fault =
+                |faults: NamedFaults<Text>| faults.named.iter().map(Text::english).collect::<Vec<_>>();
+            prices.map(|prices| prices.len()).map_err(fault)
+        };
+        let unclosed = "line 3: a cell opens with a quote that nothing closes".to_owned();
+        let good = "g1,CNY,600,60,0,true,Gems\n";
+        assert_eq!(read(&format!("{good}g2,CNY,600,60,0,true,\"Gold")), Err(vec![unclosed]));
+        let behind = "line 4: a quoted cell has text behind its quote".to_owned();
+        assert_eq!(read(&format!("{good}\ng2,CNY,600,60,0,true,\"5\" gun\"\n")), Err(vec![behind]));
+        assert_eq!(read(&format!("{good}g2,CNY,600,60,0,true,5\" gun\n")), Ok(2));
+        let emptied = format!("{heading},,\ng1,CNY,600,60,0,true,Gems,,\ng2,CNY,600,60,0,true,Gold\n");
+        assert_eq!(prices_of_csv(emptied.as_bytes()).unwrap().len(), 2);
     }
 
     /// Rule 19.1.2: a list takes no memory for each of its lines at fault, and is read as far as a list may go.

@@ -10,12 +10,13 @@ use domain::text;
 use domain::text::Text;
 
 use super::csv_file::{
-    bare_cell, csv_fault, is_separator_line, listed_id, not_csv, separator, shortened, surrounded,
+    bare_cell, csv_fault, fits_heading, heading_fault, is_separator_line, listed_id, names_of, not_csv,
+    separator, shortened, surrounded,
 };
+use super::csv_quotes::{QuoteCheck, QuoteFault};
 
 /// The columns that a list may have, in any order.
 const COLUMNS: [&str; 4] = ["open_id", "free", "charge", "ref"];
-const BYTE_ORDER_MARK: &str = "\u{feff}";
 /// How much of a list is looked at for the separator of its cells.
 const SEPARATOR_BYTES: usize = 8 * 1024;
 
@@ -31,7 +32,7 @@ pub struct CreditOfList {
 /// A list that is read line by line.
 #[derive(Debug)]
 pub struct CreditList<'a, R> {
-    reader: Reader<BufReader<R>>,
+    reader: Reader<QuoteCheck<BufReader<R>>>,
     /// The place of each of [`COLUMNS`] in the heading.
     places: [Option<usize>; 4],
     width: usize,
@@ -45,7 +46,7 @@ pub struct CreditList<'a, R> {
 pub enum ListFault {
     /// It cannot be read.
     Unreadable(csv::Error),
-    /// It is something else.
+    /// It is no CSV.
     NotCsv(Text),
     /// Its first line does not name its columns.
     Heading {
@@ -61,6 +62,14 @@ pub enum ListFault {
 }
 
 impl ListFault {
+    /// The heading in this line cannot be read.
+    fn of_heading(error: csv::Error, line: u64) -> Self {
+        match QuoteFault::of(&error) {
+            Some(_) => Self::NotCsv(heading_fault(&error, line)),
+            None => Self::Unreadable(error),
+        }
+    }
+
     /// What is wrong, where the face calls the values for all lines by these names: `free`, `charge`, and the prefix of the
     /// refs.
     #[must_use]
@@ -117,14 +126,13 @@ impl<'a, R: Read> CreditList<'a, R> {
             .trim(csv::Trim::All)
             .flexible(true)
             .has_headers(false)
-            .from_reader(source);
+            .from_reader(QuoteCheck::new(source, separator));
         let mut heading = StringRecord::new();
-        reader.read_record(&mut heading).map_err(ListFault::Unreadable)?;
+        reader.read_record(&mut heading).map_err(|error| ListFault::of_heading(error, 1))?;
         if is_separator_line(&heading) {
-            reader.read_record(&mut heading).map_err(ListFault::Unreadable)?;
+            reader.read_record(&mut heading).map_err(|error| ListFault::of_heading(error, 2))?;
         }
-        let names: Vec<&str> =
-            heading.iter().map(|name| name.trim_start_matches(BYTE_ORDER_MARK).trim()).collect();
+        let names = names_of(&heading);
         let mut places = COLUMNS.map(|column| names.iter().position(|name| *name == column));
         let (known, width) = (places.iter().flatten().count(), names.len());
         let mut first = None;
@@ -136,7 +144,7 @@ impl<'a, R: Read> CreditList<'a, R> {
                 record
             });
         } else if known != width {
-            return Err(heading_fault(&names, separator));
+            return Err(wrong_heading(&names, separator));
         }
         let CreditsForAll { free, charge, ref_prefix, .. } = for_all;
         let given = [false, free.is_some(), charge.is_some(), ref_prefix.is_some()];
@@ -154,7 +162,7 @@ impl<'a, R: Read> CreditList<'a, R> {
     }
 
     fn credit(&self, record: &StringRecord) -> Result<Credit, Text> {
-        if record.len() != self.width {
+        if !fits_heading(record, self.width) {
             let (expected, got) = (self.width, record.len());
             return Err(text!("expected {expected} columns, got {got}", expected, got));
         }
@@ -193,10 +201,14 @@ impl<R: Read> Iterator for CreditList<'_, R> {
                 Ok(false) => return None,
                 Ok(true) if record.iter().all(str::is_empty) => continue,
                 Ok(true) => self.credit(&record),
-                Err(error) => match error.kind() {
-                    ErrorKind::Utf8 { .. } => Err(csv_fault(&error)),
-                    _ => return Some(Err(error)),
-                },
+                Err(error) => {
+                    let is_of_line =
+                        matches!(error.kind(), ErrorKind::Utf8 { .. }) || QuoteFault::of(&error).is_some();
+                    if !is_of_line {
+                        return Some(Err(error));
+                    }
+                    Err(csv_fault(&error))
+                }
             };
             let position = record.position().cloned().unwrap_or(begins);
             return Some(Ok(CreditOfList { position, credit }));
@@ -205,7 +217,7 @@ impl<R: Read> Iterator for CreditList<'_, R> {
 }
 
 /// The fault of a line that should name columns. Cells are told apart as the list does it.
-fn heading_fault(names: &[&str], separator: u8) -> ListFault {
+fn wrong_heading(names: &[&str], separator: u8) -> ListFault {
     let got = names.join(char::from(separator).to_string().as_str());
     let stray = names.iter().find(|name| !COLUMNS.contains(name) && names.len() > 1);
     ListFault::Heading { got, stray: stray.map(|name| shown(name)) }
@@ -305,5 +317,50 @@ mod tests {
         let number = super::super::csv_line(std::io::Cursor::new(list), &line.position);
         assert_eq!((number, credit.open_id.as_str(), credit.charge), (3, "o1", 2));
         assert!(lines.next().is_none());
+    }
+
+    /// Rule 8.3.14: empty columns at the end, which a spreadsheet writes, do not count. Others do.
+    #[test]
+    fn empty_columns_at_the_end_do_not_count() {
+        let of_import = CreditsForAll::default();
+        let list = "open_id,free,charge,ref,,\no1,1,0,a1,,\no2,1,0,a2\no3,1,0,a3,\no4,1,0,a4,,x\no5,1,0\n";
+        let lines = CreditList::open(list.as_bytes(), &of_import, true).unwrap();
+        let read: Vec<Result<String, String>> = lines
+            .map(|line| line.unwrap().credit)
+            .map(|credit| credit.map(|credit| credit.open_id.to_string()).map_err(|fault| fault.english()))
+            .collect();
+        let columns = |got: u8| Err(format!("expected 4 columns, got {got}"));
+        let player = |id: &str| Ok(id.to_owned());
+        assert_eq!(read, [player("o1"), player("o2"), player("o3"), columns(6), columns(3)]);
+        assert_eq!(players("player-1,\nplayer-2,\n").unwrap(), ["player-1", "player-2"]);
+        let fault = CreditList::open(&b"open_id,,free,charge,ref,\n"[..], &of_import, true).unwrap_err();
+        let fault = fault.text(["--free", "--charge", "--ref-prefix"]).english();
+        let expected = "expected a heading of open_id, free, charge and ref, got open_id,,free,charge,ref; \"\" is none of them";
+        assert_eq!(fault, expected);
+    }
+
+    /// Rule 8.3.14: a quote that is not around a whole cell is a fault of its line, and nothing behind it is read.
+    #[test]
+    fn a_quote_without_its_pair_is_a_fault_of_its_line() {
+        let of_import = CreditsForAll::default();
+        let heading = "open_id,free,charge,ref\n";
+        for (lines, expected) in [
+            (
+                "o1,1,0,\"a\n1\"\"\"\n\no2,1,0,\"a2\no3,1,0,a3\n",
+                (5, "a cell opens with a quote that nothing closes"),
+            ),
+            ("o1,1,0,a1\no2,1,0,\"a2\"x\no3,1,0,a3\n", (3, "a quoted cell has text behind its quote")),
+        ] {
+            let list = format!("{heading}{lines}");
+            let read: Vec<CreditOfList> =
+                CreditList::open(list.as_bytes(), &of_import, true).unwrap().map(Result::unwrap).collect();
+            assert_eq!(read.len(), 2, "{list}");
+            let number = super::super::csv_line(std::io::Cursor::new(&list), &read[1].position);
+            let fault = read[1].credit.as_ref().unwrap_err().english();
+            assert_eq!((number, fault.as_str()), expected, "{list}");
+        }
+        let fault = CreditList::open(&b"open_id,\"free\no1,1\n"[..], &of_import, true).unwrap_err();
+        let fault = fault.text(["--free", "--charge", "--ref-prefix"]).english();
+        assert_eq!(fault, "line 1: a cell opens with a quote that nothing closes");
     }
 }

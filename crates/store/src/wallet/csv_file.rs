@@ -14,6 +14,7 @@ use domain::text::Text;
 use serde::Serialize;
 
 use super::LedgerRow;
+use super::csv_quotes::QuoteFault;
 
 /// Longest line, in bytes. A quotation mark without its pair would make one line of the rest of the file.
 pub(crate) const LINE_BYTES_MAX: usize = 64 * 1024;
@@ -88,6 +89,9 @@ pub fn csv_of(
 /// The fault of a line of CSV, in words.
 #[must_use]
 pub(crate) fn csv_fault(error: &csv::Error) -> Text {
+    if let Some(fault) = QuoteFault::of(error) {
+        return fault.text();
+    }
     match error.kind() {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
             text!("expected {expected} columns, got {got}", expected = expected_len, got = len)
@@ -99,6 +103,31 @@ pub(crate) fn csv_fault(error: &csv::Error) -> Text {
         csv::ErrorKind::Io(error) => Text::same(error),
         _ => Text::same(error),
     }
+}
+
+/// The fault of a heading of CSV in this line, in words. They name the line where a quote is at fault: it may stand in a line
+/// far from its pair.
+#[must_use]
+pub(crate) fn heading_fault(error: &csv::Error, line: u64) -> Text {
+    let cause = csv_fault(error);
+    if QuoteFault::of(error).is_none() { cause } else { text!("line {line}: {cause}", line, cause) }
+}
+
+/// The names of a heading, without the empty ones at its end: spreadsheets write columns that were emptied.
+#[must_use]
+pub(crate) fn names_of(heading: &StringRecord) -> Vec<&str> {
+    let mut names: Vec<&str> =
+        heading.iter().map(|name| name.trim_start_matches(BYTE_ORDER_MARK).trim()).collect();
+    while names.len() > 1 && names.last().is_some_and(|name| name.is_empty()) {
+        names.pop();
+    }
+    names
+}
+
+/// Whether a line has a cell for each name of a heading of this width, and behind them empty ones at most.
+#[must_use]
+pub(crate) fn fits_heading(line: &StringRecord, width: usize) -> bool {
+    line.len() >= width && line.iter().skip(width).all(str::is_empty)
 }
 
 /// The kind of a file that begins with these bytes and is no CSV, in words that follow "it is". `None` for what may be

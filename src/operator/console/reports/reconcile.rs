@@ -178,7 +178,7 @@ async fn find(
     file: FilePart,
 ) -> Result<Result<Comparison, FieldError>, ConsoleError> {
     let map = COLUMN_FIELDS.into_iter().filter_map(|(column, field)| Some((request.filled(field)?, column)));
-    let compared = compared(app.clone(), period, &zone(), (by, map.collect()), MEMBERS_MAX);
+    let compared = compared(app.clone(), period, &zone(), (by, map.collect()), MEMBERS_MAX)?;
     let busy =
         |error| if matches!(error, StoreError::Overloaded) { ConsoleError::COMPARING } else { error.into() };
     let mut permit = request.state.store.comparison_permit(app).await.map_err(busy)?;
