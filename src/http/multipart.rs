@@ -15,6 +15,8 @@ mod file_name;
 
 /// So much of a part's disposition is read: the names in it are short, and its head has no limit but that of its body.
 const DISPOSITION_BYTES_MAX: usize = 8192;
+/// The most headers of a part that `multer` reads.
+const PART_HEADERS_MAX: usize = 32;
 /// Transfer codings that change bytes. Other words of `Content-Transfer-Encoding` do not count.
 const TRANSFER_CODINGS: [&str; 4] = ["base64", "quoted-printable", "x-uuencode", "uuencode"];
 /// What browsers write in a quoted value for the three characters that must not stand there.
@@ -142,7 +144,9 @@ pub fn fault(error: &multer::Error, start: &[u8], delimiter: &[u8]) -> String {
             "it does not end with the boundary of the content type, or its line ends are not CR LF".to_owned()
         }
         multer::Error::ReadHeaderFailed(_) | multer::Error::IncompleteHeaders => {
-            "the headers of a part cannot be read; each is one line, and an empty line ends them".to_owned()
+            format!(
+                "the headers of a part cannot be read; each is one line, and an empty line ends them; a part has at most {PART_HEADERS_MAX}"
+            )
         }
         multer::Error::DecodeHeaderName { .. } => "a header of a part has no name".to_owned(),
         other => other.to_string(),

@@ -13,6 +13,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::StatusCode;
 use md5::{Digest as _, Md5};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use store::secrets::random_bytes;
@@ -155,6 +156,7 @@ impl Message {
                 _ if body.len() > ANSWER_BYTES_MAX => {
                     format!("{expected}; it has more than 64 KiB, and no more is read")
                 }
+                _ if ends_as_text(&text) => format!("{expected}; it has text behind the JSON"),
                 Some(strays) => format!("{expected}; it has {strays} around it"),
                 None => expected.to_owned(),
             }
@@ -180,6 +182,14 @@ fn begins_as_text(body: &str) -> bool {
     let is_object = |(_, inner): (&str, &str)| inner.trim_start().starts_with('"');
     without_unseen(body).starts_with(|first: char| first == '<' || first.is_alphabetic())
         && body.split_once('{').is_some_and(is_object)
+}
+
+/// Whether words stand behind a JSON object.
+fn ends_as_text(body: &str) -> bool {
+    let object = body.find('{').map_or("", |start| &body[start..]);
+    let mut values = serde_json::Deserializer::from_str(object).into_iter::<IgnoredAny>();
+    matches!(values.next(), Some(Ok(_)))
+        && without_unseen(&object[values.byte_offset()..]).contains(char::is_alphanumeric)
 }
 
 /// The text around a JSON object that does not belong to it.
@@ -366,6 +376,10 @@ mod tests {
             ("\u{1}", "a control character around it"),
             ("\u{a0}\0", "a blank and a control character around it"),
             ("\0\u{200b}", "a zero-width character and a control character around it"),
+            (" OK", "text behind the JSON"),
+            ("\r\n<!-- 3 ms -->", "text behind the JSON"),
+            ("{\"took\":3}", "text behind the JSON"),
+            (");", "brackets and a separator around it"),
         ] {
             let told = format!("{expected}; it has {told}");
             assert_eq!(refusal(format!("{right}{behind}")), Some(told), "{behind:?}");

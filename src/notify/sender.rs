@@ -214,10 +214,13 @@ fn cause(error: FetchError) -> &'static str {
 /// How long a receiver asks to wait: seconds, or until a date.
 fn retry_after(headers: &HeaderMap, now: OffsetDateTime) -> Option<Duration> {
     let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = text.parse() {
-        return Some(Duration::from_secs(seconds));
+    if !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit()) {
+        // Only a number above 64 bits does not parse. The longest wait bounds it as any other.
+        return Some(Duration::from_secs(text.parse().unwrap_or(u64::MAX)));
     }
-    let at = OffsetDateTime::from(httpdate::parse_http_date(text).ok()?);
+    // A leap second is legal in a date, and the parser has none.
+    let text = text.replacen(":60 ", ":59 ", 1);
+    let at = OffsetDateTime::from(httpdate::parse_http_date(&text).ok()?);
     Duration::try_from(at - now).ok()
 }
 
@@ -254,8 +257,14 @@ mod tests {
             retry_after(&headers, now)
         };
         assert_eq!(read("120"), Some(Duration::from_mins(2)));
+        assert_eq!(read("99999999999999999999"), Some(Duration::from_secs(u64::MAX)));
         assert_eq!(read("Tue, 24 Nov 2026 06:01:00 GMT"), Some(Duration::from_mins(1)));
-        for text in ["Tue, 24 Nov 2026 05:00:00 GMT", "-1", "soon", ""] {
+        for text in
+            ["Tue, 24 Nov 2026 06:00:60 GMT", "Tuesday, 24-Nov-26 06:00:60 GMT", "Tue Nov 24 06:00:60 2026"]
+        {
+            assert_eq!(read(text), Some(Duration::from_secs(59)), "{text}");
+        }
+        for text in ["Tue, 24 Nov 2026 05:00:00 GMT", "-1", "+30", "1.5", "soon", ""] {
             assert_eq!(read(text), None, "{text}");
         }
     }

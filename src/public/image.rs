@@ -75,7 +75,9 @@ pub async fn image(State(state): State<AppState>, request: Request) -> Result<Re
     let image = image.ok_or_else(no_such_image)?;
     let asked = ImageRequest::new(&request, &img_id, width, state.config.image.cache_max_age);
     if asked.has_it {
-        return Ok(answer(StatusCode::NOT_MODIFIED, &asked, Body::empty()));
+        // Its length stays untold: that of no bytes would be told of the picture (RFC 9110, 8.6).
+        let nothing = stream::empty::<Result<Bytes, StoreError>>();
+        return Ok(answer(StatusCode::NOT_MODIFIED, &asked, Body::from_stream(nothing)));
     }
     match width {
         // A small copy is never larger than the picture.

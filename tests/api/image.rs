@@ -196,12 +196,16 @@ async fn a_caller_that_has_the_picture_is_told_so() {
     for value in [format!("\"{id}\""), format!("W/\"{id}\""), format!("\"x\", \"{id}\""), "*".to_owned()] {
         let answer = till.send(get(&value)).await;
         assert_eq!((answer.status, answer.bytes.len()), (304, 0), "{value}");
+        assert_eq!(answer.header("content-length"), None, "it would be that of the picture");
         assert_eq!(answer.header("etag"), Some(format!("\"{id}\"").as_str()));
         assert_eq!(
             answer.header("cache-control"),
             Some("public, max-age=3600, stale-while-revalidate=86400")
         );
     }
+    let head = Request::new("HEAD", &format!("/img/{id}"));
+    let known = till.send(head.header("if-none-match", "*")).await;
+    assert_eq!((known.status, known.header("content-length")), (304, None));
     for value in ["\"x\"", "", &id] {
         assert_eq!(till.send(get(value)).await.status, 200, "{value}");
     }

@@ -59,6 +59,10 @@ pub enum FieldValue {
     Object(Vec<(String, FieldValue)>),
     /// A JSON object whose fields are not read, with their names: a refusal tells a field that came in it.
     Unread(Vec<String>),
+    /// JSON text that has half of a surrogate pair.
+    NotUtf8,
+    /// A JSON object that cannot be read. It is a fault only where it is read.
+    Broken(UnreadableFields),
     /// A JSON value of a type that no field has, and its name.
     Other(&'static str),
 }
@@ -72,7 +76,8 @@ impl FieldValue {
             Self::Null => Text::same("null"),
             Self::Flag(flag) => Text::same(flag),
             Self::List(items) => text!("a list of {count}", count = items.len()),
-            Self::Object(_) | Self::Unread(_) => text!("an object"),
+            Self::NotUtf8 => text!("text"),
+            Self::Object(_) | Self::Unread(_) | Self::Broken(_) => text!("an object"),
             Self::Other(kind) => Text::new(kind),
         }
     }
@@ -188,6 +193,8 @@ impl Fields {
             | FieldValue::List(_)
             | FieldValue::Object(_)
             | FieldValue::Unread(_)
+            | FieldValue::NotUtf8
+            | FieldValue::Broken(_)
             | FieldValue::Other(_) => None,
         })
     }

@@ -82,8 +82,7 @@ pub fn items(text: &str) -> Result<Vec<Item>, Expected> {
     if text.len() > BYTES_MAX {
         return Err(Expected::new("at most 16384 bytes"));
     }
-    let items: Vec<&RawValue> = serde_json::from_str(text)
-        .map_err(|_| Expected::new("the JSON text of an array of 1 to 100 item objects"))?;
+    let items: Vec<&RawValue> = serde_json::from_str(text).map_err(|_| not_an_array(text))?;
     if !(1..=ITEMS_MAX).contains(&items.len()) {
         return Err(Expected(text!(
             "an array of 1 to 100 item objects, not of {count}",
@@ -96,6 +95,15 @@ pub fn items(text: &str) -> Result<Vec<Item>, Expected> {
         })
     };
     items.iter().enumerate().map(read).collect()
+}
+
+/// What was expected where a text of no JSON array came, with the place where it stops to be JSON.
+fn not_an_array(text: &str) -> Expected {
+    let Err(error) = serde_json::from_str::<&RawValue>(text) else {
+        return Expected::new("the JSON text of an array of 1 to 100 item objects");
+    };
+    let fault = text!("a fault at line {line} column {column}", line = error.line(), column = error.column());
+    Expected(text!("the JSON text of an array of 1 to 100 item objects ({fault})", fault))
 }
 
 /// A text of items with `replaced` carried out on what a game has added to them: names, texts and numbers. The members of
@@ -287,6 +295,13 @@ mod tests {
         for text in ["", "{}", "[", "null", "[{}] x"] {
             assert!(fault(text).contains("the JSON text of an array"), "{text}");
         }
+        let array = "the JSON text of an array of 1 to 100 item objects";
+        assert_eq!(fault("{}"), array);
+        assert_eq!(fault(r#""\ud800""#), array);
+        assert_eq!(fault("[{\"a\":1,}]"), format!("{array} (a fault at line 1 column 9)"));
+        assert_eq!(fault("[{}]\nx"), format!("{array} (a fault at line 2 column 1)"));
+        let half = item(r#""product_id":1,"product_num":1,"product_type":0,"\udc00":"""#);
+        assert!(half.contains("([0]: a field name: expected UTF-8 text)"), "{half}");
         assert!(fault("[]").contains("not of 0"));
     }
 

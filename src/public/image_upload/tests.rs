@@ -56,6 +56,23 @@ fn a_head_without_its_empty_line_is_named() {
     }
 }
 
+/// Rule (contract 5.1.12): a part with more headers than are read is told how many it may have.
+#[test]
+fn the_most_headers_of_a_part_are_told() {
+    let with_headers = |count: usize| {
+        let more: Vec<String> = (1..count).map(|number| format!("x-{number}: 1\r\n")).collect();
+        let more = more.concat();
+        format!("--b\r\ncontent-disposition: form-data; name=\"file\"\r\n{more}\r\na1\r\n--b--\r\n")
+    };
+    let most = with_headers(32);
+    assert_eq!(&read(most.as_bytes(), most.len()).unwrap()[..], b"a1");
+    let refused = read(with_headers(33).as_bytes(), 4096).unwrap_err();
+    assert_eq!(
+        refused.message.english(),
+        "body: expected a complete multipart body (the headers of a part cannot be read; each is one line, and an empty line ends them; a part has at most 32)"
+    );
+}
+
 fn without_boundary() -> impl Strategy<Value = Vec<u8>> {
     vec(any::<u8>(), 0..300)
         .prop_filter("holds the boundary", |bytes| !bytes.windows(3).any(|window| window == b"--b"))

@@ -24,6 +24,8 @@ async fn a_body_that_is_not_one_json_object_is_refused() {
         (twice(r#""x":1,"x":2"#), "x: expected once, given twice"),
         (twice(r#""x":"\u0000""#), "x: expected text without NUL characters"),
         (twice(r#""x":"\ud800""#), "x: expected UTF-8 text"),
+        (twice(r#""\ud800":"a""#), "a field name: expected UTF-8 text"),
+        ("{\"\\ud800\":".to_owned(), "body: expected a JSON object, got a fault at line 1 column "),
         (format!("{good}{good}"), "body: expected a JSON object, got a fault at line 1 column 233"),
     ] {
         let answer = scene.send_text(&body).await;

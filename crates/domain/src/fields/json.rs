@@ -25,10 +25,11 @@ impl Fields {
         Self::from_json_with(0, body)
     }
 
-    /// The same with the objects in it, for [`Fields::required_object`]. What is nested deeper is not read.
+    /// The same with the objects in it, for [`Fields::required_object`], which tells what is wrong with one that it reads.
+    /// What is nested deeper is not read.
     ///
     /// # Errors
-    /// As [`Fields::from_json`], also for a name or a text within an object.
+    /// As [`Fields::from_json`].
     pub fn from_nested_json(body: &[u8]) -> Result<Self, UnreadableFields> {
         Self::from_json_with(NESTED_MAX, body)
     }
@@ -49,7 +50,8 @@ impl Fields {
         let mut fields = Self::default();
         for (name, raw) in object.0 {
             check_name(&name)?;
-            match json_value(&name, raw.get(), nested)? {
+            match json_value(raw.get(), nested) {
+                FieldValue::NotUtf8 => return Err(UnreadableFields::NotUtf8(shown_name(&name))),
                 FieldValue::Text(text) => fields.add_text(name, text)?,
                 value => fields.push(name, value)?,
             }
@@ -93,34 +95,26 @@ impl Fields {
 }
 
 /// A value, with `nested` objects within each other.
-fn json_value(name: &str, raw: &str, nested: usize) -> Result<FieldValue, UnreadableFields> {
-    Ok(match raw.as_bytes().first() {
-        Some(b'"') => {
-            let text = serde_json::from_str(raw);
-            FieldValue::Text(text.map_err(|_| UnreadableFields::NotUtf8(shown_name(name)))?)
+fn json_value(raw: &str, nested: usize) -> FieldValue {
+    match raw.as_bytes().first() {
+        Some(b'"') => serde_json::from_str(raw).map_or(FieldValue::NotUtf8, FieldValue::Text),
+        Some(b'{') if nested > 0 => {
+            nested_members(raw, nested - 1).map_or_else(FieldValue::Broken, FieldValue::Object)
         }
-        Some(b'{') if nested > 0 => FieldValue::Object(nested_members(name, raw, nested - 1)?),
         Some(b'{') => FieldValue::Unread(names_in(raw)),
         Some(b'[') => FieldValue::Other("an array"),
         Some(b't') => FieldValue::Other("true"),
         Some(b'f') => FieldValue::Other("false"),
         Some(b'n') => FieldValue::Null,
         _ => FieldValue::Number(raw.to_owned()),
-    })
+    }
 }
 
 /// The members of an object in a text that is JSON. So only their names or their number may be wrong.
-fn nested_members(
-    name: &str,
-    raw: &str,
-    nested: usize,
-) -> Result<Vec<(String, FieldValue)>, UnreadableFields> {
-    let object: Members<&RawValue> = serde_json::from_str(raw).map_err(|error| {
-        if error.is_data() { UnreadableFields::TooMany } else { UnreadableFields::NotUtf8(shown_name(name)) }
-    })?;
-    let read =
-        |(name, raw): (String, &RawValue)| json_value(&name, raw.get(), nested).map(|value| (name, value));
-    object.0.into_iter().map(read).collect()
+fn nested_members(raw: &str, nested: usize) -> Result<Vec<(String, FieldValue)>, UnreadableFields> {
+    let object: Members<&RawValue> = serde_json::from_str(raw).map_err(|error| json_fault(raw, &error))?;
+    let read = |(name, raw): (String, &RawValue)| (name, json_value(raw.get(), nested));
+    Ok(object.0.into_iter().map(read).collect())
 }
 
 /// The names in an object that is not read. One that cannot be read has none: whatever stands in it is no fault.
@@ -130,6 +124,11 @@ fn names_in(raw: &str) -> Vec<String> {
 }
 
 fn json_fault(text: &str, error: &serde_json::Error) -> UnreadableFields {
+    // Half of a surrogate pair is JSON. In a value it does not stop the parser, so it stands in a name.
+    let is_object = text.trim_start().starts_with('{');
+    if is_object && error.is_syntax() && serde_json::from_str::<&RawValue>(text).is_ok() {
+        return UnreadableFields::NotUtf8(text!("a field name"));
+    }
     let got = match (text.trim_start().as_bytes().first(), error.is_data()) {
         (None, _) => text!("nothing"),
         (Some(b'{'), true) => return UnreadableFields::TooMany,

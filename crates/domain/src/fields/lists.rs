@@ -1,6 +1,6 @@
 //! Fields that are lists or objects: each of their values is read as a field is.
 
-use super::{Expected, FieldError, FieldErrorKind, FieldValue, Fields, LIST_ITEMS_MAX, Typing};
+use super::{Expected, FieldError, FieldErrorKind, FieldValue, Fields, LIST_ITEMS_MAX, Typing, shown_plain};
 use crate::text;
 
 impl Fields {
@@ -99,12 +99,21 @@ impl Fields {
         value: &FieldValue,
         read: impl FnOnce(&Self) -> Result<T, FieldError>,
     ) -> Result<T, FieldError> {
-        let FieldValue::Object(members) = value else {
-            return Err(FieldError::wrong_type(place, Expected::new("an object"), value));
+        let members = match value {
+            FieldValue::Object(members) => members,
+            FieldValue::Broken(fault) => {
+                let problem = FieldErrorKind::Refused(fault.text());
+                return Err(FieldError { field: place.to_owned(), problem });
+            }
+            other => return Err(FieldError::wrong_type(place, Expected::new("an object"), other)),
         };
         let of_object = |error: FieldError| FieldError { field: format!("{place}.{}", error.field), ..error };
         let mut fields = Self { typing: self.typing, ..Self::default() };
         for (name, value) in members {
+            if *value == FieldValue::NotUtf8 {
+                let problem = FieldErrorKind::Malformed { expected: text!("UTF-8 text"), got: None };
+                return Err(of_object(FieldError { field: shown_plain(name), problem }));
+            }
             let twice = || FieldError::malformed(name, "each name once", name);
             fields.push(name.clone(), value.clone()).map_err(|_| of_object(twice()))?;
         }

@@ -28,7 +28,11 @@ pub(super) struct Stripped {
 pub(super) struct Header {
     pub(super) side: u32,
     colour: ColorType,
+    /// Bits of a sample.
+    depth: u8,
     pub(super) is_interlaced: bool,
+    /// How many colours the palette has, once it came.
+    palette_length: Option<usize>,
 }
 
 /// Position of a chunk, relative to the image data.
@@ -46,11 +50,11 @@ enum Stage {
 pub(super) fn strip(bytes: &[u8]) -> Result<Stripped, Unacceptable> {
     let mut chunks = Chunks::new(bytes, SIGNATURE.len());
     let first = chunks.read()?;
-    let header = Header::read(bytes, &first)?;
+    let mut header = Header::read(bytes, &first)?;
     let mut contents = Vec::with_capacity(bytes.len());
     contents.extend([&SIGNATURE, first.whole].concat());
     let mut head = contents.clone();
-    let (mut stage, mut has_palette, mut data_start) = (Stage::Before, false, 0);
+    let (mut stage, mut data_start) = (Stage::Before, 0);
     let (mut seen, mut exif) = (Vec::new(), None);
     loop {
         let chunk = chunks.read()?;
@@ -63,15 +67,15 @@ pub(super) fn strip(bytes: &[u8]) -> Result<Stripped, Unacceptable> {
         match &chunk.kind {
             b"IEND" => break,
             b"IDAT" => {
-                header.check_data(stage, has_palette)?;
+                header.check_data(stage)?;
                 if stage == Stage::Before {
                     (stage, data_start) = (Stage::During, contents.len());
                 }
                 contents.extend_from_slice(chunk.whole);
             }
             b"PLTE" => {
-                header.check_palette(&chunk, stage, has_palette)?;
-                has_palette = true;
+                header.check_palette(&chunk, stage)?;
+                header.palette_length = Some(chunk.data.len() / 3);
                 // In other pictures it is a suggestion for screens of few colours.
                 if header.colour == ColorType::Indexed {
                     contents.extend_from_slice(chunk.whole);
@@ -88,7 +92,7 @@ pub(super) fn strip(bytes: &[u8]) -> Result<Stripped, Unacceptable> {
             }
             _ if stage == Stage::Before
                 && header.is_colour_information(&chunk)
-                && header.is_in_order(&chunk, has_palette)
+                && header.is_in_order(&chunk)
                 && !seen.contains(&chunk.kind)
                 && chunk.is_whole() =>
             {
@@ -99,7 +103,7 @@ pub(super) fn strip(bytes: &[u8]) -> Result<Stripped, Unacceptable> {
                 }
                 contents.extend_from_slice(chunk.whole);
                 if &chunk.kind == b"tRNS" {
-                    head.extend_from_slice(chunk.whole);
+                    head.extend(header.transparency(chunk.data));
                 }
             }
             _ => {}
@@ -138,23 +142,24 @@ impl Header {
                  filter {filter} and interlace {interlace}"
             ))
         })?;
-        Ok(Self { side, colour: info.color_type, is_interlaced: info.interlaced })
+        let (colour, depth) = (info.color_type, info.bit_depth as u8);
+        Ok(Self { side, colour, depth, is_interlaced: info.interlaced, palette_length: None })
     }
 
-    fn check_data(&self, stage: Stage, has_palette: bool) -> Result<(), Unacceptable> {
+    fn check_data(&self, stage: Stage) -> Result<(), Unacceptable> {
         match stage {
-            Stage::Before if self.colour == ColorType::Indexed && !has_palette => Err(corrupt(
-                "its colours are palette numbers, and no palette (PLTE) comes before the image data",
-            )),
+            Stage::Before if self.colour == ColorType::Indexed && self.palette_length.is_none() => Err(
+                corrupt("its colours are palette numbers, and no palette (PLTE) comes before the image data"),
+            ),
             Stage::Before | Stage::During => Ok(()),
             Stage::After => Err(corrupt("its image data (IDAT) is interrupted by other chunks")),
         }
     }
 
     /// In a picture without palette numbers the length of a palette does not matter.
-    fn check_palette(&self, chunk: &Chunk<'_>, stage: Stage, has_palette: bool) -> Result<(), Unacceptable> {
+    fn check_palette(&self, chunk: &Chunk<'_>, stage: Stage) -> Result<(), Unacceptable> {
         let length = chunk.data.len();
-        if has_palette {
+        if self.palette_length.is_some() {
             Err(corrupt("it has a second palette (PLTE)"))
         } else if stage != Stage::Before {
             Err(corrupt("its palette (PLTE) comes after the image data"))
@@ -171,9 +176,20 @@ impl Header {
 
     /// Whether a chunk would count as much without the palette, which is not kept where no pixel uses it. Behind a
     /// palette, these chunks are out of place, and programs ignore them there.
-    fn is_in_order(&self, chunk: &Chunk<'_>, has_palette: bool) -> bool {
+    fn is_in_order(&self, chunk: &Chunk<'_>) -> bool {
         let is_of_front = matches!(&chunk.kind, b"iCCP" | b"sRGB" | b"gAMA" | b"cICP" | b"cHRM" | b"sBIT");
-        !(is_of_front && has_palette && self.colour != ColorType::Indexed)
+        !(is_of_front && self.palette_length.is_some() && self.colour != ColorType::Indexed)
+    }
+
+    /// The chunk tRNS for the decoder, which compares all bits of a grey value. Only those of the depth count (PNG,
+    /// 11.3.1.1).
+    fn transparency(&self, data: &[u8]) -> Vec<u8> {
+        match data {
+            &[high, low] if self.colour == ColorType::Grayscale && self.depth < 8 => {
+                chunk(*b"tRNS", &[high, low & ((1_u8 << self.depth) - 1)])
+            }
+            _ => chunk(*b"tRNS", data),
+        }
     }
 
     /// Whether a chunk describes the colours, in the length that the format defines. Decoders ignore
@@ -191,7 +207,7 @@ impl Header {
             b"tRNS" => match self.colour {
                 ColorType::Grayscale => length == 2,
                 ColorType::Rgb => length == 6,
-                ColorType::Indexed => (1..=256).contains(&length),
+                ColorType::Indexed => (1..=self.palette_length.unwrap_or_default()).contains(&length),
                 ColorType::GrayscaleAlpha | ColorType::Rgba => false,
             },
             _ => false,

@@ -1,6 +1,7 @@
 //! The rules of PNG, on pictures made chunk by chunk.
 
 use super::SIGNATURE;
+use super::strip::strip;
 use crate::{Format, Picture, Unacceptable, inspect};
 
 /// Colour type and bit depth.
@@ -167,6 +168,18 @@ fn palette_colours_need_a_palette_before_the_image_data() {
     assert!(is_corrupt(&late, "no palette"));
     assert!(is_corrupt(&grey(&[], &[palette(3)]), "after the image data"));
     assert!(inspect(&grey(&[palette(3)], &[])).is_ok(), "meaningless in greyscale, and harmless");
+}
+
+/// A palette of two colours has at most two values of transparency.
+#[test]
+fn transparency_of_more_colours_than_the_palette_has_is_dropped() {
+    let is_kept = |length: usize| {
+        let transparency = chunk("tRNS", &vec![7; length]);
+        let palette = chunk("PLTE", &[0; 6]);
+        let bytes = file(&[header(2, 2, INDEXED_8, 0), palette, transparency, data(&[0; 6])]);
+        strip(&bytes).is_ok_and(|stripped| stripped.contents == bytes)
+    };
+    assert_eq!([0, 1, 2, 3, 256].map(is_kept), [false, true, true, false, false]);
 }
 
 #[test]

@@ -140,6 +140,10 @@ fn every_kind_of_png_pixel_is_read() {
     assert_eq!(first((0, 1), &[], &[0x40]), [[0, 0, 0, 255], [255, 255, 255, 255]]);
     assert_eq!(first((0, 2), &[], &[0x60]), [[85, 85, 85, 255], [170, 170, 170, 255]]);
     assert_eq!(first((0, 4), &transparent(&[0, 2]), &[0x12]), [[17, 17, 17, 255], [0, 0, 0, 0]]);
+    for (depth, unused, row) in [(1, 0xfe, 0x40), (2, 0xfc, 0x10), (4, 0xf0, 0x01)] {
+        let found = first((0, depth), &transparent(&[0xff, unused | 1]), &[row]);
+        assert_eq!(found, [[0, 0, 0, 255], [0, 0, 0, 0]], "{depth}: the bits above the depth do not count");
+    }
     assert_eq!(first((0, 8), &transparent(&[0, 5]), &[4, 5]), [[4, 4, 4, 255], [0, 0, 0, 0]]);
     let grey_16 = first((0, 16), &transparent(&[4, 1]), &[4, 0, 4, 1]);
     assert_eq!(grey_16, [[4, 4, 4, 255], [0, 0, 0, 0]], "all 16 bits say what is transparent");

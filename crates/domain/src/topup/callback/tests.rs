@@ -406,6 +406,41 @@ fn fields_are_read_as_those_of_the_public_api() {
     assert_eq!(english(of("[]")), "data: expected an object, got an array");
 }
 
+/// Rule 2.5.5, by 19.4.5: a text and a name that are not UTF-8 are named by their place where their object is read.
+#[test]
+fn text_that_is_not_utf8_is_refused_only_in_an_object_that_is_read() {
+    let session = |more: &str| {
+        let body = format!(
+            r#"{{"id":"evt_1","type":"checkout.session.completed","created":{NOW},"data":{{"object":{{"payment_status":"paid","payment_intent":"pi_1","currency":"cny","amount_total":600{more}}}}}}}"#
+        );
+        told(CallbackFormat::Stripe, &body)
+    };
+    let metadata = r#","metadata":{"biz_no":"b1"}"#;
+    let usual = session(metadata);
+    assert!(matches!(usual, Ok(CallbackEvent::Payment(_))), "{usual:?}");
+    let many: Vec<String> = (0..300).map(|number| format!(r#""k{number}":1"#)).collect();
+    let many = format!("{{{}}}", many.join(","));
+    for unread in [r#"{"name":"a\ud83d"}"#, r#"{"\udc00":1}"#, r#"{"a":{"b":"\ud800"}}"#, &many] {
+        assert_eq!(session(&format!(r#"{metadata},"customer_details":{unread}"#)), usual, "{unread}");
+        let other = format!(r#"{{"type":"ping","data":{unread}}}"#);
+        assert_eq!(told(CallbackFormat::Stripe, &other), Ok(CallbackEvent::Other), "{unread}");
+    }
+    let not_utf8 = "expected UTF-8 text";
+    for (more, refused) in [
+        (format!(r#"{metadata},"zz":"\ud800""#), format!("data.object.zz: {not_utf8}")),
+        (format!(r#"{metadata},"\ud800":1"#), format!("data.object: a field name: {not_utf8}")),
+        (
+            r#","metadata":{"biz_no":"b\ud800"}"#.to_owned(),
+            format!("data.object.metadata.biz_no: {not_utf8}"),
+        ),
+        (format!(r#","metadata":{many}"#), "data.object.metadata: expected at most 256 fields".to_owned()),
+    ] {
+        assert_eq!(english(session(&more)), refused, "{more}");
+    }
+    let of_body = told(CallbackFormat::Stripe, r#"{"type":"ping","zz":"\ud800"}"#);
+    assert_eq!(english(of_body), format!("zz: {not_utf8}"));
+}
+
 /// An object that is not read may be as deep as it likes.
 #[test]
 fn a_deep_object_is_ignored() {
