@@ -522,8 +522,8 @@ async fn an_archive_whose_file_has_an_erased_player_does_not_begin() {
     );
     assert_eq!(erased.archive_files, Vec::<String>::new());
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-    let begun = archive(&till, &app, &folder).await.unwrap();
-    till.store.verify_archive(begun[0].file.as_ref()).await.unwrap();
+    let written = archive(&till, &app, &folder).await.unwrap();
+    till.store.verify_archive(written[0].file.as_ref()).await.unwrap();
     till.assert_audit_clean().await;
 }
 
@@ -548,9 +548,9 @@ async fn an_erasure_beside_the_first_archive_knows_it() {
     };
     let (who, open_id) = (operator(), OpenId::parse(PLAYER).unwrap());
     let (erased, archived) = tokio::join!(till.store.erase_player(&who, &app.id, &open_id), archiving);
-    let begun = archived.unwrap();
+    let written = archived.unwrap();
     match erased {
-        Ok(erased) => assert_eq!(erased.archive_files, [begun[0].file.clone()]),
+        Ok(erased) => assert_eq!(erased.archive_files, [written[0].file.clone()]),
         Err(refused) => {
             assert!(format!("{refused:?}").contains("are moving to or from an archive"), "{refused:?}");
         }

@@ -153,17 +153,8 @@ fn must_be_closed(
     zone: &TimeZone,
     TimeSpan { until: end, .. }: TimeSpan,
 ) -> Result<(), OperationError> {
-<<<<<<< ours
-    let (end, zone) = (until, zone.as_str());
-    let (field, until, period) = (period.field(), TextMoment(until), period.to_string());
-    if since == end {
-        let why = text!("there is no {period} in {zone}: its clocks skipped it", period, zone);
-        return Err(not_closed(field, why).into());
-    }
-=======
     let zone = zone.as_str();
     let (field, until, period) = (period.field(), TextMoment(end), period.to_string());
->>>>>>> theirs
     let why = match state {
         Settled::Yes => return Ok(()),
         Settled::NotEnded => {
