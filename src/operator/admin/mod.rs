@@ -178,8 +178,8 @@ const REFUND_TOPUP: &str = "refundTopup";
 /// The call that makes something which has an address.
 const CREATE_APP: &str = "createApp";
 
-/// Whether an answer with this state has the status 202. It was kept, and an operator must look at it, or its payment must
-/// come.
+/// Whether an answer with this state has the status 202. Then it was kept: an operator must look at it, or its payment
+/// must come.
 fn is_accepted(route: &AdminRoute, state: &str) -> bool {
     match route.id {
         TAKE_PAYMENT => PaymentState::parse(state).is_ok_and(PaymentState::is_kept),

@@ -61,7 +61,7 @@ impl Currency {
         format!("{sign}{whole}.{minor:0width$}", width = digits as usize)
     }
 
-    /// An amount in units of the currency of this code. One that is not known keeps its number.
+    /// An amount in units of the currency of this code. An amount of an unknown currency stays as it is.
     #[must_use]
     pub fn units_of(code: &str, amount: i64) -> String {
         Self::parse(code).map_or_else(|_| amount.to_string(), |currency| currency.in_units(amount))

@@ -82,8 +82,11 @@ impl Store {
         written: Written,
     ) -> Result<Archive, ArchiveError> {
         let context = (operator.clone(), app_id.clone(), written);
-        self.transaction(context, move |connection, (operator, app_id, written)| {
+        // It waits for an erasure, which may take long.
+        self.long_transaction(context, move |connection, (operator, app_id, written)| {
             Box::pin(async move {
+                let no_limit = sqlx::query!("SET LOCAL statement_timeout = 0");
+                no_limit.execute(&mut *connection).await.map_err(StoreError::from)?;
                 let (newest, state) = lock_newest(connection, app_id.as_str()).await?;
                 let is_kept = state.is_none_or(|state| state == ArchiveState::Kept.as_str());
                 let moved = || {
@@ -108,7 +111,8 @@ impl Store {
                 .execute(&mut *connection)
                 .await
                 .map_err(StoreError::from)?;
-                if begun.rows_affected() == 0 {
+                // Another command with the same bytes, and so the same file, may have removed it below.
+                if begun.rows_affected() == 0 || !written.file.exists() {
                     return Err(moved());
                 }
                 let after = json!({ "before": rfc3339(written.before), "entries": written.entries, "file": file,

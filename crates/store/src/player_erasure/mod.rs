@@ -172,7 +172,8 @@ impl Store {
         let have_own = self.write_refusals().await;
         let have_ended = self.await_late_writers(REFUSALS_TIME, "refusals", &["exchange_refusals"]).await;
         let context = (app_id.clone(), open_id.clone(), pseudonym.to_owned());
-        let erased = self.transaction(context, |connection, (app_id, open_id, pseudonym)| {
+        // It waits for another erasure, which may take long.
+        let erased = self.long_transaction(context, |connection, (app_id, open_id, pseudonym)| {
             Box::pin(async move {
                 let names = Names { app_id: app_id.as_str(), open_id: open_id.as_str(), pseudonym };
                 take_turn(connection).await?;

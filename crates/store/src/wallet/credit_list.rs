@@ -136,7 +136,7 @@ impl<'a, R: Read> CreditList<'a, R> {
         let mut places = COLUMNS.map(|column| names.iter().position(|name| *name == column));
         let (known, width) = (places.iter().flatten().count(), names.len());
         let mut first = None;
-        if known == 0 && width == 1 && !needs_heading && !is_other_heading(names[0]) {
+        if known == 0 && width == 1 && !needs_heading && !names[0].is_empty() && !is_other_heading(names[0]) {
             places = [Some(0), None, None, None];
             let record = StringRecord::from(names);
             first = Some(record).map(|mut record| {

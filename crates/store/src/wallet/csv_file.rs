@@ -105,8 +105,8 @@ pub(crate) fn csv_fault(error: &csv::Error) -> Text {
     }
 }
 
-/// The fault of a heading of CSV in this line, in words. They name the line where a quote is at fault: it may stand in a line
-/// far from its pair.
+/// The fault of a heading of CSV in this line, in words. A fault of a quote names its line: the rest of the file may lie
+/// between the two quotes.
 #[must_use]
 pub(crate) fn heading_fault(error: &csv::Error, line: u64) -> Text {
     let cause = csv_fault(error);
