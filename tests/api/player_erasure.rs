@@ -14,7 +14,7 @@ use crate::archive::{Folder, day};
 use crate::audit::REHASH;
 use crate::game::Game;
 use crate::support::program::Program;
-use crate::support::{Answer, AppKind, NOW, PAGE, Request, TestApp, TestTill, operator};
+use crate::support::{Answer, AppKind, NOW, PAGE, Request, TestApp, TestTill, operator, until};
 
 /// The player who is erased. No other text of the till has it.
 const PLAYER: &str = "Erase-me_7c1fQ";
@@ -460,9 +460,7 @@ async fn erasures_at_once_replace_both_names() {
     let (who, first, second) =
         (operator(), OpenId::parse("first").unwrap(), OpenId::parse("second").unwrap());
     let going_on = async {
-        while till.number(WAIT_FOR_LOCKS).await < 2 {
-            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
-        }
+        till.until_locked_out(2).await;
         head.rollback().await.unwrap();
     };
     let (first, second, ()) = tokio::join!(
@@ -475,10 +473,6 @@ async fn erasures_at_once_replace_both_names() {
     assert_eq!(till.number(&replaced).await, 1);
     till.assert_audit_clean().await;
 }
-
-/// How many sessions wait for a lock.
-const WAIT_FOR_LOCKS: &str =
-    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
 
 /// An app whose two players have old entries, and which has no archive.
 async fn old_entries() -> (TestTill, TestApp) {
@@ -507,9 +501,7 @@ async fn an_archive_whose_file_has_an_erased_player_does_not_begin() {
     let mut begin = till.sql.begin().await.unwrap();
     sqlx::query("LOCK TABLE archives IN SHARE MODE").execute(&mut *begin).await.unwrap();
     let erasing = async {
-        while till.number(WAIT_FOR_LOCKS).await < 1 {
-            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
-        }
+        till.until_locked_out(1).await;
         let open_id = OpenId::parse(PLAYER).unwrap();
         let erased = till.store.erase_player(&operator(), &app.id, &open_id).await.unwrap();
         begin.rollback().await.unwrap();
@@ -535,13 +527,10 @@ async fn an_erasure_beside_the_first_archive_knows_it() {
     let lock = sqlx::query("SELECT 1 FROM wallets WHERE open_id = $1 FOR UPDATE").bind(PLAYER);
     lock.execute(&mut *wallet).await.unwrap();
     let archiving = async {
-        while till.number(WAIT_FOR_LOCKS).await < 1 {
-            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
-        }
+        till.until_locked_out(1).await;
         let beginning = async {
-            while till.number("SELECT count(*) FROM archives").await < 1 {
-                tokio::time::sleep(std::time::Duration::from_millis(2)).await;
-            }
+            until("the archive begins", async || till.number("SELECT count(*) FROM archives").await == 1)
+                .await;
             wallet.rollback().await.unwrap();
         };
         tokio::join!(archive(&till, &app, &folder), beginning).0
