@@ -71,9 +71,9 @@ fn value(json: &impl serde::Serialize) -> Value {
     serde_json::to_value(json).unwrap()
 }
 
-/// The refusals of a call that one till can answer after the successes, in this order. The last three
+/// The refusals of a call that one till can answer after the successes, in this order. The last four
 /// change it.
-const IN_TURN: [&str; 12] = [
+const IN_TURN: [&str; 14] = [
     "key_missing",
     "key_unknown",
     "unreadable",
@@ -83,7 +83,9 @@ const IN_TURN: [&str; 12] = [
     "body_too_slow",
     "not_json",
     "idempotency_key_missing",
+    "all_apps_only",
     "key_revoked",
+    "not_for_role",
     "system_error",
     "unavailable",
 ];
@@ -140,14 +142,8 @@ impl Scenario {
             }
         })
         .await;
-        let role = match example {
-            "not_for_role" => Role::Viewer,
-            "above_limit" => Role::Support,
-            _ => Role::Admin,
-        };
-        let apps = if example == "all_apps_only" { Apps::parse("of-one-app").unwrap() } else { Apps::ALL };
-        let name = if example == "all_apps_only" { "of-one-app" } else { "dashboard" };
-        let key = Caller::of(&till, name, Rights { role, apps }).await.key;
+        let role = if example == "above_limit" { Role::Support } else { Role::Admin };
+        let key = Caller::of(&till, "dashboard", role.into()).await.key;
         let parameters = |place| {
             let fields = call.operation.fields_in(place);
             fields.filter_map(|field| Some((field.name, plain(field.example.as_ref()?))))
@@ -372,11 +368,10 @@ impl Scenario {
             | "given_back" | "closed" | "created" | "changed" | "set" | "done" | "made" | "published"
             | "registered" | "issued" | "revoked" | "known" | "credited" | "frozen" | "thawed"
             | "blocked" | "unblocked" | "checked" | "compared" | "no_app" | "no_player" | "no_image"
-            | "no_exchange" | "no_order" | "no_block" | "not_for_role" | "all_apps_only" | "above_limit"
-            | "balance_too_large" | "needs_second" | "needs_command_line" | "needs_two_people"
-            | "nothing_recorded" | "no_user" | "no_key" | "removed" | "erased" | "prices" | "replaced"
-            | "paid" | "settled" | "no_payment" | "body_too_slow" | "no_longer_sandbox" | "refunded"
-            | "no_provider" => {}
+            | "no_exchange" | "no_order" | "no_block" | "above_limit" | "balance_too_large"
+            | "needs_second" | "needs_command_line" | "needs_two_people" | "nothing_recorded" | "no_user"
+            | "no_key" | "removed" | "erased" | "prices" | "replaced" | "paid" | "settled" | "no_payment"
+            | "body_too_slow" | "no_longer_sandbox" | "refunded" | "no_provider" => {}
             // The success before it has paid the order.
             "unmatched" => self.replace("provider_order_id", Some(json!("pi_2"))),
             "waiting" => self.path = self.path.replace("pi_3OrtQ2", "pi_2"),
@@ -389,6 +384,15 @@ impl Scenario {
             | "coins_are_spent" => self.arrange_payment().await,
             "key_missing" => self.key = None,
             "key_unknown" => self.key = Some(API_KEY.to_owned()),
+            // A revoked key keeps its name.
+            "not_for_role" => {
+                self.till.execute("UPDATE api_keys SET name = 'before' WHERE name = 'dashboard'").await;
+                self.key = Some(Caller::of(&self.till, "dashboard", Role::Viewer.into()).await.key);
+            }
+            "all_apps_only" => {
+                let rights = Rights { role: Role::Admin, apps: Apps::parse("of-one-app").unwrap() };
+                self.key = Some(Caller::of(&self.till, "of-one-app", rights).await.key);
+            }
             "key_revoked" => revoke(&self.till, "dashboard").await,
             "unreadable" => self.body = Some(b"[]".to_vec()),
             "unknown_field" => self.body = Some(json!({"colour": "red"}).to_string().into_bytes()),
