@@ -30,7 +30,7 @@ pub use credit_forecast::{CreditForecast, ForeseenCredit};
 pub use credit_list::{CreditList, CreditOfList, ListFault};
 pub use credits::{CREDITS_AT_ONCE, CREDITS_MAX, CreditResult, CreditsSource};
 pub(crate) use csv_file::{
-    LINE_BYTES_MAX, bare_cell, bare_id, bare_value, csv_fault, fits_heading, heading_fault,
+    LINE_BYTES_MAX, bare_cell, bare_id, bare_value, csv_fault, fault_line, fits_heading, heading_fault,
     is_separator_line, listed_id, names_of, not_csv, separator, shortened,
 };
 pub use csv_file::{NamedFaults, STATEMENT_HEADING, csv_line, csv_of, statement_line};

@@ -333,6 +333,8 @@ async fn an_open_quote_and_a_skipped_day_are_refused() {
         ),
         ("biz_no,product_name\nb1,\"x\nb2,x\nb3,\"y\"\n", "line 2: a quoted cell has text behind its quote"),
         ("biz_no,\"note\nb1,x\n", "line 1: a cell opens with a quote that nothing closes"),
+        ("# a\r\n\r\nbiz_no,\"note\r\nb1,x\r\n", "line 3: a cell opens with a quote that nothing closes"),
+        ("biz_no,name\nb1,x\n# a\n# \"b\n#,\"c\n", "line 5: a cell opens with a quote that nothing closes"),
     ] {
         let file = folder.write("their.csv", text);
         assert_eq!(program.complaint(&["reconcile", "a1", &file]), format!("minitill: {file}: {words}\n"));

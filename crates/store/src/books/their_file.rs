@@ -15,8 +15,8 @@ use super::bill::SheetWords;
 use super::book_column::{BookColumn, ComparedBooks, ComparedBy, FileColumn};
 use super::reconcile::ReconcileError;
 use crate::wallet::{
-    LINE_BYTES_MAX, QuoteCheck, bare_cell, csv_fault, csv_line, heading_fault, is_separator_line, not_csv,
-    separator, shortened,
+    LINE_BYTES_MAX, QuoteCheck, bare_cell, csv_fault, csv_line, fault_line, heading_fault, is_separator_line,
+    not_csv, separator, shortened,
 };
 
 const BUFFER_BYTES: usize = 256 * 1024;
@@ -268,21 +268,26 @@ impl<B: ComparedBooks> TheirFile<B> {
     /// It has more or fewer columns than the heading, is no UTF-8 or is too long.
     pub(super) fn next(&mut self) -> Result<Option<TheirLine<'_, B::Column>>, FileRefusal<B::Column>> {
         let Self { name, file, reader, by, number, columns, width, record, .. } = self;
-        let refused = |position, cause: Text| {
-            let fault = FileFault::Line { line: csv_line(file, position), cause };
-            FileRefusal { file: name.clone(), fault }
-        };
+        let of_line =
+            |line, cause| FileRefusal { file: name.clone(), fault: FileFault::Line { line, cause } };
+        let refused = |position, cause: Text| of_line(csv_line(&*file, position), cause);
+        let unreadable =
+            |error: csv::Error, begins| of_line(fault_line(&error, &*file, begins), csv_fault(&error));
         reader.get_mut().left = LINE_BYTES_MAX;
         let begins = reader.position().clone();
         match reader.read_record(record) {
             Ok(false) => return Ok(None),
             Ok(true) => {}
-            Err(error) => return Err(refused(error.position().unwrap_or(&begins), csv_fault(&error))),
+            Err(error) => return Err(unreadable(error, &begins)),
         }
         let at = &record.position().unwrap_or(&begins).clone();
         if record.len() != *width {
-            if is_remark(record.as_byte_record(), *width) && only_remarks_follow(reader, *width) {
-                return Ok(None);
+            if is_remark(record.as_byte_record(), *width) {
+                match only_remarks_follow(reader, *width) {
+                    Ok(true) => return Ok(None),
+                    Ok(false) => {}
+                    Err(error) => return Err(unreadable(error, at)),
+                }
             }
             let (expected, got) = (*width, record.len());
             return Err(refused(at, text!("expected {expected} columns, got {got}", expected, got)));
@@ -327,7 +332,7 @@ fn heading_of<C: FileColumn>(
         .flexible(true)
         .from_reader(Bounded { file, left: LINE_BYTES_MAX });
     for _ in 0..remarks {
-        next_bytes(&mut reader).map_err(unreadable)?;
+        next_bytes(&mut reader).map_err(|error| unreadable(heading_fault(&error)))?;
     }
     let mut heading = next_text(&mut reader).map_err(unreadable)?;
     if is_separator_line(&heading) {
@@ -338,16 +343,17 @@ fn heading_of<C: FileColumn>(
 }
 
 /// The next line, whatever its encoding. It is empty at the end.
-fn next_bytes(reader: &mut Reader<Bounded>) -> Result<ByteRecord, Text> {
+fn next_bytes(reader: &mut Reader<Bounded>) -> Result<ByteRecord, csv::Error> {
     reader.get_mut().left = LINE_BYTES_MAX;
-    let (mut line, number) = (ByteRecord::new(), reader.position().line());
-    reader.read_byte_record(&mut line).map_err(|error| heading_fault(&error, number))?;
+    let mut line = ByteRecord::new();
+    reader.read_byte_record(&mut line)?;
     Ok(line)
 }
 
 /// The next line as a text.
 fn next_text(reader: &mut Reader<Bounded>) -> Result<StringRecord, Text> {
-    let line = StringRecord::from_byte_record(next_bytes(reader)?);
+    let line = next_bytes(reader).map_err(|error| heading_fault(&error))?;
+    let line = StringRecord::from_byte_record(line);
     line.map_err(|_| "expected UTF-8 text; in a spreadsheet, save it as CSV UTF-8".into())
 }
 
@@ -378,12 +384,17 @@ fn is_remark(line: &ByteRecord, width: usize) -> bool {
 }
 
 /// Whether the rest of a file is remarks. Between lines of the books there are none: a ref may begin as they do.
-fn only_remarks_follow(reader: &mut Reader<Bounded>, width: usize) -> bool {
+///
+/// # Errors
+/// The rest cannot be read up to a line that is none.
+fn only_remarks_follow(reader: &mut Reader<Bounded>, width: usize) -> Result<bool, csv::Error> {
     loop {
-        match next_bytes(reader) {
-            Ok(line) if line.is_empty() => return true,
-            Ok(line) if is_remark(&line, width) => {}
-            Ok(_) | Err(_) => return false,
+        let line = next_bytes(reader)?;
+        if line.is_empty() {
+            return Ok(true);
+        }
+        if !is_remark(&line, width) {
+            return Ok(false);
         }
     }
 }

@@ -21,8 +21,8 @@ use crate::error::{OperationError, Result, StoreError};
 use crate::operator_log::{LogLine, OperatorAction};
 use crate::store::Store;
 use crate::wallet::{
-    NamedFaults, QuoteCheck, bare_cell, csv_fault, csv_line, fits_heading, is_separator_line, listed_id,
-    names_of, not_csv, separator, shortened,
+    NamedFaults, QuoteCheck, bare_cell, csv_fault, csv_line, fault_line, fits_heading, is_separator_line,
+    listed_id, names_of, not_csv, separator, shortened,
 };
 
 /// The columns of a file, in any order.
@@ -284,18 +284,18 @@ fn read_prices(bytes: &[u8], wrong: &mut NamedFaults<Text>) -> Result<Vec<Price>
         .flexible(true)
         .has_headers(false)
         .from_reader(QuoteCheck::new(bytes, separator));
+    let unreadable = |error: csv::Error| {
+        of_line(fault_line(&error, Cursor::new(bytes), &Position::new()), &csv_fault(&error))
+    };
     let mut heading = StringRecord::new();
-    reader.read_record(&mut heading).map_err(|error| of_line(1, &csv_fault(&error)))?;
+    reader.read_record(&mut heading).map_err(unreadable)?;
     if is_separator_line(&heading) {
-        reader.read_record(&mut heading).map_err(|error| of_line(2, &csv_fault(&error)))?;
+        reader.read_record(&mut heading).map_err(unreadable)?;
     }
     let places = price_places(&heading).map_err(|fault| of_line(number(heading.position(), 1), &fault))?;
     let (mut prices, mut products, mut lines) = (Vec::new(), HashSet::new(), 0);
     let mut record = StringRecord::new();
     loop {
-        let begins = reader.position().clone();
-        let unreadable =
-            |error: csv::Error| of_line(number(error.position().or(Some(&begins)), 0), &csv_fault(&error));
         if !reader.read_record(&mut record).map_err(unreadable)? {
             break;
         }
@@ -481,6 +481,14 @@ mod tests {
         let behind = "line 4: a quoted cell has text behind its quote".to_owned();
         assert_eq!(read(&format!("{good}\ng2,CNY,600,60,0,true,\"5\" gun\"\n")), Err(vec![behind]));
         assert_eq!(read(&format!("{good}g2,CNY,600,60,0,true,5\" gun\n")), Ok(2));
+        let in_heading = |before: &str| {
+            let list = format!("{before}product_id,\"currency\n{good}");
+            prices_of_csv(list.as_bytes()).unwrap_err().named[0].english()
+        };
+        for (before, line) in [("", 1), ("\r\n\n", 3), ("sep=,\r\n\r\n", 3)] {
+            let unclosed = format!("line {line}: a cell opens with a quote that nothing closes");
+            assert_eq!(in_heading(before), unclosed, "{before:?}");
+        }
         let emptied = format!("{heading},,\ng1,CNY,600,60,0,true,Gems,,\ng2,CNY,600,60,0,true,Gold\n");
         assert_eq!(prices_of_csv(emptied.as_bytes()).unwrap().len(), 2);
     }

@@ -62,10 +62,10 @@ pub enum ListFault {
 }
 
 impl ListFault {
-    /// The heading in this line cannot be read.
-    fn of_heading(error: csv::Error, line: u64) -> Self {
+    /// The heading cannot be read.
+    fn of_heading(error: csv::Error) -> Self {
         match QuoteFault::of(&error) {
-            Some(_) => Self::NotCsv(heading_fault(&error, line)),
+            Some(_) => Self::NotCsv(heading_fault(&error)),
             None => Self::Unreadable(error),
         }
     }
@@ -79,6 +79,7 @@ impl ListFault {
             Self::Unreadable(error) => csv_fault(error),
             Self::NotCsv(kind) => kind.clone(),
             Self::Heading { got, stray } => {
+                let got = if got.is_empty() { text!("nothing") } else { Text::same(got) };
                 let fault = text!("{expected}, got {got}", expected, got);
                 match stray {
                     Some(stray) => text!("{fault}; {stray} is none of them", fault, stray),
@@ -128,9 +129,9 @@ impl<'a, R: Read> CreditList<'a, R> {
             .has_headers(false)
             .from_reader(QuoteCheck::new(source, separator));
         let mut heading = StringRecord::new();
-        reader.read_record(&mut heading).map_err(|error| ListFault::of_heading(error, 1))?;
+        reader.read_record(&mut heading).map_err(ListFault::of_heading)?;
         if is_separator_line(&heading) {
-            reader.read_record(&mut heading).map_err(|error| ListFault::of_heading(error, 2))?;
+            reader.read_record(&mut heading).map_err(ListFault::of_heading)?;
         }
         let names = names_of(&heading);
         let mut places = COLUMNS.map(|column| names.iter().position(|name| *name == column));
@@ -201,14 +202,11 @@ impl<R: Read> Iterator for CreditList<'_, R> {
                 Ok(false) => return None,
                 Ok(true) if record.iter().all(str::is_empty) => continue,
                 Ok(true) => self.credit(&record),
-                Err(error) => {
-                    let is_of_line =
-                        matches!(error.kind(), ErrorKind::Utf8 { .. }) || QuoteFault::of(&error).is_some();
-                    if !is_of_line {
-                        return Some(Err(error));
-                    }
-                    Err(csv_fault(&error))
+                Err(error) if QuoteFault::of(&error).is_some() => {
+                    Err(text!("{fault}; nothing behind it was read", fault = csv_fault(&error)))
                 }
+                Err(error) if matches!(error.kind(), ErrorKind::Utf8 { .. }) => Err(csv_fault(&error)),
+                Err(error) => return Some(Err(error)),
             };
             let position = record.position().cloned().unwrap_or(begins);
             return Some(Ok(CreditOfList { position, credit }));
@@ -307,6 +305,7 @@ mod tests {
             ("open_id;charge;Ref\n", "open_id;charge;Ref; \"Ref\" is none of them"),
             ("open_id,free,ref,free\n", "open_id,free,ref,free"),
             ("open_id|free|charge|ref\n", "open_id|free|charge|ref"),
+            (",,\n", "nothing"),
         ] {
             assert_eq!(refused(list), format!("{expected} {got}"));
         }
@@ -347,9 +346,12 @@ mod tests {
         for (lines, expected) in [
             (
                 "o1,1,0,\"a\n1\"\"\"\n\no2,1,0,\"a2\no3,1,0,a3\n",
-                (5, "a cell opens with a quote that nothing closes"),
+                (5, "a cell opens with a quote that nothing closes; nothing behind it was read"),
             ),
-            ("o1,1,0,a1\no2,1,0,\"a2\"x\no3,1,0,a3\n", (3, "a quoted cell has text behind its quote")),
+            (
+                "o1,1,0,a1\no2,1,0,\"a2\"x\no3,1,0,a3\n",
+                (3, "a quoted cell has text behind its quote; nothing behind it was read"),
+            ),
         ] {
             let list = format!("{heading}{lines}");
             let read: Vec<CreditOfList> =
@@ -359,8 +361,18 @@ mod tests {
             let fault = read[1].credit.as_ref().unwrap_err().english();
             assert_eq!((number, fault.as_str()), expected, "{list}");
         }
-        let fault = CreditList::open(&b"open_id,\"free\no1,1\n"[..], &of_import, true).unwrap_err();
-        let fault = fault.text(["--free", "--charge", "--ref-prefix"]).english();
-        assert_eq!(fault, "line 1: a cell opens with a quote that nothing closes");
+        for (list, line) in [
+            ("open_id,\"free\no1,1\n", 1),
+            ("\r\nopen_id,\"free\no1,1\n", 2),
+            ("sep=;\r\n\r\nopen_id;\"free\no1,1\n", 3),
+        ] {
+            let fault = CreditList::open(list.as_bytes(), &of_import, true).unwrap_err();
+            let fault = fault.text(["--free", "--charge", "--ref-prefix"]).english();
+            assert_eq!(
+                fault,
+                format!("line {line}: a cell opens with a quote that nothing closes"),
+                "{list:?}"
+            );
+        }
     }
 }

@@ -105,12 +105,25 @@ pub(crate) fn csv_fault(error: &csv::Error) -> Text {
     }
 }
 
-/// The fault of a heading of CSV in this line, in words. A fault of a quote names its line: the rest of the file may lie
-/// between the two quotes.
+/// The fault of a heading of CSV, in words. A fault of a quote names its line: the rest of the file may lie between the
+/// two quotes.
 #[must_use]
-pub(crate) fn heading_fault(error: &csv::Error, line: u64) -> Text {
+pub(crate) fn heading_fault(error: &csv::Error) -> Text {
     let cause = csv_fault(error);
-    if QuoteFault::of(error).is_none() { cause } else { text!("line {line}: {cause}", line, cause) }
+    match QuoteFault::of(error) {
+        Some(fault) => text!("line {line}: {cause}", line = fault.line, cause),
+        None => cause,
+    }
+}
+
+/// The line of a fault, as editors count. `begins` is where its record begins, where the fault itself does not tell. The
+/// place of the file changes.
+#[must_use]
+pub(crate) fn fault_line(error: &csv::Error, file: impl Read + Seek, begins: &Position) -> u64 {
+    match QuoteFault::of(error) {
+        Some(fault) => fault.line,
+        None => csv_line(file, error.position().unwrap_or(begins)),
+    }
 }
 
 /// The names of a heading, without the empty ones at its end: spreadsheets write columns that were emptied.

@@ -8,9 +8,17 @@ use std::io::{self, Read};
 use domain::text;
 use domain::text::Text;
 
+/// A quoted cell that is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct QuoteFault {
+    /// The line where its record begins, as editors count.
+    pub(crate) line: u64,
+    cause: QuoteCause,
+}
+
 /// Why a quoted cell is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum QuoteFault {
+enum QuoteCause {
     /// The file ends in it.
     Unclosed,
     /// It goes on behind the quote that closes it.
@@ -26,9 +34,9 @@ impl QuoteFault {
 
     /// The fault in words.
     pub(crate) fn text(self) -> Text {
-        match self {
-            Self::Unclosed => text!("a cell opens with a quote that nothing closes"),
-            Self::TextBehind => text!("a quoted cell has text behind its quote"),
+        match self.cause {
+            QuoteCause::Unclosed => text!("a cell opens with a quote that nothing closes"),
+            QuoteCause::TextBehind => text!("a quoted cell has text behind its quote"),
         }
     }
 }
@@ -80,31 +88,50 @@ pub(crate) struct QuoteCheck<R> {
     source: R,
     separator: u8,
     place: QuotePlace,
-    fault: Option<QuoteFault>,
+    /// The line of the next byte, from 1.
+    line: u64,
+    /// The line where the present record begins. `None` between two records, where lines may be empty.
+    record: Option<u64>,
+    is_ended: bool,
 }
 
 impl<R> QuoteCheck<R> {
     pub(crate) fn new(source: R, separator: u8) -> Self {
-        Self { source, separator, place: QuotePlace::FileStart, fault: None }
+        Self { source, separator, place: QuotePlace::FileStart, line: 1, record: None, is_ended: false }
+    }
+
+    /// Passes a byte. False for text behind a quoted cell.
+    fn passes(&mut self, byte: u8) -> bool {
+        let Some(place) = self.place.after(byte, self.separator) else { return false };
+        let ends_line = matches!(byte, b'\r' | b'\n');
+        if !ends_line {
+            self.record.get_or_insert(self.line);
+        } else if place != QuotePlace::Quoted {
+            self.record = None;
+        }
+        self.line += u64::from(byte == b'\n');
+        self.place = place;
+        true
+    }
+
+    fn fault(&self, cause: QuoteCause) -> io::Error {
+        io::Error::other(QuoteFault { line: self.record.unwrap_or(self.line), cause })
     }
 }
 
 impl<R: Read> Read for QuoteCheck<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if let Some(fault) = self.fault {
-            return Err(io::Error::other(fault));
+        if self.is_ended {
+            return Err(self.fault(QuoteCause::TextBehind));
         }
         let read = self.source.read(buffer)?;
         if read == 0 && !buffer.is_empty() && self.place == QuotePlace::Quoted {
-            return Err(io::Error::other(QuoteFault::Unclosed));
+            return Err(self.fault(QuoteCause::Unclosed));
         }
-        for (good, byte) in buffer[..read].iter().enumerate() {
-            let Some(place) = self.place.after(*byte, self.separator) else {
-                self.fault = Some(QuoteFault::TextBehind);
-                // What is before it belongs to lines that are read first.
-                return if good == 0 { Err(io::Error::other(QuoteFault::TextBehind)) } else { Ok(good) };
-            };
-            self.place = place;
+        if let Some(good) = buffer[..read].iter().position(|byte| !self.passes(*byte)) {
+            self.is_ended = true;
+            // What is before it belongs to lines that are read first.
+            return if good == 0 { Err(self.fault(QuoteCause::TextBehind)) } else { Ok(good) };
         }
         Ok(read)
     }
@@ -126,9 +153,9 @@ mod tests {
 
     /// Rule 8.3.14: quotes stand around a whole cell, wherever the pieces of a file end.
     #[test]
-    fn a_quote_without_its_pair_is_a_fault() {
-        let unclosed = Some(QuoteFault::Unclosed);
-        let behind = Some(QuoteFault::TextBehind);
+    fn a_quote_without_its_pair_is_a_fault_of_its_line() {
+        let unclosed = |line| Some(QuoteFault { line, cause: QuoteCause::Unclosed });
+        let behind = |line| Some(QuoteFault { line, cause: QuoteCause::TextBehind });
         for (file, expected) in [
             ("a,b\n\"x\",\"y\"\n", None),
             ("\u{feff}\"a\",b\n", None),
@@ -136,14 +163,15 @@ mod tests {
             ("a,5\" gun,=\"1\", \"x\"\n", None),
             ("a,\"x\" ,\"y\"\t\r\n\"z\"", None),
             ("", None),
-            ("a,b\nx,\"y\nz,1\n", unclosed),
-            ("a,b\nx,\"Gold", unclosed),
-            ("a,b\nx,\"Gold\"\"", unclosed),
-            ("\u{feff}\"a,b\n", unclosed),
-            ("a,b\n\"a1\"x,1\n", behind),
-            ("a,b\n\"5\" gun\",1\n", behind),
-            ("a,b\n\"5\" \"gun\",1\n", behind),
-            ("a,b\nx,\"y\nz,\"w\"\n", behind),
+            ("a,b\nx,\"y\nz,1\n", unclosed(2)),
+            ("a,b\r\nx,\"Gold", unclosed(2)),
+            ("\r\n\na,b\n\nx,\"Gold\"\"", unclosed(5)),
+            ("\u{feff}\"a,b\n", unclosed(1)),
+            ("\u{feff}\n# note\r\n\"a,b\n", unclosed(3)),
+            ("a,b\n\"a1\"x,1\n", behind(2)),
+            ("a,b\n\"5\" gun\",1\n", behind(2)),
+            ("a,\"b\nc\"\n\"5\" \"gun\",1\n", behind(3)),
+            ("a,b\nx,\"y\nz,\"w\"\n", behind(2)),
         ] {
             // Not 3: the reader of CSV takes a byte-order mark that comes alone for the end of the file.
             for length in [1, 2, 4, 5, 100] {
