@@ -125,6 +125,15 @@ fn is_without_shape(character: char) -> bool {
         || u32::from(character) & 0xfffe == 0xfffe
 }
 
+/// Whether a character is a blank, a control, or one without a shape of its own.
+#[must_use]
+pub fn shows_nothing(character: char) -> bool {
+    character.is_whitespace()
+        || character.is_control()
+        || is_zero_width(character)
+        || is_without_shape(character)
+}
+
 /// A value without the stray characters around it.
 #[must_use]
 pub fn without_strays(value: &str) -> &str {

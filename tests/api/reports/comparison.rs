@@ -156,7 +156,13 @@ async fn what_cannot_be_compared_is_refused() {
     let number = format!("biz_no\n{}\n", "b".repeat(513));
     for (query, file, field, detail) in [
         ("", &b"order,kind\nb1,x\n"[..], "biz_no_column", "there is no column biz_no; there are order, kind"),
-        ("", b"", "biz_no_column", "there is no column biz_no; there are "),
+        ("", b"", "biz_no_column", "there is no column biz_no; there are none: the heading is empty"),
+        (
+            "&biz_no_column=order",
+            b",,\n",
+            "biz_no_column",
+            "there is no column order; there are none: the heading is empty",
+        ),
         (
             "&biz_no_column=order",
             b"biz_no,kind\n",

@@ -326,6 +326,7 @@ async fn their_names_are_mapped_and_what_is_there_twice_differs() {
 async fn an_open_quote_and_a_skipped_day_are_refused() {
     let (_till, _, program) = till().await;
     let folder = Folder::new("reconcile-quotes");
+    let long_remark = format!("biz_no,name\nb1,x\n# a\n\n# {}\n", "x".repeat(100_000));
     for (text, words) in [
         (
             "biz_no,product_name\nb1,x\n\nb2,\"x\nb3,x\n",
@@ -335,6 +336,11 @@ async fn an_open_quote_and_a_skipped_day_are_refused() {
         ("biz_no,\"note\nb1,x\n", "line 1: a cell opens with a quote that nothing closes"),
         ("# a\r\n\r\nbiz_no,\"note\r\nb1,x\r\n", "line 3: a cell opens with a quote that nothing closes"),
         ("biz_no,name\nb1,x\n# a\n# \"b\n#,\"c\n", "line 5: a cell opens with a quote that nothing closes"),
+        (
+            "biz_no,name\nb1,\"x\"\u{a0}\n",
+            "line 2: a quoted cell has text behind its quote: the unseen character U+00A0",
+        ),
+        (long_remark.as_str(), "line 5: expected at most 65536 bytes; is a quotation mark without its pair?"),
     ] {
         let file = folder.write("their.csv", text);
         assert_eq!(program.complaint(&["reconcile", "a1", &file]), format!("minitill: {file}: {words}\n"));
@@ -357,7 +363,11 @@ async fn a_file_that_cannot_be_compared_is_refused() {
             None,
             "there is no column biz_no; name it with --map NAME=biz_no; there are order, kind",
         ),
-        (b"", None, "there is no column biz_no; name it with --map NAME=biz_no; there are "),
+        (
+            b"",
+            None,
+            "there is no column biz_no; name it with --map NAME=biz_no; there are none: the heading is empty",
+        ),
         (b"biz_no,kind\n", Some("order=biz_no"), "--map: there is no column order; there are biz_no, kind"),
         (b"biz_no,kind,kind\n", None, "two columns are kind"),
         (b"biz_no,kind\nb1,exchange\n\nb2\n", None, "line 4: expected 2 columns, got 1"),

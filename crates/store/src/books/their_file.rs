@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read};
 use std::path::Path;
 
-use csv::{ByteRecord, Reader, StringRecord};
+use csv::{ByteRecord, Position, Reader, StringRecord};
 use domain::body::without_mark;
 use domain::period::TimeZone;
 use domain::text;
@@ -73,16 +73,30 @@ impl<C: FileColumn> FileFault<C> {
     pub fn text(&self) -> Text {
         match self {
             Self::NoColumnOfOurs { column: name, columns } => {
-                text!("there is no column {name}; there are {columns}", name, columns)
+                text!(
+                    "there is no column {name}; there are {columns}",
+                    name,
+                    columns = shown_columns(columns)
+                )
             }
             Self::NoColumn { name, columns, .. } => {
-                text!("there is no column {name}; there are {columns}", name, columns)
+                text!(
+                    "there is no column {name}; there are {columns}",
+                    name,
+                    columns = shown_columns(columns)
+                )
             }
             Self::Twice(column) => text!("two columns are {column}", column),
             Self::Line { line, cause } => text!("line {line}: {cause}", line, cause),
             Self::Unreadable(cause) => cause.clone(),
         }
     }
+}
+
+/// The names of columns, with commas between them, as a refusal shows them.
+fn shown_columns(columns: &str) -> Text {
+    let is_empty = columns.trim_matches([',', ' ']).is_empty();
+    if is_empty { text!("none: the heading is empty") } else { Text::same(columns) }
 }
 
 /// A file that cannot be compared, in the words of the command line.
@@ -100,7 +114,7 @@ impl<C: FileColumn> fmt::Display for FileRefusal<C> {
             FileFault::NoColumnOfOurs { column, columns } => {
                 let words =
                     format!("there is no column {column}; name it with --map NAME={column}; there are");
-                write!(f, "{file}: {words} {columns}")
+                write!(f, "{file}: {words} {}", shown_columns(columns).english())
             }
             FileFault::NoColumn { .. } => write!(f, "{file}: --map: {words}"),
             FileFault::Twice(_) | FileFault::Line { .. } | FileFault::Unreadable(_) => {
@@ -271,8 +285,9 @@ impl<B: ComparedBooks> TheirFile<B> {
         let of_line =
             |line, cause| FileRefusal { file: name.clone(), fault: FileFault::Line { line, cause } };
         let refused = |position, cause: Text| of_line(csv_line(&*file, position), cause);
-        let unreadable =
-            |error: csv::Error, begins| of_line(fault_line(&error, &*file, begins), csv_fault(&error));
+        let unreadable = |error: csv::Error, begins: &Position| {
+            of_line(fault_line(&error, &*file, begins), csv_fault(&error))
+        };
         reader.get_mut().left = LINE_BYTES_MAX;
         let begins = reader.position().clone();
         match reader.read_record(record) {
@@ -286,7 +301,7 @@ impl<B: ComparedBooks> TheirFile<B> {
                 match only_remarks_follow(reader, *width) {
                     Ok(true) => return Ok(None),
                     Ok(false) => {}
-                    Err(error) => return Err(unreadable(error, at)),
+                    Err((error, begins)) => return Err(unreadable(error, &begins)),
                 }
             }
             let (expected, got) = (*width, record.len());
@@ -386,10 +401,11 @@ fn is_remark(line: &ByteRecord, width: usize) -> bool {
 /// Whether the rest of a file is remarks. Between lines of the books there are none: a ref may begin as they do.
 ///
 /// # Errors
-/// The rest cannot be read up to a line that is none.
-fn only_remarks_follow(reader: &mut Reader<Bounded>, width: usize) -> Result<bool, csv::Error> {
+/// The rest cannot be read up to a line that is none. The place is where the line at fault begins.
+fn only_remarks_follow(reader: &mut Reader<Bounded>, width: usize) -> Result<bool, (csv::Error, Position)> {
     loop {
-        let line = next_bytes(reader)?;
+        let begins = reader.position().clone();
+        let line = next_bytes(reader).map_err(|error| (error, begins))?;
         if line.is_empty() {
             return Ok(true);
         }

@@ -5,8 +5,12 @@ use std::error::Error;
 use std::fmt;
 use std::io::{self, Read};
 
+use domain::strays::shows_nothing;
 use domain::text;
 use domain::text::Text;
+
+/// The most bytes of a character.
+const UTF8_BYTES_MAX: u64 = 4;
 
 /// A quoted cell that is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,8 +25,8 @@ pub(crate) struct QuoteFault {
 enum QuoteCause {
     /// The file ends in it.
     Unclosed,
-    /// It goes on behind the quote that closes it.
-    TextBehind,
+    /// It goes on behind the quote that closes it, with this character. `None` where its bytes are no UTF-8.
+    TextBehind(Option<char>),
 }
 
 impl QuoteFault {
@@ -36,7 +40,15 @@ impl QuoteFault {
     pub(crate) fn text(self) -> Text {
         match self.cause {
             QuoteCause::Unclosed => text!("a cell opens with a quote that nothing closes"),
-            QuoteCause::TextBehind => text!("a quoted cell has text behind its quote"),
+            // Who looks at the line sees no text there.
+            QuoteCause::TextBehind(Some(character)) if shows_nothing(character) => {
+                let code_point = format!("U+{:04X}", u32::from(character));
+                text!(
+                    "a quoted cell has text behind its quote: the unseen character {code_point}",
+                    code_point
+                )
+            }
+            QuoteCause::TextBehind(_) => text!("a quoted cell has text behind its quote"),
         }
     }
 }
@@ -92,12 +104,13 @@ pub(crate) struct QuoteCheck<R> {
     line: u64,
     /// The line where the present record begins. `None` between two records, where lines may be empty.
     record: Option<u64>,
-    is_ended: bool,
+    /// What ended the bytes before the end of the source.
+    ended: Option<QuoteCause>,
 }
 
 impl<R> QuoteCheck<R> {
     pub(crate) fn new(source: R, separator: u8) -> Self {
-        Self { source, separator, place: QuotePlace::FileStart, line: 1, record: None, is_ended: false }
+        Self { source, separator, place: QuotePlace::FileStart, line: 1, record: None, ended: None }
     }
 
     /// Passes a byte. False for text behind a quoted cell.
@@ -121,20 +134,28 @@ impl<R> QuoteCheck<R> {
 
 impl<R: Read> Read for QuoteCheck<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.is_ended {
-            return Err(self.fault(QuoteCause::TextBehind));
+        if let Some(cause) = self.ended {
+            return Err(self.fault(cause));
         }
         let read = self.source.read(buffer)?;
         if read == 0 && !buffer.is_empty() && self.place == QuotePlace::Quoted {
             return Err(self.fault(QuoteCause::Unclosed));
         }
-        if let Some(good) = buffer[..read].iter().position(|byte| !self.passes(*byte)) {
-            self.is_ended = true;
-            // What is before it belongs to lines that are read first.
-            return if good == 0 { Err(self.fault(QuoteCause::TextBehind)) } else { Ok(good) };
-        }
-        Ok(read)
+        let Some(good) = buffer[..read].iter().position(|byte| !self.passes(*byte)) else {
+            return Ok(read);
+        };
+        let cause = QuoteCause::TextBehind(first_character(&buffer[good..read], &mut self.source));
+        self.ended = Some(cause);
+        // What is before it belongs to lines that are read first.
+        if good == 0 { Err(self.fault(cause)) } else { Ok(good) }
     }
+}
+
+/// The character at the beginning of these bytes, which go on in the source. `None` where they are no UTF-8.
+fn first_character(begins: &[u8], source: &mut impl Read) -> Option<char> {
+    let mut bytes = Vec::new();
+    begins.chain(source).take(UTF8_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+    bytes.utf8_chunks().next()?.valid().chars().next()
 }
 
 #[cfg(test)]
@@ -155,7 +176,7 @@ mod tests {
     #[test]
     fn a_quote_without_its_pair_is_a_fault_of_its_line() {
         let unclosed = |line| Some(QuoteFault { line, cause: QuoteCause::Unclosed });
-        let behind = |line| Some(QuoteFault { line, cause: QuoteCause::TextBehind });
+        let behind = |line, first| Some(QuoteFault { line, cause: QuoteCause::TextBehind(first) });
         for (file, expected) in [
             ("a,b\n\"x\",\"y\"\n", None),
             ("\u{feff}\"a\",b\n", None),
@@ -168,10 +189,13 @@ mod tests {
             ("\r\n\na,b\n\nx,\"Gold\"\"", unclosed(5)),
             ("\u{feff}\"a,b\n", unclosed(1)),
             ("\u{feff}\n# note\r\n\"a,b\n", unclosed(3)),
-            ("a,b\n\"a1\"x,1\n", behind(2)),
-            ("a,b\n\"5\" gun\",1\n", behind(2)),
-            ("a,\"b\nc\"\n\"5\" \"gun\",1\n", behind(3)),
-            ("a,b\nx,\"y\nz,\"w\"\n", behind(2)),
+            ("a,b\n\"a1\"x,1\n", behind(2, Some('x'))),
+            ("a,b\n\"5\" gun\",1\n", behind(2, Some('g'))),
+            ("a,\"b\nc\"\n\"5\" \"gun\",1\n", behind(3, Some('"'))),
+            ("a,b\nx,\"y\nz,\"w\"\n", behind(2, Some('w'))),
+            ("a,b\n\"x\"\u{a0},1\n", behind(2, Some('\u{a0}'))),
+            ("a,b\n\"x\" \u{3000}", behind(2, Some('\u{3000}'))),
+            ("a,b\n\"x\"\u{1f600}\u{a0}\n", behind(2, Some('\u{1f600}'))),
         ] {
             // Not 3: the reader of CSV takes a byte-order mark that comes alone for the end of the file.
             for length in [1, 2, 4, 5, 100] {
@@ -182,6 +206,27 @@ mod tests {
                 let fault = reader.byte_records().find_map(Result::err);
                 assert_eq!(fault.as_ref().and_then(QuoteFault::of), expected, "{file:?} by {length}");
             }
+        }
+    }
+
+    /// Rule 8.3.14: a character that nobody sees is named, because the line looks as if nothing were there.
+    #[test]
+    fn an_unseen_character_behind_a_quote_is_named() {
+        for (behind, expected) in [
+            ("\u{a0}".as_bytes(), ": the unseen character U+00A0"),
+            ("\u{3000}x".as_bytes(), ": the unseen character U+3000"),
+            (" \u{200b}".as_bytes(), ": the unseen character U+200B"),
+            (b"\0", ": the unseen character U+0000"),
+            ("\u{e0001}".as_bytes(), ": the unseen character U+E0001"),
+            (b"x\xc2\xa0", ""),
+            // The no-break space of Latin-1 is no UTF-8.
+            (b"\xa0", ""),
+        ] {
+            let file = [&b"a,\"b\""[..], behind, b",c\n"].concat();
+            let mut read = Vec::new();
+            let error = QuoteCheck::new(file.as_slice(), b',').read_to_end(&mut read).unwrap_err();
+            let fault = QuoteFault::of(&error.into()).unwrap().text().english();
+            assert_eq!(fault, format!("a quoted cell has text behind its quote{expected}"), "{behind:?}");
         }
     }
 }
