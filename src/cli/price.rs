@@ -46,7 +46,9 @@ pub(super) async fn run(context: &Context, store: &Store, command: PriceCommand)
             };
             let command = SetPrices { prices };
             let list = store.set_prices(&context.operator, &app_id, command).await.map_err(not_done)?;
-            let text = format!("Version {}: products: {}.", list.version, list.prices.len());
+            let count = list.prices.len();
+            let noun = if count == 1 { "product" } else { "products" };
+            let text = format!("Version {} of the prices has {count} {noun}.", list.version);
             context.output.print(&list, text)
         }
         PriceCommand::List { app_id } => {

@@ -92,15 +92,15 @@ async fn carry_out(
     signed: &SignedCallback<'_>,
 ) -> Result<(StatusCode, CallbackOutcome), Refusal> {
     let event = signed.read().map_err(|fault| unfit(StatusCode::UNPROCESSABLE_ENTITY, fault))?;
-    let teller = Operator::new(OperatorKind::Provider, provider.as_str());
-    let teller = teller.expect("the name of a provider can be an operator's");
+    let reporter = Operator::new(OperatorKind::Provider, provider.as_str());
+    let reporter = reporter.expect("the name of a provider can be an operator's");
     let (state, is_kept) = match event {
         CallbackEvent::Payment(payment) => {
-            let report = state.store.take_payment(&teller, app_id, *payment).await.map_err(not_done)?;
+            let report = state.store.take_payment(&reporter, app_id, *payment).await.map_err(not_done)?;
             (report.state.as_str(), report.state.is_kept())
         }
         CallbackEvent::Refund(refund) => {
-            let report = state.store.refund_payment(&teller, app_id, *refund).await.map_err(not_done)?;
+            let report = state.store.refund_payment(&reporter, app_id, *refund).await.map_err(not_done)?;
             (report.state.as_str(), report.state.is_kept())
         }
         CallbackEvent::Other => (IGNORED, false),

@@ -108,14 +108,14 @@ async fn events(till: &TestTill, of: &str) -> Vec<Value> {
 async fn a_callback_of_the_standard_format_credits_once() {
     let till = TestTill::start().await;
     let app = stage(&till).await;
-    let (admin, teller) = (Caller::admin(&till).await, Caller::new(&till, "payments", Role::Payments).await);
+    let (admin, caller) = (Caller::admin(&till).await, Caller::new(&till, "payments", Role::Payments).await);
     for _ in 0..2 {
         assert_told(&till.send(standard(&succeeded("p1", 600, "t1"))).await, 200, "paid");
         assert_eq!(till.purses(&app, "o1").await, (46, 160, 2));
     }
     let mut same = payment("p1", "t1");
     same["provider"] = "pay".into();
-    assert_eq!(tell(&teller, &same).await.json()["replayed"], true);
+    assert_eq!(tell(&caller, &same).await.json()["replayed"], true);
     let shown = admin.get("/apps/a1/topups/pay/p1").await.json();
     let told = ["told_by", "fee", "note", "paid_at", "state"].map(|name| shown[name].clone());
     assert_eq!(
@@ -466,14 +466,14 @@ async fn what_fits_nothing_is_kept() {
 
 /// Rules 19.4.4 and 19.3.4: of many reports of a payment at once, by callbacks and by the admin API, one credits it.
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_tellers_at_once_one_credits() {
+async fn of_many_reports_at_once_one_credits() {
     let till = TestTill::start().await;
     let app = stage(&till).await;
-    let teller = Caller::new(&till, "payments", Role::Payments).await;
+    let caller = Caller::new(&till, "payments", Role::Payments).await;
     let mut same = payment("p1", "t1");
     same["provider"] = "pay".into();
     let callbacks = (0..8).map(|_| till.send(standard(&succeeded("p1", 600, "t1"))));
-    let calls = (0..8).map(|_| tell(&teller, &same));
+    let calls = (0..8).map(|_| tell(&caller, &same));
     let (callbacks, calls) =
         tokio::join!(futures_util::future::join_all(callbacks), futures_util::future::join_all(calls));
     for answer in callbacks {

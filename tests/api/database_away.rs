@@ -291,11 +291,11 @@ async fn payments_leave_a_session_that_falls_silent() {
     let database = fresh_database().await;
     let (host, till) = till_behind_a_host(&database.url, Duration::from_millis(300)).await;
     let app = topups::app(&till).await;
-    let teller = Caller::new(&till, "payments", Role::Payments).await;
+    let caller = Caller::new(&till, "payments", Role::Payments).await;
     topups::order(&till, &app, "t1").await;
     let until_told = async |told: Value, status: u16| {
         let telling = async {
-            while topups::tell(&teller, &told).await.status != status {
+            while topups::tell(&caller, &told).await.status != status {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         };

@@ -28,10 +28,10 @@ async fn refund(caller: &Caller<'_>, payment: &str, body: &Value) -> Answer {
 /// An app whose player o1 has 46 gifted and 160 charged coins, of which 6 and 60 were paid for with 600.
 async fn paid(till: &TestTill) -> (TestApp, Caller<'_>, Caller<'_>) {
     let app = app(till).await;
-    let (admin, teller) = (Caller::admin(till).await, Caller::new(till, "payments", Role::Payments).await);
+    let (admin, caller) = (Caller::admin(till).await, Caller::new(till, "payments", Role::Payments).await);
     order(till, &app, "t1").await;
-    assert_eq!(tell(&teller, &payment("pi_1", "t1")).await.status, 200);
-    (app, admin, teller)
+    assert_eq!(tell(&caller, &payment("pi_1", "t1")).await.status, 200);
+    (app, admin, caller)
 }
 
 async fn debt(till: &TestTill, app: &TestApp) -> Value {
@@ -49,7 +49,7 @@ async fn events(till: &TestTill, admin: &Caller<'_>, of: &str) -> Vec<Value> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refund_takes_back_its_share_once() {
     let till = TestTill::start().await;
-    let (app, admin, teller) = paid(&till).await;
+    let (app, admin, caller) = paid(&till).await;
     let status = async || Game::query(&app, "o1", "t1").send(&till).await.json()["data"]["status"].clone();
     // 199 of 600 owe 1 of 6 and 19 of 60.
     let first = refund(&admin, "pi_1", &asked("re_1", 199, "refuse")).await;
@@ -93,7 +93,7 @@ async fn a_refund_takes_back_its_share_once() {
     assert_eq!(events(&till, &admin, "topup.refunded").await[0], expected);
     assert!(events(&till, &admin, "wallet.debt_changed").await.is_empty());
     // A key that may only report payments refunds none.
-    assert_eq!(refund(&teller, "pi_1", &asked("re_3", 1, "record")).await.status, 403);
+    assert_eq!(refund(&caller, "pi_1", &asked("re_3", 1, "record")).await.status, 403);
     for wrong in [
         json!({"refund_id": "a/b", "amount": 1, "reason": "r"}),
         json!({"refund_id": "re", "amount": 0, "reason": "r"}),
@@ -103,7 +103,7 @@ async fn a_refund_takes_back_its_share_once() {
         assert_eq!(refund(&admin, "pi_1", &wrong).await.status, 422, "{wrong}");
     }
     // The payment itself is told as at first.
-    assert_eq!(tell(&teller, &payment("pi_1", "t1")).await.json()["charge_balance"], 160);
+    assert_eq!(tell(&caller, &payment("pi_1", "t1")).await.json()["charge_balance"], 160);
     till.assert_audit_clean().await;
 }
 
@@ -112,7 +112,7 @@ async fn a_refund_takes_back_its_share_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn spent_coins_are_refused_or_become_debt_that_the_next_top_up_settles() {
     let till = TestTill::start().await;
-    let (app, admin, teller) = paid(&till).await;
+    let (app, admin, caller) = paid(&till).await;
     assert_eq!(Game::new(&app, "o1", "b1", 206 - 5).send(&till).await.code(), 1);
     assert_eq!(till.purses(&app, "o1").await, (5, 0, 3));
     let refused = refund(&admin, "pi_1", &asked("re_1", 600, "refuse")).await;
@@ -132,17 +132,17 @@ async fn spent_coins_are_refused_or_become_debt_that_the_next_top_up_settles() {
     let mut small = payment("pi_2", "");
     small.as_object_mut().unwrap().remove("biz_no");
     (small["open_id"], small["product_id"], small["amount"]) = ("o1".into(), "gems6".into(), 60.into());
-    let paid = tell(&teller, &small).await;
+    let paid = tell(&caller, &small).await;
     assert_eq!((paid.json()["charge"].as_i64(), paid.json()["charge_balance"].as_i64()), (Some(6), Some(0)));
     assert_eq!(debt(&till, &app).await, json!({"free": 1, "charge": 54}));
     till.assert_audit_clean().await;
     let mut large = small.clone();
     (large["provider_order_id"], large["product_id"], large["amount"]) =
         ("pi_3".into(), "gems60".into(), 600.into());
-    let paid = tell(&teller, &large).await.json();
+    let paid = tell(&caller, &large).await.json();
     assert_eq!((paid["free_balance"].as_i64(), paid["charge_balance"].as_i64()), (Some(5), Some(6)));
     assert_eq!(debt(&till, &app).await, Value::Null);
-    assert_eq!(tell(&teller, &large).await.json()["charge_balance"], 6);
+    assert_eq!(tell(&caller, &large).await.json()["charge_balance"], 6);
     let told: Vec<_> = events(&till, &admin, "wallet.debt_changed").await;
     let expected = json!({
         "open_id": "o1", "seq": 8, "free_change": -1, "charge_change": -54, "free_balance": 5, "charge_balance": 6,
@@ -163,14 +163,14 @@ async fn spent_coins_are_refused_or_become_debt_that_the_next_top_up_settles() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_oldest_debt_is_settled_first() {
     let till = TestTill::start().await;
-    let (app, admin, teller) = paid(&till).await;
+    let (app, admin, caller) = paid(&till).await;
     assert_eq!(Game::new(&app, "o1", "b1", 206).send(&till).await.code(), 1);
     for id in ["re_2", "re_1"] {
         assert_eq!(refund(&admin, "pi_1", &asked(id, 300, "record")).await.status, 200);
     }
     let mut small = direct("pi_2");
     (small["product_id"], small["amount"]) = ("gems6".into(), 60.into());
-    assert_eq!(tell(&teller, &small).await.status, 200);
+    assert_eq!(tell(&caller, &small).await.status, 200);
     let shown = admin.get("/apps/a1/topups/stripe/pi_1").await.json();
     let owed = shown["refunds"].as_array().unwrap().iter();
     let owed: Vec<_> =
@@ -192,20 +192,20 @@ fn direct(id: &str) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_payment_of_an_order_finds_debt_and_refunds() {
     let till = TestTill::start().await;
-    let (app, admin, teller) = paid(&till).await;
+    let (app, admin, caller) = paid(&till).await;
     for biz_no in ["t2", "t3", "t4"] {
         order(&till, &app, biz_no).await;
     }
     // A refund that waits.
     assert_eq!(refund(&admin, "pi_2", &asked("re_2", 300, "record")).await.status, 202);
-    let mut paid = tell(&teller, &payment("pi_2", "t2")).await.json();
+    let mut paid = tell(&caller, &payment("pi_2", "t2")).await.json();
     assert_eq!(
         (&paid["state"], &paid["free_balance"], &paid["charge_balance"]),
         (&json!("paid"), &json!(49), &json!(190))
     );
     assert_eq!(till.purses(&app, "o1").await, (49, 190, 4));
     paid["replayed"] = true.into();
-    assert_answer(&tell(&teller, &payment("pi_2", "t2")).await, 200, &paid);
+    assert_answer(&tell(&caller, &payment("pi_2", "t2")).await, 200, &paid);
     // One that commits while the row of its payment waits for its key.
     let mut held = till.sql.begin().await.unwrap();
     for statement in [
@@ -226,7 +226,7 @@ async fn the_payment_of_an_order_finds_debt_and_refunds() {
         }
         held.commit().await.unwrap();
     });
-    let (paid, ()) = tokio::join!(tell(&teller, &third), telling);
+    let (paid, ()) = tokio::join!(tell(&caller, &third), telling);
     assert_eq!(
         (paid.json()["state"].as_str(), paid.json()["charge_balance"].as_i64()),
         (Some("paid"), Some(190))
@@ -236,7 +236,7 @@ async fn the_payment_of_an_order_finds_debt_and_refunds() {
     assert_eq!(Game::new(&app, "o1", "b1", 239).send(&till).await.code(), 1);
     assert_eq!(refund(&admin, "pi_1", &asked("re_1", 600, "record")).await.status, 200);
     assert_eq!(debt(&till, &app).await, json!({"free": 6, "charge": 60}));
-    let paid = tell(&teller, &payment("pi_4", "t4")).await.json();
+    let paid = tell(&caller, &payment("pi_4", "t4")).await.json();
     assert_eq!((paid["state"].as_str(), paid["charge_balance"].as_i64()), (Some("paid"), Some(0)));
     assert_eq!(debt(&till, &app).await, Value::Null);
     till.assert_audit_clean().await;
@@ -248,7 +248,7 @@ async fn the_payment_of_an_order_finds_debt_and_refunds() {
 async fn a_refund_before_its_payment_waits_for_it() {
     let till = TestTill::start().await;
     let app = app(&till).await;
-    let (admin, teller) = (Caller::admin(&till).await, Caller::new(&till, "payments", Role::Payments).await);
+    let (admin, caller) = (Caller::admin(&till).await, Caller::new(&till, "payments", Role::Payments).await);
     let waiting = refund(&admin, "pi_1", &asked("re_1", 300, "refuse")).await;
     let answer = json!({
         "state": "waiting", "amount": 300, "open_id": null, "free_taken": null, "charge_taken": null, "free_debt": null,
@@ -261,7 +261,7 @@ async fn a_refund_before_its_payment_waits_for_it() {
     assert_eq!(till.number("SELECT count(*) FROM topup_payments").await, 0, "nobody has told of a payment");
     till.assert_audit_clean().await;
     // re_1 and re_3 fit, re_2 between them does not.
-    let paid = tell(&teller, &direct("pi_1")).await.json();
+    let paid = tell(&caller, &direct("pi_1")).await.json();
     assert_eq!((paid["state"].as_str(), paid["charge_balance"].as_i64()), (Some("paid"), Some(100)));
     assert_eq!(till.purses(&app, "o1").await, (40, 100, 4));
     let states = admin.get("/apps/a1/topups/stripe/pi_1").await.json();
@@ -322,7 +322,7 @@ fn refund_lines(till: &TestTill) -> Value {
 async fn a_running_sum_raises_what_was_refunded() {
     let till = TestTill::start().await;
     let app = app(&till).await;
-    let teller = Caller::new(&till, "payments", Role::Payments).await;
+    let caller = Caller::new(&till, "payments", Role::Payments).await;
     let sum = async |sum: i64| {
         let key = RefundKey {
             payment: PaymentKey::of_text("stripe/pi_1").unwrap(),
@@ -342,7 +342,7 @@ async fn a_running_sum_raises_what_was_refunded() {
     assert_eq!(sum(300).await, (RefundState::Waiting, 300));
     assert_eq!(sum(200).await, (RefundState::Unchanged, 0));
     assert_eq!(till.number("SELECT count(*) FROM topup_payments").await, 0);
-    assert_eq!(tell(&teller, &direct("pi_1")).await.json()["state"], "paid");
+    assert_eq!(tell(&caller, &direct("pi_1")).await.json()["state"], "paid");
     assert_eq!(sum(200).await, (RefundState::Unchanged, 0));
     assert_eq!(sum(600).await, (RefundState::Refunded, 300));
     assert_eq!(sum(600).await, (RefundState::Refunded, 300));
@@ -356,9 +356,9 @@ async fn a_running_sum_raises_what_was_refunded() {
 async fn a_refund_of_an_unmatched_payment_waits_for_its_settlement() {
     let till = TestTill::start().await;
     let app = app(&till).await;
-    let (admin, teller) = (Caller::admin(&till).await, Caller::new(&till, "payments", Role::Payments).await);
+    let (admin, caller) = (Caller::admin(&till).await, Caller::new(&till, "payments", Role::Payments).await);
     for id in ["pi_1", "pi_2"] {
-        assert_eq!(tell(&teller, &payment(id, "nobodys")).await.status, 202);
+        assert_eq!(tell(&caller, &payment(id, "nobodys")).await.status, 202);
         assert_eq!(refund(&admin, id, &asked("re_1", 200, "refuse")).await.status, 202);
         let more = refund(&admin, id, &asked("re_2", 401, "refuse")).await;
         assert_eq!(more.status, 409, "{}", more.body);
@@ -391,14 +391,14 @@ async fn a_refund_of_an_unmatched_payment_waits_for_its_settlement() {
 #[tokio::test(flavor = "multi_thread")]
 async fn payments_that_name_only_an_order_are_exported_and_erased() {
     let till = TestTill::start().await;
-    let (_, admin, teller) = paid(&till).await;
+    let (_, admin, caller) = paid(&till).await;
     let again = |id: &str| {
         let mut again = payment(id, "t1");
         again["note"] = "Ada, 555-0199".into();
         again
     };
     for id in ["pi_2", "pi_3"] {
-        assert_eq!(tell(&teller, &again(id)).await.json()["reason"], "order_paid");
+        assert_eq!(tell(&caller, &again(id)).await.json()["reason"], "order_paid");
     }
     let body = json!({"refund_id": "re_1", "amount": 200, "reason": "Ada, 555-0199", "shortfall": "refuse"});
     assert_eq!(refund(&admin, "pi_2", &body).await.status, 202);
@@ -423,7 +423,7 @@ async fn payments_that_name_only_an_order_are_exported_and_erased() {
     ] {
         assert_eq!(till.number(&format!("SELECT count(*) FROM {with_text}")).await, rows, "{with_text}");
     }
-    let told = tell(&teller, &again("pi_2")).await;
+    let told = tell(&caller, &again("pi_2")).await;
     assert_eq!((told.status, &told.json()["replayed"]), (202, &json!(true)), "{}", told.body);
     till.assert_audit_clean().await;
 }
@@ -434,11 +434,11 @@ async fn payments_that_name_only_an_order_are_exported_and_erased() {
 async fn refunds_that_waited_never_exceed_what_was_paid_back() {
     let till = TestTill::start().await;
     let app = app(&till).await;
-    let (admin, teller) = (Caller::admin(&till).await, Caller::new(&till, "payments", Role::Payments).await);
+    let (admin, caller) = (Caller::admin(&till).await, Caller::new(&till, "payments", Role::Payments).await);
     for (refund_id, amount) in [("re_1", 700), ("re_2", 200), ("re_3", 401), ("re_4", 400)] {
         assert_eq!(refund(&admin, "pi_1", &asked(refund_id, amount, "record")).await.status, 202);
     }
-    assert_eq!(tell(&teller, &payment("pi_1", "nobodys")).await.status, 202);
+    assert_eq!(tell(&caller, &payment("pi_1", "nobodys")).await.status, 202);
     // Which of them fit is not known yet.
     till.assert_audit_clean().await;
     let body = json!({"action": "paid_back", "reason": "r"});
@@ -459,7 +459,7 @@ async fn refunds_that_waited_never_exceed_what_was_paid_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_settlement_into_debt_counts_for_the_limit_of_one_person() {
     let till = TestTill::start_with(|config| config.console.second_person_above = 100).await;
-    let (app, admin, teller) = paid(&till).await;
+    let (app, admin, caller) = paid(&till).await;
     assert_eq!(Game::new(&app, "o1", "b1", 206).send(&till).await.code(), 1);
     let owed = RefundKey {
         payment: PaymentKey::of_text("stripe/pi_1").unwrap(),
@@ -475,7 +475,7 @@ async fn a_settlement_into_debt_counts_for_the_limit_of_one_person() {
     till.store.refund_payment(&operator(), &app.id, owed).await.unwrap();
     assert_eq!(debt(&till, &app).await, json!({"free": 6, "charge": 60}));
     let settle = async |id: &str, key: &str| {
-        assert_eq!(tell(&teller, &payment(id, "nobodys")).await.status, 202);
+        assert_eq!(tell(&caller, &payment(id, "nobodys")).await.status, 202);
         let body = json!({"action": "credit", "reason": "r", "open_id": "o1", "product_id": "gems60"});
         admin.post(&format!("/apps/a1/topups/stripe/{id}/settlement"), key, body).await
     };
@@ -490,8 +490,8 @@ async fn a_settlement_into_debt_counts_for_the_limit_of_one_person() {
 async fn a_confirmed_credit_exempts_no_settlement_of_its_ref() {
     let till = TestTill::start_with(|config| config.console.second_person_above = 60).await;
     let app = app(&till).await;
-    let (admin, teller) = (Caller::admin(&till).await, Caller::new(&till, "payments", Role::Payments).await);
-    assert_eq!(tell(&teller, &payment("pi_1", "nobodys")).await.status, 202);
+    let (admin, caller) = (Caller::admin(&till).await, Caller::new(&till, "payments", Role::Payments).await);
+    assert_eq!(tell(&caller, &payment("pi_1", "nobodys")).await.status, 202);
     let confirmed = "INSERT INTO console_requests (app_id, ref, kind, open_id, free, charge, create_wallet, reason, asked_by,
              state, ended_by, ended_at)
          VALUES ('a1', 'stripe/pi_1', 'credit', 'o1', 61, 0, false, 'r', 'ann', 'confirmed', 'bob', now())";
@@ -506,12 +506,12 @@ async fn a_confirmed_credit_exempts_no_settlement_of_its_ref() {
 #[tokio::test(flavor = "multi_thread")]
 async fn of_refunds_at_once_each_takes_effect_once() {
     let till = TestTill::start().await;
-    let (app, admin, teller) = paid(&till).await;
+    let (app, admin, caller) = paid(&till).await;
     let (told, of_new) = (direct("pi_2"), asked("re_n", 600, "record"));
     let parts: Vec<Value> = (0..24).map(|place| asked(&format!("re_{}", place % 8), 100, "record")).collect();
     let refunding = parts.iter().map(async |part| refund(&admin, "pi_1", part).await);
     let before = (0..8).map(async |_| refund(&admin, "pi_2", &of_new).await);
-    let telling = (0..8).map(async |_| tell(&teller, &told).await);
+    let telling = (0..8).map(async |_| tell(&caller, &told).await);
     let numbers: Vec<String> = (0..24).map(|place| format!("b{place}")).collect();
     let paying = numbers.iter().map(async |number| Game::new(&app, "o1", number, 1).send(&till).await);
     let (parts, before, told, paid) = tokio::join!(
@@ -536,7 +536,7 @@ async fn of_refunds_at_once_each_takes_effect_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refund_counts_for_the_limit_of_one_person() {
     let till = TestTill::start_with(|config| config.console.second_person_above = 60).await;
-    let (app, admin, teller) = paid(&till).await;
+    let (app, admin, caller) = paid(&till).await;
     let refused = refund(&admin, "pi_1", &asked("re_1", 600, "record")).await;
     assert_eq!(refused.status, 403, "{}", refused.body);
     assert!(refused.body.contains("at the command line: minitill topup"), "{}", refused.body);
@@ -546,7 +546,7 @@ async fn a_refund_counts_for_the_limit_of_one_person() {
     // One that waits takes nothing yet. What it takes at its end counts from then on.
     assert_eq!(refund(&admin, "pi_2", &asked("re_3", 200, "record")).await.status, 202);
     assert_eq!(refund(&admin, "pi_1", &asked("re_2", 50, "record")).await.status, 200);
-    assert_eq!(tell(&teller, &direct("pi_2")).await.json()["state"], "paid");
+    assert_eq!(tell(&caller, &direct("pi_2")).await.json()["state"], "paid");
     assert_eq!(refund(&admin, "pi_1", &asked("re_4", 50, "record")).await.status, 403);
     till.assert_audit_clean().await;
 }
@@ -556,8 +556,8 @@ async fn a_refund_counts_for_the_limit_of_one_person() {
 async fn a_refund_that_waited_refuses_no_settlement() {
     let till = TestTill::start_with(|config| config.console.second_person_above = 70).await;
     let app = app(&till).await;
-    let (admin, teller) = (Caller::admin(&till).await, Caller::new(&till, "payments", Role::Payments).await);
-    assert_eq!(tell(&teller, &payment("pi_1", "nobodys")).await.status, 202);
+    let (admin, caller) = (Caller::admin(&till).await, Caller::new(&till, "payments", Role::Payments).await);
+    assert_eq!(tell(&caller, &payment("pi_1", "nobodys")).await.status, 202);
     assert_eq!(refund(&admin, "pi_1", &asked("re_1", 600, "record")).await.status, 202);
     let body = json!({"action": "credit", "reason": "r", "open_id": "o1", "product_id": "gems60"});
     let settled = admin.post("/apps/a1/topups/stripe/pi_1/settlement", "k1", body).await;
@@ -572,7 +572,7 @@ async fn a_refund_that_waited_refuses_no_settlement() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_used_of_a_top_up_is_derived_from_the_ledger() {
     let till = TestTill::start().await;
-    let (app, admin, teller) = paid(&till).await;
+    let (app, admin, caller) = paid(&till).await;
     let shown = async |id: &str| {
         let shown = admin.get(&format!("/apps/a1/topups/stripe/{id}/consumption")).await;
         assert_eq!(shown.status, 200, "{}", shown.body);
@@ -589,7 +589,7 @@ async fn what_was_used_of_a_top_up_is_derived_from_the_ledger() {
     assert_eq!(Game::new(&app, "o1", "b1", 90).send(&till).await.code(), 1);
     assert_eq!(Game::new(&app, "o1", "b2", 20).send(&till).await.code(), 1);
     assert_eq!(shown("pi_1").await, ([60, 10, 50, 166], vec![("b2".to_owned(), 10)]));
-    assert_eq!(tell(&teller, &direct("pi_2")).await.status, 200);
+    assert_eq!(tell(&caller, &direct("pi_2")).await.status, 200);
     assert_eq!(Game::new(&app, "o1", "b3", 70).send(&till).await.code(), 1);
     assert_eq!(shown("pi_1").await.0, [60, 60, 0, 1000]);
     assert_eq!(shown("pi_2").await, ([60, 20, 40, 333], vec![("b3".to_owned(), 20)]));
@@ -605,11 +605,11 @@ async fn what_was_used_of_a_top_up_is_derived_from_the_ledger() {
     // 10 are taken, 50 become debt; the settlement takes away from the lot whose refund made the debt.
     assert_eq!(refund(&admin, "pi_2", &asked("re_2", 600, "record")).await.status, 200);
     assert_eq!(shown("pi_2").await.0, [60, 50, 0, 833]);
-    assert_eq!(tell(&teller, &direct("pi_3")).await.status, 200);
+    assert_eq!(tell(&caller, &direct("pi_3")).await.status, 200);
     assert_eq!((shown("pi_2").await.0, shown("pi_3").await.0), ([60, 0, 0, 0], [60, 50, 10, 833]));
     assert_eq!(till.purses(&app, "o1").await.1, 10);
     till.assert_audit_clean().await;
-    assert_eq!(tell(&teller, &payment("pi_9", "nobodys")).await.status, 202);
+    assert_eq!(tell(&caller, &payment("pi_9", "nobodys")).await.status, 202);
     let unmatched = admin.get("/apps/a1/topups/stripe/pi_9/consumption").await;
     let why = "the payment stripe/pi_9 is unmatched, so it has brought no coins";
     assert_problem(&unmatched, 409, "conflict", why);
@@ -653,7 +653,7 @@ const DAMAGES: &[(&str, &str)] = &[
 #[tokio::test(flavor = "multi_thread")]
 async fn the_audit_finds_each_damage_to_refunds_and_debts() {
     let till = TestTill::start().await;
-    let (app, admin, teller) = paid(&till).await;
+    let (app, admin, caller) = paid(&till).await;
     let folder = Folder::new("refund-checkpoint");
     std::fs::create_dir_all(folder.path()).unwrap();
     let file = folder.file("checkpoint");
@@ -663,7 +663,7 @@ async fn the_audit_finds_each_damage_to_refunds_and_debts() {
     assert_eq!(refund(&admin, "pi_1", &asked("re_2", 400, "record")).await.status, 200);
     let mut small = direct("pi_2");
     (small["product_id"], small["amount"]) = ("gems6".into(), 60.into());
-    assert_eq!(tell(&teller, &small).await.status, 200);
+    assert_eq!(tell(&caller, &small).await.status, 200);
     till.execute(REHASH).await;
     till.assert_audit_clean().await;
     let tables = ["topup_refunds", "topup_settlements", "ledger_entries"];
@@ -690,13 +690,13 @@ async fn the_audit_finds_each_damage_to_refunds_and_debts() {
 #[tokio::test(flavor = "multi_thread")]
 async fn archives_exports_and_erasures_have_refunds_in_them() {
     let till = TestTill::start().await;
-    let (app, admin, teller) = paid(&till).await;
+    let (app, admin, caller) = paid(&till).await;
     assert_eq!(Game::new(&app, "o1", "b1", 206).send(&till).await.code(), 1);
     let body = json!({"refund_id": "re_1", "amount": 300, "reason": "o1 asked", "shortfall": "record"});
     assert_eq!(refund(&admin, "pi_1", &body).await.status, 200);
     let mut small = direct("pi_2");
     (small["product_id"], small["amount"]) = ("gems6".into(), 60.into());
-    assert_eq!(tell(&teller, &small).await.status, 200);
+    assert_eq!(tell(&caller, &small).await.status, 200);
     till.execute(REHASH).await;
     age(&till, 24 * 30).await;
     till.execute(

@@ -43,14 +43,14 @@ impl Drop for SettlementFile {
 async fn till() -> (TestTill, Program) {
     let till = TestTill::start().await;
     let app = app(&till).await;
-    let teller = Caller::admin(&till).await;
+    let caller = Caller::admin(&till).await;
     order(&till, &app, "t1").await;
-    assert_eq!(tell(&teller, &payment("pi_1", "t1")).await.status, 200);
+    assert_eq!(tell(&caller, &payment("pi_1", "t1")).await.status, 200);
     let mut second = payment("pi_2", "");
     (second["open_id"], second["product_id"]) = (json!("o2"), json!("gems6"));
     second.as_object_mut().unwrap().remove("biz_no");
     (second["amount"], second["paid_at"]) = (json!(60), json!("2026-11-22T08:00:00Z"));
-    assert_eq!(tell(&teller, &second).await.status, 200);
+    assert_eq!(tell(&caller, &second).await.status, 200);
     keep_unmatched(&till, &app, "wechat", "42").await;
     order(&till, &app, "t2").await;
     let program = Program::on(&till.database_url);

@@ -77,11 +77,11 @@ fn shown(page: &str, mark: &str) -> Value {
 async fn stores_take_the_bodies_of_the_page() {
     let till = TestTill::start().await;
     let app = app(&till).await;
-    let teller = Caller::new(&till, "payments", Role::Payments).await;
+    let caller = Caller::new(&till, "payments", Role::Payments).await;
     let mut told = payment("pi_1", "");
     told.as_object_mut().unwrap().remove("biz_no");
     (told["open_id"], told["product_id"]) = ("o2".into(), "gems60".into());
-    assert_eq!(tell(&teller, &told).await.status, 200);
+    assert_eq!(tell(&caller, &told).await.status, 200);
     assert_eq!(Game::new(&app, "o2", "order1001", 10).send(&till).await.code(), 1);
     till.execute("UPDATE ledger_entries SET at = '2026-11-21T08:00Z' WHERE reference = 'order1001'").await;
     let used = Caller::admin(&till).await.get("/apps/a1/topups/stripe/pi_1/consumption").await.json();

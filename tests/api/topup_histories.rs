@@ -34,7 +34,7 @@ struct History<'a> {
     till: &'a TestTill,
     app: &'a TestApp,
     admin: &'a Caller<'a>,
-    teller: &'a Caller<'a>,
+    caller: &'a Caller<'a>,
     open_id: String,
     coins: Coins,
     /// The id of each payment, and the order that it pays.
@@ -118,7 +118,7 @@ impl History<'_> {
             body["open_id"] = self.open_id.as_str().into();
             body["product_id"] = told.product.into();
         }
-        let answer = tell(self.teller, &body).await;
+        let answer = tell(self.caller, &body).await;
         let is_new = self.coins.pay(of);
         assert_eq!((answer.status, &answer.json()["replayed"]), (200, &json!(!is_new)), "{}", answer.body);
     }
@@ -208,7 +208,7 @@ async fn every_history_agrees_with_its_coins() {
     let till = TestTill::start().await;
     let app = till.app_like("a1", AppKind { scopes: &Scope::ALL, ..AppKind::default() }).await;
     sell_all(&till, &app, &PRODUCTS).await;
-    let (admin, teller) = (Caller::admin(&till).await, Caller::new(&till, "payments", Role::Payments).await);
+    let (admin, caller) = (Caller::admin(&till).await, Caller::new(&till, "payments", Role::Payments).await);
     let histories = env::var("MINITILL_HISTORIES").map_or(HISTORIES, |text| text.parse().unwrap());
     let played = futures_util::stream::iter(0..histories).map(async |seed| {
         let mut bytes = [0; 32];
@@ -224,7 +224,7 @@ async fn every_history_agrees_with_its_coins() {
             till: &till,
             app: &app,
             admin: &admin,
-            teller: &teller,
+            caller: &caller,
             open_id,
             coins,
             told: Vec::new(),

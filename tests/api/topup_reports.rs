@@ -54,15 +54,15 @@ async fn till() -> (TestTill, TestApp, Program) {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_payments_have_brought_is_summed_by_group_and_ties_to_the_statement() {
     let (till, app, program) = till().await;
-    let (admin, teller) = (Caller::admin(&till).await, Caller::new(&till, "payments", Role::Payments).await);
+    let (admin, caller) = (Caller::admin(&till).await, Caller::new(&till, "payments", Role::Payments).await);
     let mut first = direct("pi_1", "o1", "gems60", 600);
     (first["os"], first["fee"]) = ("ios".into(), 18.into());
-    assert_eq!(tell(&teller, &first).await.status, 200);
+    assert_eq!(tell(&caller, &first).await.status, 200);
     at(&till, 20).await;
     let mut other = direct("pi_2", "o2", "gems6", 60);
     other["provider"] = "wechat".into();
     for told in [&other, &direct("pi_3", "o2", "gems60", 600)] {
-        assert_eq!(tell(&teller, told).await.status, 200);
+        assert_eq!(tell(&caller, told).await.status, 200);
     }
     refund(&admin, "pi_1", "re_1", 300).await;
     keep_unmatched(&till, &app, "stripe", "pi_9").await;
@@ -129,12 +129,12 @@ async fn what_payments_have_brought_is_summed_by_group_and_ties_to_the_statement
 #[tokio::test(flavor = "multi_thread")]
 async fn unused_coins_are_those_of_the_newest_lots_and_sum_to_the_purses() {
     let (till, app, program) = till().await;
-    let (admin, teller) = (Caller::admin(&till).await, Caller::new(&till, "payments", Role::Payments).await);
+    let (admin, caller) = (Caller::admin(&till).await, Caller::new(&till, "payments", Role::Payments).await);
     // o1 has 100 charged coins without a price, then 60 at 10, then 6 at 10; o2 has 20 without a price, then 60.
     program.json(&["wallet", "credit", "a1", "o2", "--create", "--charge", "20", "--ref", "r2"]);
-    assert_eq!(tell(&teller, &direct("pi_1", "o1", "gems60", 600)).await.status, 200);
-    assert_eq!(tell(&teller, &direct("pi_2", "o1", "gems6", 60)).await.status, 200);
-    assert_eq!(tell(&teller, &direct("pi_3", "o2", "gems60", 600)).await.status, 200);
+    assert_eq!(tell(&caller, &direct("pi_1", "o1", "gems60", 600)).await.status, 200);
+    assert_eq!(tell(&caller, &direct("pi_2", "o1", "gems6", 60)).await.status, 200);
+    assert_eq!(tell(&caller, &direct("pi_3", "o2", "gems60", 600)).await.status, 200);
     at(&till, 20).await;
     let unused = |more: &[&str]| program.json(&[&["report", "unused", "a1"], more].concat());
     let found = unused(&["--at", "2026-10-21"]);
@@ -159,7 +159,7 @@ async fn unused_coins_are_those_of_the_newest_lots_and_sum_to_the_purses() {
     // o2 spends all, and the rest of the refund becomes a debt of 30, which 60 new coins settle.
     assert_eq!(Game::new(&app, "o2", "b2", 50).send(&till).await.code(), 1);
     refund(&admin, "pi_3", "re_4", 300).await;
-    assert_eq!(tell(&teller, &direct("pi_4", "o2", "gems60", 600)).await.status, 200);
+    assert_eq!(tell(&caller, &direct("pi_4", "o2", "gems60", 600)).await.status, 200);
     assert_eq!(till.purses(&app, "o2").await.1, 30);
     at(&till, 22).await;
     let now = unused(&[]);

@@ -64,8 +64,8 @@ pub(crate) async fn keep_unmatched(till: &TestTill, app: &TestApp, provider: &st
         fee: None,
         note: String::new(),
     };
-    let teller = Operator::new(OperatorKind::ApiKey, "payments").unwrap();
-    let report = till.store.take_payment(&teller, &app.id, payment).await.unwrap();
+    let reporter = Operator::new(OperatorKind::ApiKey, "payments").unwrap();
+    let report = till.store.take_payment(&reporter, &app.id, payment).await.unwrap();
     assert_eq!(report.state, PaymentState::Unmatched);
 }
 
@@ -87,8 +87,8 @@ pub(crate) fn payment(id: &str, biz_no: &str) -> Value {
     })
 }
 
-pub(crate) async fn tell(teller: &Caller<'_>, payment: &Value) -> Answer {
-    teller.send("POST", PATH, None, payment).await
+pub(crate) async fn tell(caller: &Caller<'_>, payment: &Value) -> Answer {
+    caller.send("POST", PATH, None, payment).await
 }
 
 pub(crate) async fn order(till: &TestTill, app: &TestApp, biz_no: &str) {
@@ -174,7 +174,7 @@ async fn an_order_fixes_the_price_and_moves_no_coins() {
 async fn a_query_tells_what_became_of_an_order() {
     let till = TestTill::start().await;
     let app = app(&till).await;
-    let teller = Caller::new(&till, "payments", Role::Payments).await;
+    let caller = Caller::new(&till, "payments", Role::Payments).await;
     order(&till, &app, "t1").await;
     let shown = async || Game::query(&app, "o1", "t1").send(&till).await.json()["data"].clone();
     let mut data = shown().await;
@@ -203,7 +203,7 @@ async fn a_query_tells_what_became_of_an_order() {
     ))
     .await;
     // It is paid all the same when the money comes later.
-    assert_eq!(tell(&teller, &payment("pi_1", "t1")).await.status, 200);
+    assert_eq!(tell(&caller, &payment("pi_1", "t1")).await.status, 200);
     let paid = shown().await;
     let at =
         till.number("SELECT floor(extract(epoch FROM credited_at) * 1000)::bigint FROM topup_payments").await;
@@ -225,10 +225,10 @@ async fn a_query_tells_what_became_of_an_order() {
 async fn a_payment_is_credited_once_for_its_pair() {
     let till = TestTill::start().await;
     let app = app(&till).await;
-    let teller = Caller::new(&till, "payments", Role::Payments).await;
+    let caller = Caller::new(&till, "payments", Role::Payments).await;
     order(&till, &app, "t1").await;
     let told = payment("pi 1/a", "t1");
-    let first = tell(&teller, &told).await;
+    let first = tell(&caller, &told).await;
     let mut answer = json!({
         "state": "paid", "reason": null, "biz_no": "t1", "open_id": "o1", "charge": 60, "bonus": 6, "free_balance": 46,
         "charge_balance": 160, "replayed": false,
@@ -249,7 +249,7 @@ async fn a_payment_is_credited_once_for_its_pair() {
         more[name] = value;
     }
     for same in [&told, &more] {
-        assert_answer(&tell(&teller, same).await, 200, &answer);
+        assert_answer(&tell(&caller, same).await, 200, &answer);
     }
     for (name, value) in [
         ("amount", json!(601)),
@@ -261,7 +261,7 @@ async fn a_payment_is_credited_once_for_its_pair() {
         let mut other = more.clone();
         other[name] = value.clone();
         // The row has neither player nor product, so they are compared with the order when it is matched, not here.
-        let answer = tell(&teller, &other).await;
+        let answer = tell(&caller, &other).await;
         if ["open_id", "product_id"].contains(&name) {
             assert_eq!(answer.status, 200, "{}", answer.body);
         } else {
@@ -274,10 +274,10 @@ async fn a_payment_is_credited_once_for_its_pair() {
     // Without an order: the player and the price.
     let mut direct = payment("pi_2", "");
     direct.as_object_mut().unwrap().remove("biz_no");
-    let neither = tell(&teller, &direct).await;
+    let neither = tell(&caller, &direct).await;
     assert_problem(&neither, 422, "invalid-field", "wrong: biz_no");
     (direct["open_id"], direct["product_id"]) = ("o2".into(), "gems60".into());
-    let paid = tell(&teller, &direct).await;
+    let paid = tell(&caller, &direct).await;
     assert_eq!((paid.status, &paid.json()["charge_balance"]), (200, &json!(60)));
     assert_eq!(till.purses(&app, "o2").await, (6, 60, 1));
 
@@ -290,7 +290,7 @@ async fn a_payment_is_credited_once_for_its_pair() {
         "free_balance": 46, "charge_balance": 160,
     });
     assert_eq!((data.len(), data[0], &data[1]["biz_no"]), (2, &expected, &Value::Null));
-    let shown = teller.get("/apps/a1/topups/stripe/pi%201%2Fa").await;
+    let shown = caller.get("/apps/a1/topups/stripe/pi%201%2Fa").await;
     assert_eq!((shown.status, shown.json()["seq"].as_i64()), (200, Some(2)), "{}", shown.body);
     till.assert_audit_clean().await;
 }
@@ -300,7 +300,7 @@ async fn a_payment_is_credited_once_for_its_pair() {
 async fn a_payment_of_no_possible_time_is_refused() {
     let till = TestTill::start().await;
     app(&till).await;
-    let teller = Caller::new(&till, "payments", Role::Payments).await;
+    let caller = Caller::new(&till, "payments", Role::Payments).await;
     let at = |paid_at: &str| {
         let mut told = payment("pi_1", "t1");
         told["paid_at"] = paid_at.into();
@@ -311,15 +311,15 @@ async fn a_payment_of_no_possible_time_is_refused() {
         ("2027-01-16T08:00:01", "2027-01-16T08:00:01Z"),
         ("2099-01-01T00:00:00+08:00", "2098-12-31T16:00:00Z"),
     ] {
-        let refused = tell(&teller, &at(paid_at)).await;
+        let refused = tell(&caller, &at(paid_at)).await;
         assert_problem(&refused, 422, "invalid-field", "wrong: paid_at");
         let detail =
             format!("expected a time from 2000-01-01 on and at most a day ahead of now, got \"{shown}\"");
         assert_eq!(refused.json()["errors"], json!([{"field": "paid_at", "detail": detail}]));
     }
     assert_eq!(till.number("SELECT count(*) FROM topup_payments").await, 0);
-    assert_eq!(tell(&teller, &at("2027-01-16T08:00:00")).await.status, 202);
-    let shown = teller.get("/apps/a1/topups/stripe/pi_1").await.json();
+    assert_eq!(tell(&caller, &at("2027-01-16T08:00:00")).await.status, 202);
+    let shown = caller.get("/apps/a1/topups/stripe/pi_1").await.json();
     assert_eq!(shown["paid_at"], "2027-01-16T08:00:00Z");
 }
 
@@ -328,18 +328,18 @@ async fn a_payment_of_no_possible_time_is_refused() {
 async fn a_payment_with_a_blank_around_its_id_is_refused_and_an_old_one_is_read() {
     let till = TestTill::start().await;
     let app = app(&till).await;
-    let teller = Caller::new(&till, "payments", Role::Payments).await;
+    let caller = Caller::new(&till, "payments", Role::Payments).await;
     for id in [" w1", "w1 "] {
-        let refused = tell(&teller, &payment(id, "t1")).await;
+        let refused = tell(&caller, &payment(id, "t1")).await;
         assert_problem(&refused, 422, "invalid-field", "wrong: provider_order_id");
         let detail = format!("expected no blank or unseen character around it, got {id:?}");
         assert_eq!(refused.json()["errors"], json!([{"field": "provider_order_id", "detail": detail}]));
     }
     assert_eq!(till.number("SELECT count(*) FROM topup_payments").await, 0);
     keep_unmatched(&till, &app, "stripe", " w1").await;
-    let shown = teller.get("/apps/a1/topups/stripe/%20w1").await;
+    let shown = caller.get("/apps/a1/topups/stripe/%20w1").await;
     assert_eq!((shown.status, shown.json()["provider_order_id"].clone()), (200, json!(" w1")));
-    let listed = teller.get(PATH).await.json();
+    let listed = caller.get(PATH).await.json();
     assert_eq!(listed["items"][0]["provider_order_id"], " w1");
 }
 
@@ -348,10 +348,10 @@ async fn a_payment_with_a_blank_around_its_id_is_refused_and_an_old_one_is_read(
 async fn a_payment_that_fits_nothing_is_kept_and_credits_nobody() {
     let till = TestTill::start().await;
     let app = app(&till).await;
-    let teller = Caller::new(&till, "payments", Role::Payments).await;
+    let caller = Caller::new(&till, "payments", Role::Payments).await;
     order(&till, &app, "t1").await;
     order(&till, &app, "t2").await;
-    assert_eq!(tell(&teller, &payment("pi_paid", "t1")).await.status, 200);
+    assert_eq!(tell(&caller, &payment("pi_paid", "t1")).await.status, 200);
     let with = |biz_no: &str, changes: Value| {
         let mut told = payment("pi_x", biz_no);
         for (name, value) in changes.as_object().unwrap() {
@@ -381,9 +381,9 @@ async fn a_payment_that_fits_nothing_is_kept_and_credits_nobody() {
             "state": "unmatched", "reason": reason, "biz_no": field("biz_no"), "open_id": field("open_id"),
             "charge": null, "bonus": null, "free_balance": null, "charge_balance": null, "replayed": false,
         });
-        assert_answer(&tell(&teller, &told).await, 202, &answer);
+        assert_answer(&tell(&caller, &told).await, 202, &answer);
         answer["replayed"] = true.into();
-        assert_answer(&tell(&teller, &told).await, 202, &answer);
+        assert_answer(&tell(&caller, &told).await, 202, &answer);
     }
     assert_eq!(till.purses(&app, "o1").await, (46, 160, 2));
     till.store.number_events(None).await.unwrap();
@@ -395,14 +395,14 @@ async fn a_payment_that_fits_nothing_is_kept_and_credits_nobody() {
         "currency": "CNY", "amount": 600, "reason": "other_player",
     });
     assert_eq!(events[2]["data"], expected);
-    let waiting = teller.get("/apps/a1/topups?unmatched=true&limit=4").await.json();
+    let waiting = caller.get("/apps/a1/topups?unmatched=true&limit=4").await.json();
     assert_eq!(waiting["items"].as_array().unwrap().len(), 4);
     let next = waiting["next"].as_str().unwrap().replace('/', "%2F");
-    let rest = teller.get(&format!("/apps/a1/topups?unmatched=true&after={next}")).await.json();
+    let rest = caller.get(&format!("/apps/a1/topups?unmatched=true&after={next}")).await.json();
     assert_eq!(rest["items"].as_array().unwrap().len(), 6);
     // A purse that is full keeps the payment too.
     till.execute("UPDATE wallets SET charge_balance = 9223372036854775800 WHERE open_id = 'o1'").await;
-    let full = tell(&teller, &payment("pi_full", "t2")).await;
+    let full = tell(&caller, &payment("pi_full", "t2")).await;
     assert_eq!((full.status, full.json()["reason"].as_str()), (202, Some("purse_full")));
     till.execute("UPDATE wallets SET charge_balance = 160 WHERE open_id = 'o1'").await;
     till.assert_audit_clean().await;
@@ -413,7 +413,7 @@ async fn a_payment_that_fits_nothing_is_kept_and_credits_nobody() {
 async fn an_unmatched_payment_is_settled_once() {
     let till = TestTill::start_with(|config| config.console.second_person_above = 100).await;
     let app = app(&till).await;
-    let (admin, teller) = (Caller::admin(&till).await, Caller::new(&till, "payments", Role::Payments).await);
+    let (admin, caller) = (Caller::admin(&till).await, Caller::new(&till, "payments", Role::Payments).await);
     order(&till, &app, "t1").await;
     for id in ["1", "2", "3", "4"] {
         keep_unmatched(&till, &app, "p", id).await;
@@ -463,10 +463,10 @@ async fn an_unmatched_payment_is_settled_once() {
     }
     assert_eq!(settle("9", "k8", json!({"action": "paid_back", "reason": "r"})).await.status, 404);
     let path = "/apps/a1/topups/p/4/settlement";
-    assert_eq!(teller.post(path, "k", json!({"action": "paid_back", "reason": "r"})).await.status, 403);
+    assert_eq!(caller.post(path, "k", json!({"action": "paid_back", "reason": "r"})).await.status, 403);
     let mut told = payment("1", "nobodys");
     told["provider"] = "p".into();
-    let first = tell(&teller, &told).await;
+    let first = tell(&caller, &told).await;
     assert_eq!((first.status, first.json()["state"].as_str()), (202, Some("unmatched")), "{}", first.body);
     till.assert_audit_clean().await;
 }
@@ -476,23 +476,23 @@ async fn an_unmatched_payment_is_settled_once() {
 async fn the_payments_of_a_player_are_listed() {
     let till = TestTill::start().await;
     let app = app(&till).await;
-    let (admin, teller) = (Caller::admin(&till).await, Caller::new(&till, "payments", Role::Payments).await);
+    let (admin, caller) = (Caller::admin(&till).await, Caller::new(&till, "payments", Role::Payments).await);
     order(&till, &app, "t1").await;
-    assert_eq!(tell(&teller, &payment("pi_1", "t1")).await.status, 200);
+    assert_eq!(tell(&caller, &payment("pi_1", "t1")).await.status, 200);
     let direct = |id: &str, open_id: &str, product_id: &str| {
         let mut told = payment(id, "");
         told.as_object_mut().unwrap().remove("biz_no");
         (told["open_id"], told["product_id"]) = (open_id.into(), product_id.into());
         told
     };
-    assert_eq!(tell(&teller, &direct("pi_2", "o1", "gems60")).await.status, 200);
-    assert_eq!(tell(&teller, &direct("pi_3", "o2", "gems60")).await.status, 200);
+    assert_eq!(tell(&caller, &direct("pi_2", "o1", "gems60")).await.status, 200);
+    assert_eq!(tell(&caller, &direct("pi_3", "o2", "gems60")).await.status, 200);
     // It names o1, and its coins go to o2.
-    assert_eq!(tell(&teller, &direct("pi_4", "o1", "unknown")).await.status, 202);
+    assert_eq!(tell(&caller, &direct("pi_4", "o1", "unknown")).await.status, 202);
     let body = json!({"action": "credit", "reason": "r", "open_id": "o2", "product_id": "gems60"});
     assert_eq!(admin.post("/apps/a1/topups/stripe/pi_4/settlement", "k1", body).await.status, 200);
-    assert_eq!(tell(&teller, &direct("pi_5", "o1", "unknown")).await.status, 202);
-    assert_eq!(tell(&teller, &direct("pi_6", "nobody", "gems60")).await.status, 202);
+    assert_eq!(tell(&caller, &direct("pi_5", "o1", "unknown")).await.status, 202);
+    assert_eq!(tell(&caller, &direct("pi_6", "nobody", "gems60")).await.status, 202);
     let listed = async |query: &str| {
         let page = admin.get(&format!("/apps/a1/topups?{query}")).await.json();
         let ids = page["items"].as_array().unwrap().iter();
@@ -512,7 +512,7 @@ async fn the_payments_of_a_player_are_listed() {
     order(&till, &app, "t2").await;
     let mut less = payment("pi_7", "t2");
     less["amount"] = 500.into();
-    assert_eq!(tell(&teller, &less).await.status, 202);
+    assert_eq!(tell(&caller, &less).await.status, 202);
     assert_eq!(listed("open_id=o1&unmatched=true").await.0, "pi_7 pi_5");
 }
 
@@ -523,8 +523,8 @@ async fn of_payments_at_once_each_is_credited_once_and_each_order_is_paid_once()
     let till = TestTill::start().await;
     let second = TestTill::start_on(till.database_url.clone(), |_| {}).await;
     let app = app(&till).await;
-    let teller = Caller::new(&till, "payments", Role::Payments).await;
-    let other = Caller::with(&second, teller.key.clone());
+    let caller = Caller::new(&till, "payments", Role::Payments).await;
+    let other = Caller::with(&second, caller.key.clone());
     order(&till, &app, "t1").await;
     order(&till, &app, "t2").await;
     let mut direct = payment("pi_direct", "");
@@ -539,7 +539,7 @@ async fn of_payments_at_once_each_is_credited_once_and_each_order_is_paid_once()
     let telling = payments
         .iter()
         .enumerate()
-        .map(async |(place, told)| tell(if place % 2 == 0 { &teller } else { &other }, told).await);
+        .map(async |(place, told)| tell(if place % 2 == 0 { &caller } else { &other }, told).await);
     let numbers: Vec<String> = (0..24).map(|place| format!("b{place}")).collect();
     let paying = numbers.iter().map(async |number| Game::new(&app, "o1", number, 1).send(&till).await);
     let (told, paid) =
@@ -612,14 +612,14 @@ const DAMAGES: &[(&str, &str)] = &[
 async fn the_audit_finds_each_damage_to_payments() {
     let till = TestTill::start().await;
     let app = app(&till).await;
-    let teller = Caller::new(&till, "payments", Role::Payments).await;
+    let caller = Caller::new(&till, "payments", Role::Payments).await;
     order(&till, &app, "t1").await;
     order(&till, &app, "t2").await;
-    assert_eq!(tell(&teller, &payment("pi_1", "t1")).await.status, 200);
+    assert_eq!(tell(&caller, &payment("pi_1", "t1")).await.status, 200);
     let mut direct = payment("pi_2", "");
     direct.as_object_mut().unwrap().remove("biz_no");
     (direct["open_id"], direct["product_id"]) = ("o2".into(), "gems60".into());
-    assert_eq!(tell(&teller, &direct).await.status, 200);
+    assert_eq!(tell(&caller, &direct).await.status, 200);
     till.execute(REHASH).await;
     till.assert_audit_clean().await;
     let tables =
@@ -650,16 +650,16 @@ async fn the_audit_finds_each_damage_to_payments() {
 async fn an_audit_from_a_checkpoint_compares_new_payments() {
     let till = TestTill::start().await;
     let app = app(&till).await;
-    let teller = Caller::new(&till, "payments", Role::Payments).await;
+    let caller = Caller::new(&till, "payments", Role::Payments).await;
     order(&till, &app, "t1").await;
-    assert_eq!(tell(&teller, &payment("pi_1", "t1")).await.status, 200);
+    assert_eq!(tell(&caller, &payment("pi_1", "t1")).await.status, 200);
     let folder = Folder::new("topup-checkpoint");
     std::fs::create_dir_all(folder.path()).unwrap();
     let file = folder.file("checkpoint");
     let program = Program::on(&till.database_url);
     assert!(program.run(&["audit", "--checkpoint", &file]).status.success());
     order(&till, &app, "t2").await;
-    assert_eq!(tell(&teller, &payment("pi_2", "t2")).await.status, 200);
+    assert_eq!(tell(&caller, &payment("pi_2", "t2")).await.status, 200);
     let report = till.audit(Some(std::path::Path::new(&file))).await;
     assert!(report.clean, "{report:?}");
     for damage in [
@@ -718,7 +718,7 @@ async fn a_list_of_prices_replaces_the_one_before() {
     std::fs::write(&file, format!("{heading}gems60,CNY,900,60,6,x,true\n")).unwrap();
     assert_eq!(program.json(&["price", "set", "a1", &file])["version"], 2);
     let again = program.run(&["price", "set", "a1", &file]);
-    assert_eq!(String::from_utf8(again.stdout).unwrap(), "Version 2: products: 1.\n");
+    assert_eq!(String::from_utf8(again.stdout).unwrap(), "Version 2 of the prices has 1 product.\n");
     assert_eq!(program.json(&["price", "list", "a1"])["prices"][0]["amount"], 900);
     assert_eq!(till.store.prices(&app.id).await.unwrap().prices.len(), 1);
     till.assert_audit_clean().await;
@@ -729,17 +729,17 @@ async fn a_list_of_prices_replaces_the_one_before() {
 async fn archives_exports_and_erasures_have_top_ups_in_them() {
     let till = TestTill::start().await;
     let app = app(&till).await;
-    let teller = Caller::new(&till, "payments", Role::Payments).await;
+    let caller = Caller::new(&till, "payments", Role::Payments).await;
     order(&till, &app, "t1").await;
     let mut told = payment("pi_1", "t1");
     (told["note"], told["os"]) = ("by o1 at the kiosk".into(), "ios".into());
-    assert_eq!(tell(&teller, &told).await.status, 200);
+    assert_eq!(tell(&caller, &told).await.status, 200);
     order(&till, &app, "t2").await;
     let mut unmatched = payment("pi_2", "");
     unmatched.as_object_mut().unwrap().remove("biz_no");
     (unmatched["open_id"], unmatched["product_id"], unmatched["amount"]) =
         ("o1".into(), "gems60".into(), 5.into());
-    assert_eq!(tell(&teller, &unmatched).await.status, 202);
+    assert_eq!(tell(&caller, &unmatched).await.status, 202);
     let program = Program::on(&till.database_url);
     let exported = program.run(&["player", "export", "a1", "o1", "--out", &Folder::new("none").file("x")]);
     assert!(!exported.status.success(), "the folder is not there");
@@ -754,10 +754,10 @@ async fn archives_exports_and_erasures_have_top_ups_in_them() {
     assert!(archived.to_string().contains("entries"), "{archived}");
     assert_eq!(till.number("SELECT count(*) FROM ledger_entries").await, 0, "all of it left");
     till.assert_audit_clean().await;
-    let again = tell(&teller, &told).await;
+    let again = tell(&caller, &told).await;
     assert_eq!((again.status, again.json()["charge_balance"].as_i64()), (200, Some(160)), "{}", again.body);
     // An order that was archived is paid, too.
-    assert_eq!(tell(&teller, &payment("pi_3", "t2")).await.json()["state"], "paid");
+    assert_eq!(tell(&caller, &payment("pi_3", "t2")).await.json()["state"], "paid");
     till.assert_audit_clean().await;
     let zip = folder.file("o1.zip");
     let exported = program.json(&["player", "export", "a1", "o1", "--out", &zip]);
@@ -768,12 +768,12 @@ async fn archives_exports_and_erasures_have_top_ups_in_them() {
     assert_eq!(till.number(left).await, 0);
     // The provider still reports the player who was erased (rule 13.7.11).
     for (told, status) in [(&told, 200), (&unmatched, 202)] {
-        let again = tell(&teller, told).await;
+        let again = tell(&caller, told).await;
         assert_eq!((again.status, &again.json()["replayed"]), (status, &json!(true)), "{}", again.body);
         assert_eq!(again.json()["open_id"], erased["pseudonym"], "{}", again.body);
     }
     unmatched["amount"] = 6.into();
-    assert_eq!(tell(&teller, &unmatched).await.status, 409);
+    assert_eq!(tell(&caller, &unmatched).await.status, 409);
     till.assert_audit_clean().await;
 }
 
@@ -783,15 +783,15 @@ async fn archives_exports_and_erasures_have_top_ups_in_them() {
 async fn a_late_payment_of_an_erased_player_is_kept() {
     let till = TestTill::start().await;
     let app = app(&till).await;
-    let (admin, teller) = (Caller::admin(&till).await, Caller::new(&till, "payments", Role::Payments).await);
+    let (admin, caller) = (Caller::admin(&till).await, Caller::new(&till, "payments", Role::Payments).await);
     for biz_no in ["t1", "t2", "t3"] {
         order(&till, &app, biz_no).await;
     }
-    assert_eq!(tell(&teller, &payment("pi_1", "t1")).await.status, 200);
+    assert_eq!(tell(&caller, &payment("pi_1", "t1")).await.status, 200);
     let erased = Program::on(&till.database_url).json(&["player", "erase", "a1", "o1", "--yes"]);
     let pseudonym = erased["pseudonym"].as_str().unwrap();
     let purses = till.purses(&app, pseudonym).await;
-    let again = tell(&teller, &payment("pi_1", "t1")).await;
+    let again = tell(&caller, &payment("pi_1", "t1")).await;
     assert_eq!((again.status, &again.json()["replayed"]), (200, &json!(true)), "{}", again.body);
 
     let mut named = payment("pi_3", "t3");
@@ -800,7 +800,7 @@ async fn a_late_payment_of_an_erased_player_is_kept() {
     direct.as_object_mut().unwrap().remove("biz_no");
     (direct["open_id"], direct["product_id"]) = (pseudonym.into(), "gems60".into());
     for told in [payment("pi_2", "t2"), named, direct] {
-        let kept = tell(&teller, &told).await;
+        let kept = tell(&caller, &told).await;
         let (state, reason) = (kept.json()["state"].clone(), kept.json()["reason"].clone());
         assert_eq!((kept.status, state, reason), (202, json!("unmatched"), json!("unknown_player")));
     }
@@ -836,11 +836,11 @@ async fn a_player_named_like_a_figure_is_erased_and_orders_keep_theirs() {
     for name in names {
         till.player(&app, name, 0, 100).await;
     }
-    let teller = Caller::new(&till, "payments", Role::Payments).await;
+    let caller = Caller::new(&till, "payments", Role::Payments).await;
     let ordered =
         Game::topup(&app, "o1", "t1", "gems60").with("product_desc", "gems60 for 1001").send(&till).await;
     assert_eq!(ordered.code(), 1, "{}", ordered.body);
-    assert_eq!(tell(&teller, &payment("pi_1", "t1")).await.status, 200);
+    assert_eq!(tell(&caller, &payment("pi_1", "t1")).await.status, 200);
     order(&till, &app, "t2").await;
     let info = r#"[{"product_id":1001,"product_num":600,"product_type":0,"charge":"for 1001"}]"#;
     let bought = Game::new(&app, "o1", "e1", 1).with("product_info", info).send(&till).await;
@@ -861,7 +861,7 @@ async fn a_player_named_like_a_figure_is_erased_and_orders_keep_theirs() {
     assert_eq!(till.number(&format!("SELECT count(*) FROM ledger_entries WHERE {remark}")).await, 1);
     let again = Game::topup(&app, "o1", "t2", "gems60").send(&till).await;
     assert_eq!(again.code(), 1, "{}", again.body);
-    assert_eq!(tell(&teller, &payment("pi_2", "t2")).await.status, 200);
+    assert_eq!(tell(&caller, &payment("pi_2", "t2")).await.status, 200);
     order(&till, &app, "t3").await;
     till.assert_audit_clean().await;
     // Figures that somebody else has changed are named, readable or not.

@@ -44,7 +44,7 @@ pub struct PaymentReport {
 /// A payment that somebody reports.
 #[derive(Debug, Clone)]
 pub(crate) struct ToldPayment {
-    pub(crate) teller: Operator,
+    pub(crate) reporter: Operator,
     pub(crate) app_id: AppId,
     pub(crate) payment: Payment,
 }

@@ -25,7 +25,7 @@ use crate::exchange_lookup::RefusalRecord;
 use crate::store::Store;
 use crate::wallet_no::random_wallet_no;
 
-pub(crate) use change::{GiveBackLimit, write_change};
+pub(crate) use change::write_change;
 pub use credit_forecast::{CreditForecast, ForeseenCredit};
 pub use credit_list::{CreditList, CreditOfList, ListFault};
 pub use credits::{CREDITS_AT_ONCE, CREDITS_MAX, CreditResult, CreditsSource};

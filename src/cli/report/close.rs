@@ -24,7 +24,8 @@ pub(in super::super) struct CloseArguments {
 
 pub(super) async fn close(context: &Context, store: &Store, arguments: CloseArguments) -> Result<()> {
     let CloseArguments { app_id, month, time_zone } = arguments;
-    let closed = store.close_period(&context.operator, &app_id, month, &time_zone).await.map_err(not_done)?;
+    let closed = store.close_period(&context.operator, &app_id, month, &time_zone, None).await;
+    let closed = closed.map_err(not_done)?;
     context.output.show(&closed)?;
     // The close stands all the same: a studio may change its zone once.
     let all = store.closed_periods(&app_id).await.map_err(not_done)?;

@@ -42,7 +42,7 @@ async fn list(state: &AppState, call: &Call) -> Result<ListBody<ClosedPeriod>, P
 async fn close(state: &AppState, call: &Call) -> Result<ClosedPeriod, Problem> {
     let (app_id, month) = (call.app_id()?, call.segment("month", "month", Period::month)?);
     let zone = call.read(zone_of)?;
-    Ok(state.store.close_period(&call.operator(), &app_id, month, &zone).await?)
+    Ok(state.store.close_period(&call.operator(), &app_id, month, &zone, None).await?)
 }
 
 fn closed_example() -> Value {

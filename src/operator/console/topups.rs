@@ -82,8 +82,8 @@ fn taken_back(used: &ConsumptionReport) -> i64 {
 }
 
 /// The reporter of a payment: the name, and the way.
-fn teller(row: &TopupRow) -> String {
-    let (kind, name) = row.teller();
+fn reporter(row: &TopupRow) -> String {
+    let (kind, name) = row.reporter();
     format!("{name}, {}", crate::word(way(kind)))
 }
 

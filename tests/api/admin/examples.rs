@@ -269,7 +269,7 @@ impl Scenario {
             let month = domain::period::Period::month("2026-10").unwrap();
             let by =
                 domain::operator::Operator::new(domain::operator::OperatorKind::ApiKey, "dashboard").unwrap();
-            self.till.store.close_period(&by, &app.id, month, &zone).await.unwrap();
+            self.till.store.close_period(&by, &app.id, month, &zone, None).await.unwrap();
         }
         let sells = ["getExchange", "cancelExchange", "listExchanges", "reconcile"].contains(&id);
         if self.example == "no_longer_sandbox" || sells && self.example != "no_exchange" {
@@ -324,8 +324,8 @@ impl Scenario {
         if is_paid {
             let body = json!({"provider": "stripe", "provider_order_id": "pi_3OrtQ2", "currency": "CNY", "amount": 600,
                 "paid_at": "2026-11-21T08:00:00Z", "biz_no": ORDER});
-            let teller = Caller::new(&self.till, "payments", Role::Payments).await;
-            let paid = teller.send("POST", "/apps/demo/topups", None, &body).await;
+            let caller = Caller::new(&self.till, "payments", Role::Payments).await;
+            let paid = caller.send("POST", "/apps/demo/topups", None, &body).await;
             assert_eq!(paid.status, 200, "{}", paid.body);
         } else if id == "settleTopup" {
             crate::topups::keep_unmatched(&self.till, app, "stripe", "pi_3OrtQ2").await;

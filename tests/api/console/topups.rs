@@ -112,7 +112,7 @@ async fn a_payment_that_waits_is_found_and_settled_once() {
 async fn a_payment_of_other_money_says_whom_to_credit() {
     let (till, app) = till_and_app().await;
     order(&till, &app, "t1").await;
-    let teller = Caller::new(&till, "payments", Role::Payments).await;
+    let caller = Caller::new(&till, "payments", Role::Payments).await;
     let mut of_order = payment("pi_1", "t1");
     of_order["amount"] = json!(599);
     let mut of_player = payment("pi_2", "t1");
@@ -122,7 +122,7 @@ async fn a_payment_of_other_money_says_whom_to_credit() {
     }
     let viewer = till.browser(Role::Viewer).await;
     for (told, id, credited) in [(of_order, "pi_1", "order"), (of_player, "pi_2", "player")] {
-        assert_eq!(tell(&teller, &told).await.status, 202);
+        assert_eq!(tell(&caller, &told).await.status, 202);
         let page = viewer.get(&format!("/console/apps/a1/topups/stripe/{id}")).await;
         let words = format!("Credit the {credited} if the money is right, or pay it back.");
         assert!(content(&page).contains(&words), "{words}: {}", content(&page));
@@ -188,10 +188,10 @@ async fn a_settlement_is_shown_before_it_is_made() {
 async fn a_preview_tells_that_the_money_is_not_the_price() {
     let (till, app) = till_and_app().await;
     order(&till, &app, "top1").await;
-    let teller = Caller::new(&till, "payments", Role::Payments).await;
+    let caller = Caller::new(&till, "payments", Role::Payments).await;
     let mut less = payment("pi_3", "top1");
     less["amount"] = 500.into();
-    assert_eq!(tell(&teller, &less).await.status, 202);
+    assert_eq!(tell(&caller, &less).await.status, 202);
     keep_unmatched(&till, &app, "stripe", "pi_4").await;
     let admin = till.browser(Role::Admin).await;
     let to_order = [("action", "order"), ("biz_no", "top1"), ("reason", "phone call")];
@@ -276,13 +276,13 @@ async fn the_page_of_a_payment_shows_its_refunds() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_payment_of_the_longest_names_is_found() {
     let (till, _app) = till_and_app().await;
-    let teller = Caller::new(&till, "payments", Role::Payments).await;
+    let caller = Caller::new(&till, "payments", Role::Payments).await;
     let (provider, id) = ("p".repeat(32), "x".repeat(128));
     let mut paid = payment(&id, "");
     paid.as_object_mut().unwrap().remove("biz_no");
     paid["provider"] = provider.as_str().into();
     (paid["open_id"], paid["product_id"]) = ("ghost".into(), "gems60".into());
-    assert_eq!(tell(&teller, &paid).await.status, 202);
+    assert_eq!(tell(&caller, &paid).await.status, 202);
     let viewer = till.browser(Role::Viewer).await;
     let found = viewer.get(&format!("/console/search?q={provider}/{id}")).await;
     let place = format!("/console/apps/a1/topups/{provider}/{id}");
@@ -298,14 +298,14 @@ async fn a_payment_that_does_not_fit_its_order_is_found_with_it() {
     for biz_no in ["top1", "top2"] {
         order(&till, &app, biz_no).await;
     }
-    let teller = Caller::new(&till, "payments", Role::Payments).await;
+    let caller = Caller::new(&till, "payments", Role::Payments).await;
     let mut less = payment("pi_3", "top2");
     less["amount"] = 500.into();
-    assert_eq!(tell(&teller, &less).await.status, 202);
+    assert_eq!(tell(&caller, &less).await.status, 202);
     let mut ghosts = payment("pi_4", "");
     ghosts.as_object_mut().unwrap().remove("biz_no");
     (ghosts["open_id"], ghosts["product_id"]) = ("ghost".into(), "gems60".into());
-    assert_eq!(tell(&teller, &ghosts).await.status, 202);
+    assert_eq!(tell(&caller, &ghosts).await.status, 202);
 
     let viewer = till.browser(Role::Viewer).await;
     let path = "/console/apps/a1/topups/stripe/pi%5F3";
@@ -352,7 +352,7 @@ async fn a_payment_that_does_not_fit_its_order_is_found_with_it() {
     // The link of the payment of a player whom the app does not know leads somewhere.
     assert_eq!(viewer.get("/console/apps/a1/players/ghost").await.status, 200);
 
-    assert_eq!(tell(&teller, &payment("pi_5", "top1")).await.status, 200);
+    assert_eq!(tell(&caller, &payment("pi_5", "top1")).await.status, 200);
     for text in ["pi_5", "stripe/pi_5", "top1"] {
         assert_eq!(found(text).await.as_deref(), Some("/console/apps/a1/topups/stripe/pi%5F5"), "{text}");
     }

@@ -1,10 +1,14 @@
 //! Closed periods (contract 13.3.9 to 13.3.11).
 
 use domain::console_user::Role;
+use domain::operation::books::figures_changed;
+use domain::period::{Period, TimeZone};
 use serde_json::{Value, json};
+use store::OperationError;
 
 use super::{date, three_months, till};
 use crate::admin::Caller;
+use crate::support::operator;
 
 const MARCH: [&str; 7] = ["report", "close", "a1", "--month", "2026-03", "--time-zone", "Europe/Berlin"];
 
@@ -207,4 +211,61 @@ async fn the_console_closes_a_month() {
     // A day has no such button.
     let page = finance.get("/console/reports/statement?app_id=a1&day=2026-03-05").await;
     assert!(!page.body.contains(form));
+}
+
+/// Rule 13.3.10: a close keeps the figures that were shown, or nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn figures_that_changed_after_they_were_shown_are_not_closed() {
+    let (till, app, _) = three_months("closed-shown").await;
+    let (month, zone) = (Period::month("2026-03").unwrap(), TimeZone::parse("UTC").unwrap());
+    let shown = till.store.foresee_close(&app.id, month, &zone).await.unwrap().sha256;
+    date(&till, "!r1", "2026-03-05").await;
+    let refused = till.store.close_period(&operator(), &app.id, month, &zone, Some(&shown)).await;
+    assert_eq!(refused.unwrap_err(), OperationError::Refused(figures_changed(month)));
+    let finance = till.browser(Role::Finance).await;
+    let fields = [("month", "2026-03"), ("sha256", shown.as_str())];
+    let preview = finance.post("/console/apps/a1/closed-periods", &fields).await;
+    let now = till.store.foresee_close(&app.id, month, &zone).await.unwrap().sha256;
+    assert_ne!(now, shown);
+    assert_eq!(preview.status, 200, "{}", preview.body);
+    let names_now = format!("name=\"sha256\" value=\"{now}\"");
+    assert!(preview.body.contains(&names_now), "{}", preview.body);
+    assert!(till.store.closed_periods(&app.id).await.unwrap().is_empty(), "neither has closed it");
+    let lines = "SELECT count(*) FROM operator_log WHERE action = 'period.close'";
+    assert_eq!(till.number(lines).await, 0);
+    let closed = till.store.close_period(&operator(), &app.id, month, &zone, Some(&now)).await.unwrap();
+    assert_eq!(closed.sha256, now);
+    // The first close stands, whatever was shown.
+    let again = till.store.close_period(&operator(), &app.id, month, &zone, Some(&shown)).await.unwrap();
+    assert_eq!(again, closed);
+}
+
+/// Rules 8.6.32 and 13.3.10: of two closes at the same time the first stands. Whoever was shown other figures is led to
+/// it, and not told that theirs were closed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_close_that_somebody_else_made_meanwhile_stands() {
+    let (till, _, program) = till().await;
+    program.json(&["wallet", "credit", "a1", "o1", "--create", "--free", "7", "--ref", "r1"]);
+    date(&till, "!r1", "2026-03-05").await;
+    let statement = program.json(&["report", "statement", "a1", "--month", "2026-03"]);
+    let finance = till.browser(Role::Finance).await;
+    let fields = [("month", "2026-03"), ("sha256", statement["sha256"].as_str().unwrap())];
+    let mut other = till.sql.begin().await.unwrap();
+    sqlx::query(
+        "INSERT INTO closed_periods (app_id, month, time_zone, sha256, statement, closed_by_kind, closed_by)
+         VALUES ('a1', '2026-03', 'UTC', sha256('other'), 'other', 'console', 'somebody')",
+    )
+    .execute(&mut *other)
+    .await
+    .unwrap();
+    let meanwhile = async {
+        till.until_locked_out(1).await;
+        other.commit().await.unwrap();
+    };
+    let close = finance.post("/console/apps/a1/closed-periods", &fields);
+    let (closed, ()) = tokio::join!(close, meanwhile);
+    let stands = "/console/reports/statement?app_id=a1&month=2026-03";
+    assert_eq!((closed.status, closed.header("location")), (303, Some(stands)), "{}", closed.body);
+    let listed = &program.json(&["report", "closed", "a1"])["closed_periods"][0];
+    assert_eq!(listed["closed_by"], "somebody");
 }

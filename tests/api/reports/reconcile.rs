@@ -326,7 +326,7 @@ async fn their_names_are_mapped_and_what_is_there_twice_differs() {
 async fn an_open_quote_and_a_skipped_day_are_refused() {
     let (_till, _, program) = till().await;
     let folder = Folder::new("reconcile-quotes");
-    let long_remark = format!("biz_no,name\nb1,x\n# a\n\n# {}\n", "x".repeat(100_000));
+    let long_remark = format!("biz_no,product_name\nb1,x\n# a\n\n# {}\n", "x".repeat(100_000));
     for (text, words) in [
         (
             "biz_no,product_name\nb1,x\n\nb2,\"x\nb3,x\n",
@@ -335,9 +335,12 @@ async fn an_open_quote_and_a_skipped_day_are_refused() {
         ("biz_no,product_name\nb1,\"x\nb2,x\nb3,\"y\"\n", "line 2: a quoted cell has text behind its quote"),
         ("biz_no,\"note\nb1,x\n", "line 1: a cell opens with a quote that nothing closes"),
         ("# a\r\n\r\nbiz_no,\"note\r\nb1,x\r\n", "line 3: a cell opens with a quote that nothing closes"),
-        ("biz_no,name\nb1,x\n# a\n# \"b\n#,\"c\n", "line 5: a cell opens with a quote that nothing closes"),
         (
-            "biz_no,name\nb1,\"x\"\u{a0}\n",
+            "biz_no,product_name\nb1,x\n# a\n# \"b\n#,\"c\n",
+            "line 5: a cell opens with a quote that nothing closes",
+        ),
+        (
+            "biz_no,product_name\nb1,\"x\"\u{a0}\n",
             "line 2: a quoted cell has text behind its quote: the unseen character U+00A0",
         ),
         (long_remark.as_str(), "line 5: expected at most 65536 bytes; is a quotation mark without its pair?"),

@@ -97,6 +97,9 @@ refusals! {
     /// The first close stands, and it was of other limits.
     closed_in_another_zone(month, time_zone): Conflict,
         text!("{month} was closed in the time zone {time_zone}", month, time_zone);
+    /// Nothing is closed: the statement is another one than whoever closes was shown (contract 13.3.10).
+    figures_changed(month): Conflict,
+        text!("the figures of {month} have changed since they were shown", month);
     /// The span ends before it begins.
     empty_span(): Invalid("until"), text!("expected a moment after since");
     /// The report would have more rows than it may have.

@@ -2,6 +2,7 @@
 //! large one waits for a second person (contract 8.6.40).
 
 mod credit_list;
+mod give_back_limit;
 mod refusal;
 
 use schemars::JsonSchema;
@@ -15,6 +16,7 @@ use crate::wallet::{Amount, Change, GivenBack, Receipt, WalletRequest};
 pub use credit_list::{
     CreditCells, CreditStatus, CreditsForAll, REF_PREFIX_BYTES_MAX, credit_amount, ref_prefix,
 };
+pub use give_back_limit::GiveBackLimit;
 pub use refusal::{
     above_limit, above_rest_of_limit, balance_too_large, erased_player, gift_differs, more_than_left,
     needs_command_line, needs_second_person, not_covered, own_request, ref_used, refused, unknown_exchange,

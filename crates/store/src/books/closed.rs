@@ -3,7 +3,7 @@
 
 use domain::audit::{Check, Findings};
 use domain::ids::AppId;
-use domain::operation::books::{closed_in_another_zone, does_not_tie, months_do_not_meet};
+use domain::operation::books::{closed_in_another_zone, does_not_tie, figures_changed, months_do_not_meet};
 use domain::operator::Operator;
 use domain::period::{Period, TimeZone};
 use domain::text::Text;
@@ -60,25 +60,26 @@ macro_rules! closed_periods {
 
 impl Store {
     /// Closes the books of a month: keeps its statement, who closed it and when. A month that is closed is answered as
-    /// the first close recorded it.
+    /// the first close recorded it, whatever was shown. `shown` is the SHA-256 of the statement that was shown before.
     ///
     /// # Errors
-    /// The month has not ended, was closed in another time zone, or its statement does not tie. `Overloaded` as for
-    /// [`Store::period_statement`].
+    /// The month has not ended, was closed in another time zone, or its statement does not tie, or is not the one that was
+    /// shown. `Overloaded` as for [`Store::period_statement`].
     pub async fn close_period(
         &self,
         operator: &Operator,
         app_id: &AppId,
         month: Period,
         zone: &TimeZone,
+        shown: Option<&str>,
     ) -> Result<ClosedPeriod, OperationError> {
         if let Some(first) = self.closed_period(app_id, month).await? {
             return first.in_zone(zone);
         }
         let statement = self.foresee_close(app_id, month, zone).await?;
-        let context = (operator.clone(), app_id.clone(), statement);
-        let closed = self.transaction(context, |connection, (operator, app_id, statement)| {
-            Box::pin(write_close(connection, operator, app_id, statement))
+        let context = (operator.clone(), app_id.clone(), statement, shown.map(str::to_owned));
+        let closed = self.transaction(context, |connection, (operator, app_id, statement, shown)| {
+            Box::pin(write_close(connection, operator, app_id, statement, shown.as_deref()))
         });
         closed.await?.in_zone(zone)
     }
@@ -229,12 +230,20 @@ impl ClosedPeriod {
     }
 }
 
+/// Keeps this very statement, so what is kept is what was compared with `shown`. A close that somebody else made meanwhile
+/// stands, whatever was shown.
 async fn write_close(
     connection: &mut PgConnection,
     operator: &Operator,
     app_id: &AppId,
     statement: &Statement,
+    shown: Option<&str>,
 ) -> Result<ClosedPeriod, OperationError> {
+    if shown.is_some_and(|shown| shown != statement.sha256) {
+        let first = closed_periods!("app_id = $1 AND month = $2", app_id.as_str(), statement.period);
+        let first = first.fetch_optional(&mut *connection).await.map_err(StoreError::from)?;
+        return first.ok_or_else(|| figures_changed(&statement.period).into());
+    }
     let made = sqlx::query!(
         "INSERT INTO closed_periods (app_id, month, time_zone, sha256, statement, closed_by_kind, closed_by)
          VALUES ($1, $2, $3, decode($4, 'hex'), $5, $6, $7) ON CONFLICT DO NOTHING",

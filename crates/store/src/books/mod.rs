@@ -4,9 +4,9 @@ mod bill;
 mod book_column;
 mod closed;
 mod comparison;
+mod completeness;
 mod payment_books;
 mod reconcile;
-mod settled;
 mod statement;
 mod their_file;
 
@@ -18,8 +18,8 @@ pub use book_column::{BookColumn, BookNumber, BookRows, ComparedBooks, ComparedB
 pub use closed::ClosedPeriod;
 pub(crate) use closed::compare_closed;
 pub use comparison::{Comparison, ComparisonQuery};
+pub(crate) use completeness::{COMPLETE_AFTER, Completeness, await_writers, completeness};
 pub use payment_books::{MissingPayment, PaymentBooks, PaymentColumn};
 pub use reconcile::{Difference, ReconcileError, Reconciled};
-pub(crate) use settled::{SETTLES_IN, Settled, await_writers, settled};
 pub use statement::{Credits, Flows, Statement};
 pub use their_file::{FileFault, FileRefusal, TheirFile, TheirLine};

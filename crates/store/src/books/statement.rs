@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 use sqlx::{Connection as _, PgConnection};
 use time::OffsetDateTime;
 
-use super::settled::{SETTLES_IN, Settled, settled};
+use super::completeness::{COMPLETE_AFTER, Completeness, completeness};
 use crate::app_number::number_of;
 use crate::error::{OperationError, StoreError};
 use crate::store::Store;
@@ -138,7 +138,8 @@ impl Store {
         let app_no = number_of(&self.pool, &app_id).await?;
         let span = existing_span(period, zone)?;
         let mut connection = self.connect_without_limits().await?;
-        must_be_closed(settled(&mut connection, self.engine.get(), span.until).await?, period, zone, span)?;
+        let state = completeness(&mut connection, self.engine.get(), span.until).await?;
+        must_be_closed(state, period, zone, span)?;
         let mut snapshot = snapshot_of(&mut connection).await?;
         let sums = StatementSums::read(&mut snapshot, &app_id, app_no, span).await?;
         snapshot.rollback().await?;
@@ -148,7 +149,7 @@ impl Store {
 }
 
 fn must_be_closed(
-    state: Settled,
+    state: Completeness,
     period: Period,
     zone: &TimeZone,
     TimeSpan { until: end, .. }: TimeSpan,
@@ -156,17 +157,17 @@ fn must_be_closed(
     let zone = zone.as_str();
     let (field, until, period) = (period.field(), TextMoment(end), period.to_string());
     let why = match state {
-        Settled::Yes => return Ok(()),
-        Settled::NotEnded => {
+        Completeness::Complete => return Ok(()),
+        Completeness::NotEnded => {
             text!("{period} has not ended in {zone}: it ends at {until}", period, zone, until)
         }
-        Settled::TooYoung => text!(
-            "{period} ended at {until}: entries may come until {settled}",
+        Completeness::TooYoung => text!(
+            "{period} ended at {until}: entries may come until {complete_at}",
             period,
             until,
-            settled = TextMoment(end + SETTLES_IN)
+            complete_at = TextMoment(end + COMPLETE_AFTER)
         ),
-        Settled::Written => text!(
+        Completeness::Written => text!(
             "entries of {period} may still come: a transaction that writes to the ledger does not end",
             period
         ),

@@ -3,7 +3,7 @@
 use domain::ids::{AppId, CreditRef};
 use domain::operation::account::{AccountChange, request_differs, user_differs};
 use domain::operation::user::UserCommand;
-use domain::operation::wallet::{own_request, unknown_request};
+use domain::operation::wallet::{GiveBackLimit, own_request, unknown_request};
 use domain::operator::Operator;
 use domain::operator_log::ChainedLine;
 use sqlx::PgConnection;
@@ -19,7 +19,7 @@ use crate::operator_log::{
     LogLine, OperatorAction, StateSubject, SubjectKind, ToldStates, differences, state_of,
 };
 use crate::store::Store;
-use crate::wallet::{GiveBackLimit, begin_gift, write_change};
+use crate::wallet::{begin_gift, write_change};
 
 impl Store {
     /// Makes the change that somebody else asked for, and ends the request: both or nothing. `false` when the request had
@@ -63,10 +63,14 @@ impl Store {
         let context = (self.clone(), operator.clone(), app_id.to_owned(), reference.clone());
         let ended = self.transaction(context, move |connection, (store, operator, app_id, reference)| {
             Box::pin(async move {
-                let request = lock(connection, operator, (app_id, reference), end).await?;
-                let Some(ChangeRequest { change, asked_by, .. }) = request else {
+                let Some(request) = lock_if_waiting(connection, app_id, reference).await? else {
                     return Ok::<_, OperationError>(false);
                 };
+                if end == RequestState::Confirmed {
+                    require_may_confirm(connection, app_id, &request, operator.name()).await?;
+                }
+                mark_ended(connection, (app_id, reference), end, operator.name()).await?;
+                let ChangeRequest { change, asked_by, .. } = request;
                 let action = if end == RequestState::Confirmed {
                     let confirming = operator.clone().confirming(&asked_by);
                     store.make(connection, &confirming, limit, (reference, &change)).await?;
@@ -93,7 +97,7 @@ impl Store {
         let (Some(max), Some((biz_no, _))) = (*give_back_max, command.given_back()) else { return Ok(None) };
         let exchange = self.exchange(app_id, biz_no, false).await?;
         let exchange = exchange.ok_or_else(|| StoreError::damaged("console_requests"))?;
-        Ok(Some(GiveBackLimit::new(max, &exchange)))
+        Ok(Some(exchange.give_back_limit(max)))
     }
 
     /// Makes what was asked for.
@@ -128,39 +132,53 @@ impl Store {
     }
 }
 
-/// Locks a request that waits, and marks its end. `None` when it has ended before. The row stays locked until the
-/// transaction ends, so of two ends at the same time one finds that the other was first.
-async fn lock(
+/// Locks a request that waits. `None` when it has ended before. The row stays locked until the transaction ends, so of
+/// two ends at the same time one finds that the other was first.
+async fn lock_if_waiting(
     connection: &mut PgConnection,
-    operator: &Operator,
-    (app_id, reference): (&str, &CreditRef),
-    end: RequestState,
+    app_id: &str,
+    reference: &CreditRef,
 ) -> Result<Option<ChangeRequest>, OperationError> {
     let row = requests!("WHERE app_id = $2 AND ref = $3 FOR UPDATE", app_id, reference.as_str());
     let row = row.fetch_optional(&mut *connection).await?;
     let request = row.ok_or_else(|| unknown_request(app_id, reference))?.request()?;
-    if request.state != RequestState::Waiting {
-        return Ok(None);
+    Ok(Some(request).filter(|request| request.state == RequestState::Waiting))
+}
+
+/// Refuses a confirmation by whoever asked or may be the same person, of a request that is not as the operator's log
+/// tells, and of one whose asker may no longer ask.
+async fn require_may_confirm(
+    connection: &mut PgConnection,
+    app_id: &str,
+    request: &ChangeRequest,
+    confirmer: &str,
+) -> Result<(), OperationError> {
+    if request.asked_by == confirmer {
+        return Err(own_request().into());
     }
-    if end == RequestState::Confirmed {
-        if request.asked_by == operator.name() {
-            return Err(own_request().into());
-        }
-        require_as_told(connection, app_id, &request, operator.name()).await?;
-        require_two_people(connection, &request.asked_by, operator.name()).await?;
-        require_right(connection, &request).await?;
-    }
+    require_as_told(connection, app_id, request, confirmer).await?;
+    require_two_people(connection, &request.asked_by, confirmer).await?;
+    require_right(connection, request).await
+}
+
+/// Marks the end of a request.
+async fn mark_ended(
+    connection: &mut PgConnection,
+    (app_id, reference): (&str, &CreditRef),
+    end: RequestState,
+    ended_by: &str,
+) -> Result<()> {
     sqlx::query!(
         "UPDATE console_requests SET state = $3, ended_by = $4, ended_at = clock_timestamp(), secret = NULL
          WHERE app_id = $1 AND ref = $2",
         app_id,
         reference.as_str(),
         end.as_str(),
-        operator.name()
+        ended_by
     )
     .execute(connection)
     .await?;
-    Ok(Some(request))
+    Ok(())
 }
 
 /// Refuses the requests for changes of a player that wait, because the player is erased. Returns their refs. Whoever calls it

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use domain::ids::{AppId, BizNo};
 use domain::ledger::ReferenceKind;
+use domain::operation::wallet::GiveBackLimit;
 use domain::product_info::{self, Item};
 use domain::rights::Apps;
 use domain::wallet::{DeveloperTexts, REPLAY_HOURS, Repeat};
@@ -92,6 +93,14 @@ pub struct ExchangeRecord {
     /// The file with the ledger entry of an archived exchange. Some fields are only there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub archive: Option<String>,
+}
+
+impl ExchangeRecord {
+    /// The limit of an operator who may give back at most `max` coins of it.
+    #[must_use]
+    pub const fn give_back_limit(&self, max: i64) -> GiveBackLimit {
+        GiveBackLimit::new(max, self.amount)
+    }
 }
 
 /// The schema of the texts of the developer.

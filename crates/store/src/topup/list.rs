@@ -9,7 +9,7 @@ use domain::topup::{PaymentKey, PaymentState, RefundId, RefundState, UnmatchedRe
 use serde::Serialize;
 use time::OffsetDateTime;
 
-use super::payment_rows::{split_teller, stored_payment_state};
+use super::payment_rows::{split_reporter, stored_payment_state};
 use super::refund::stored_refund_state;
 use crate::error::Result;
 use crate::paging::{CursorKey, ListPage, TimeCursor};
@@ -124,8 +124,8 @@ impl TopupRow {
 
     /// Kind and name of who told of it first. A text without a blank is a name alone.
     #[must_use]
-    pub fn teller(&self) -> (&str, &str) {
-        split_teller(&self.told_by).unwrap_or(("", &self.told_by))
+    pub fn reporter(&self) -> (&str, &str) {
+        split_reporter(&self.told_by).unwrap_or(("", &self.told_by))
     }
 }
 

@@ -41,11 +41,11 @@ impl Store {
     /// After the last the payment may have been taken; a repeat is told what became of it.
     pub async fn take_payment(
         &self,
-        teller: &Operator,
+        reporter: &Operator,
         app_id: &AppId,
         payment: Payment,
     ) -> Result<PaymentReport, OperationError> {
-        let told = ToldPayment { teller: teller.clone(), app_id: app_id.clone(), payment };
+        let told = ToldPayment { reporter: reporter.clone(), app_id: app_id.clone(), payment };
         self.payments.start_once(|queue| {
             run_in_thread(keep_writing(Writer::new(queue, PaymentWork::new(self.opening.clone()))))
         })?;

@@ -28,18 +28,18 @@ use crate::error::{Result, StoreError};
 use crate::payment_queue::{PaymentOutcome, PaymentReport};
 
 /// The reporter of a payment or refund, as its row names it.
-pub(super) fn teller_name(teller: &Operator) -> String {
-    format!("{} {}", teller.kind().as_str(), teller.name())
+pub(super) fn reporter_name(reporter: &Operator) -> String {
+    format!("{} {}", reporter.kind().as_str(), reporter.name())
 }
 
 /// Kind and name of the reporter of a payment or refund, by the name in its row.
-pub(super) fn split_teller(told_by: &str) -> Option<(&str, &str)> {
+pub(super) fn split_reporter(told_by: &str) -> Option<(&str, &str)> {
     told_by.split_once(' ')
 }
 
 /// The reporter of a payment or refund, by the name in its row.
-pub(super) fn teller_of(told_by: &str) -> Option<Operator> {
-    let (kind, name) = split_teller(told_by)?;
+pub(super) fn reporter_of(told_by: &str) -> Option<Operator> {
+    let (kind, name) = split_reporter(told_by)?;
     Operator::new(OperatorKind::parse(kind).ok()?, name).ok()
 }
 
@@ -122,7 +122,7 @@ impl<'a> PaymentRowColumns<'a> {
             os: told(rows, |payment| payment.os.as_ref().map(Os::as_str)),
             fee: told(rows, |payment| payment.fee),
             note: told(rows, |payment| payment.note.as_str()),
-            told_by: rows.iter().map(|(_, one, _)| teller_name(&one.teller)).collect(),
+            told_by: rows.iter().map(|(_, one, _)| reporter_name(&one.reporter)).collect(),
             state: rows.iter().map(|(_, _, credited)| state_of(credited.is_ok()).as_str()).collect(),
             reason: rows.iter().map(|(_, _, credited)| reason_of(credited)).collect(),
             wallet_no: paid(rows, |(_, entry)| entry.wallet_no),

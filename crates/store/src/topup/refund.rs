@@ -23,7 +23,7 @@ use time::OffsetDateTime;
 
 use super::debt::debt_of;
 use super::payment_credit::CreditedPayment;
-use super::payment_rows::{key_columns, key_of, stored_payment_state, teller_name, teller_of};
+use super::payment_rows::{key_columns, key_of, reporter_name, reporter_of, stored_payment_state};
 use crate::alone_limit::require_within;
 use crate::app_number::number_of;
 use crate::engine::Engine;
@@ -138,14 +138,14 @@ impl Store {
     /// may have been carried out; a repeat is told what became of it.
     pub async fn refund_payment(
         &self,
-        teller: &Operator,
+        reporter: &Operator,
         app_id: &AppId,
         refund: NewRefund,
     ) -> Result<RefundReport, OperationError> {
         let engine = self.engine.get();
-        let context = (teller.clone(), app_id.clone(), refund);
-        let report = self.transaction(context, move |connection, (teller, app_id, refund)| {
-            Box::pin(write_refund(connection, engine, (teller, app_id), refund))
+        let context = (reporter.clone(), app_id.clone(), refund);
+        let report = self.transaction(context, move |connection, (reporter, app_id, refund)| {
+            Box::pin(write_refund(connection, engine, (reporter, app_id), refund))
         });
         let report = report.await?;
         self.events.notify_one();
@@ -156,7 +156,7 @@ impl Store {
 async fn write_refund(
     connection: &mut PgConnection,
     engine: Engine,
-    (teller, app_id): (&Operator, &AppId),
+    (reporter, app_id): (&Operator, &AppId),
     refund: &NewRefund,
 ) -> Result<RefundReport, OperationError> {
     plan_by_keys(connection, engine).await?;
@@ -176,7 +176,7 @@ async fn write_refund(
         RefundAmount::SumOf(sum) if sum <= before => return Ok(unchanged()),
         RefundAmount::SumOf(sum) => sum - before,
     };
-    let told_by = teller_name(teller);
+    let told_by = reporter_name(reporter);
     let row = |state| RefundToWrite { key, amount, state, reason: reason.as_str(), told_by: &told_by };
     let limit = match &found {
         FoundPayment::Credited(payment) => Some(payment.refundable.amount),
@@ -192,7 +192,7 @@ async fn write_refund(
         write(connection, app_no, &row(RefundState::Refused), None).await?;
         tell_of_refused_refund(connection, app_id.as_str(), key.as_text()).await?;
         let done = done(connection, app_no, key).await?;
-        log(connection, (teller, (app_id, app_no)), (key, reason.as_str()), &done, None).await?;
+        log(connection, (reporter, (app_id, app_no)), (key, reason.as_str()), &done, None).await?;
         return Ok(done);
     }
     let taken = match &found {
@@ -215,8 +215,8 @@ async fn write_refund(
         }
     };
     let done = done(connection, app_no, key).await?;
-    log(connection, (teller, (app_id, app_no)), (key, reason.as_str()), &done, taken.as_ref()).await?;
-    require_within(connection, teller, needs_command_line).await?;
+    log(connection, (reporter, (app_id, app_no)), (key, reason.as_str()), &done, taken.as_ref()).await?;
+    require_within(connection, reporter, needs_command_line).await?;
     Ok(done)
 }
 
@@ -229,7 +229,7 @@ async fn done(connection: &mut PgConnection, app_no: i32, key: &RefundKey) -> Re
 /// Records a refund in the operator's log.
 async fn log(
     connection: &mut PgConnection,
-    (teller, (app_id, app_no)): (&Operator, (&AppId, i32)),
+    (reporter, (app_id, app_no)): (&Operator, (&AppId, i32)),
     (key, reason): (&RefundKey, &str),
     done: &RefundReport,
     taken: Option<&Taken>,
@@ -241,7 +241,7 @@ async fn log(
     if let Some(currency) = currency_of(connection, app_no, &key.payment).await? {
         after["currency"] = currency.into();
     }
-    let mut line = LogLine::new(teller, OperatorAction::TopupRefund, &text).of_app(app_id);
+    let mut line = LogLine::new(reporter, OperatorAction::TopupRefund, &text).of_app(app_id);
     if let Some(Taken { owed, before, after: purses, .. }) = taken {
         // The limit of one person counts what becomes debt, too.
         (after["free"], after["charge"]) = (owed.free.into(), owed.charge.into());
@@ -275,10 +275,10 @@ pub(super) async fn log_ended(
     ended: &[EndedRefund],
 ) -> Result<()> {
     for EndedRefund { waited, taken } in ended {
-        let teller = teller_of(&waited.told_by).ok_or_else(|| StoreError::damaged("topup_refunds"))?;
+        let reporter = reporter_of(&waited.told_by).ok_or_else(|| StoreError::damaged("topup_refunds"))?;
         let done = done(connection, app_no, &waited.key).await?;
         let line = (&waited.key, waited.reason.as_str());
-        log(connection, (&teller, (app_id, app_no)), line, &done, taken.as_ref()).await?;
+        log(connection, (&reporter, (app_id, app_no)), line, &done, taken.as_ref()).await?;
     }
     Ok(())
 }

@@ -15,7 +15,7 @@ use time::OffsetDateTime;
 
 use super::income::number;
 use crate::app_number::number_of;
-use crate::books::{SETTLES_IN, Settled, settled};
+use crate::books::{COMPLETE_AFTER, Completeness, completeness};
 use crate::error::{OperationError, StoreError};
 use crate::store::Store;
 use crate::transaction::snapshot_of;
@@ -113,7 +113,7 @@ impl Store {
     ) -> Result<UnusedReport, OperationError> {
         let mut connection = self.connect_without_limits().await?;
         if let Some(at) = at {
-            must_be_settled(settled(&mut connection, self.engine.get(), at).await?, at)?;
+            must_be_complete(completeness(&mut connection, self.engine.get(), at).await?, at)?;
         }
         let mut snapshot = snapshot_of(&mut connection).await?;
         let app_no = number_of(&mut *snapshot, &app_id).await?;
@@ -216,13 +216,13 @@ fn money_of(rows: &[UnusedRow]) -> Option<Vec<UnusedMoney>> {
     rows.chunk_by(|one, next| one.currency == next.currency).map(sum).collect()
 }
 
-fn must_be_settled(state: Settled, at: OffsetDateTime) -> Result<(), OperationError> {
-    let (settled, at) = (TextMoment(at + SETTLES_IN), TextMoment(at));
+fn must_be_complete(state: Completeness, at: OffsetDateTime) -> Result<(), OperationError> {
+    let (complete_at, at) = (TextMoment(at + COMPLETE_AFTER), TextMoment(at));
     let why = match state {
-        Settled::Yes => return Ok(()),
-        Settled::NotEnded => text!("expected a moment that has been, or none for now"),
-        Settled::TooYoung => text!("entries before {at} may come until {settled}", at, settled),
-        Settled::Written => {
+        Completeness::Complete => return Ok(()),
+        Completeness::NotEnded => text!("expected a moment that has been, or none for now"),
+        Completeness::TooYoung => text!("entries before {at} may come until {complete_at}", at, complete_at),
+        Completeness::Written => {
             text!(
                 "entries before {at} may still come: a transaction that writes to the ledger does not end",
                 at

@@ -3,8 +3,7 @@
 
 use domain::ids::{AppId, CreditRef, OpenId};
 use domain::operation::wallet::{
-    Credit, Debit, WalletCommand, WalletReport, above_limit, above_rest_of_limit, needs_second_person,
-    refused, unknown_exchange,
+    Credit, Debit, GiveBackLimit, WalletCommand, WalletReport, needs_second_person, refused, unknown_exchange,
 };
 use domain::operator::Operator;
 use domain::wallet::{Balances, GivenBack, PurseChange, Receipt, WalletOutcome, WalletRequest};
@@ -16,7 +15,6 @@ use crate::alone_limit::require_within;
 use crate::app_number::number_of;
 use crate::engine::Engine;
 use crate::error::{OperationError, Result, StoreError};
-use crate::exchange_lookup::ExchangeRecord;
 use crate::operator_log::{LogLine, OperatorAction};
 use crate::store::Store;
 use crate::wallet_writer::{ChangeOutcome, change, foresee, plan_by_keys};
@@ -86,7 +84,7 @@ impl Store {
                 let exchange = exchange.ok_or_else(|| unknown_exchange(app_id, &give_back.biz_no))?;
                 // An exchange never changes its player.
                 let open_id = OpenId::parse(&exchange.open_id).map_err(|_| StoreError::damaged("wallets"))?;
-                Ok((open_id, operator.give_back_max().map(|max| GiveBackLimit::new(max, &exchange))))
+                Ok((open_id, operator.give_back_max().map(|max| exchange.give_back_limit(max))))
             }
         }
     }
@@ -102,21 +100,6 @@ async fn look(
     let purses = |_: &str, now: Option<Balances>| now.or_else(|| makes_known.then(Balances::default));
     let outcomes = foresee(connection, engine, app_no, std::slice::from_ref(request), purses).await;
     Ok(outcomes?.pop())
-}
-
-/// How much of an exchange an operator may give back, in coins.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct GiveBackLimit {
-    max: i64,
-    /// What the exchange took.
-    taken: i64,
-}
-
-impl GiveBackLimit {
-    pub(crate) fn new(max: i64, exchange: &ExchangeRecord) -> Self {
-        let taken = exchange.free_change.saturating_add(exchange.charge_change).saturating_neg();
-        Self { max, taken }
-    }
 }
 
 /// Makes a change and writes its line in the operator's log. After a refusal the transaction is rolled back.
@@ -170,14 +153,9 @@ fn decided(
         _ => return Err(StoreError::Internal("a change without an outcome".to_owned()).into()),
     };
     // Known only now: others may have given back of the same exchange meanwhile. A change has locked the wallet.
-    if let (Some(GiveBackLimit { max, taken }), Some(given)) = (limit, &receipt.given_back)
-        && given.remaining < taken.saturating_sub(max)
-    {
-        let left_before = given.remaining.saturating_add(given.free).saturating_add(given.charge);
-        return Err(match taken.saturating_sub(left_before) {
-            0 => above_limit(max).into(),
-            given_before => above_rest_of_limit(max, given_before).into(),
-        });
+    if let (Some(limit), Some(given)) = (limit, &receipt.given_back) {
+        let coins = given.free.saturating_add(given.charge);
+        limit.check(given.remaining.saturating_add(coins), coins)?;
     }
     Ok((receipt, Some(before)))
 }

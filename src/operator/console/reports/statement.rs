@@ -6,6 +6,7 @@ use axum::extract::Path;
 use axum::routing::{get, post};
 use domain::fields::{Expected, FieldError};
 use domain::ids::AppId;
+use domain::operation::books::figures_changed;
 use domain::operation::{OperationRefusal, RefusalKind};
 use domain::period::{Period, Preset};
 use domain::rights::Need;
@@ -208,19 +209,19 @@ async fn check(Path(app_id): Path<String>, request: ConsoleRequest) -> Answer {
 
 async fn close(Path(app_id): Path<String>, request: ConsoleRequest) -> Answer {
     let (app, month) = asked_close(&app_id, &request)?;
-    let store = &request.state.store;
-    let shown = request.text("sha256");
-    let stands = store.closed_period(&app, month).await?;
-    if !shown.is_empty() && stands.is_none() {
-        // The time zone of this server, or the clock of an entry, may be another one than when it was shown.
-        if store.foresee_close(&app, month, &zone()).await?.sha256 != shown {
+    let (operator, zone) = (request.operator()?, zone());
+    let shown = Some(request.text("sha256")).filter(|shown| !shown.is_empty());
+    let closed = request.state.store.close_period(&operator, &app, month, &zone, shown).await;
+    let closed = match closed {
+        // The preview shows the figures of now.
+        Err(OperationError::Refused(refusal)) if refusal == figures_changed(month) => {
             return check(Path(app_id), request).await;
         }
-    }
-    store.close_period(&request.operator()?, &app, month, &zone()).await?;
+        closed => closed?,
+    };
     let path = closed_path(app.as_str(), &month.to_string());
-    // Somebody else may have closed it meanwhile, with other sums than this user saw.
-    if stands.is_some_and(|stands| !shown.is_empty() && stands.sha256 != shown) {
+    // Somebody else may have closed it before, with other figures than this user saw.
+    if shown.is_some_and(|shown| shown != closed.sha256) {
         return lead_to(&path);
     }
     lead_to(&format!("{path}&done=closed"))

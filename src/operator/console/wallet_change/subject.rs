@@ -2,7 +2,7 @@
 
 use domain::fields::{FieldError, Fields};
 use domain::ids::{AppId, OpenId};
-use domain::operation::wallet::{above_limit, above_rest_of_limit, more_than_left};
+use domain::operation::wallet::more_than_left;
 use domain::text;
 use store::{ExchangeRecord, Wallet};
 
@@ -149,15 +149,10 @@ impl ChangeSubject {
     }
 }
 
-/// How many coins of an exchange a user gives back who may give back `max` of it. What others gave back of it counts
-/// (contract 8.6.38).
+/// How many coins of an exchange a user gives back who may give back `max` of it, or all.
 pub(super) fn give_back_allowed(exchange: &ExchangeRecord, max: Option<i64>) -> i64 {
-    let (remaining, given) = (exchange.remaining, given_before(exchange));
-    max.map_or(remaining, |max| remaining.min(max.saturating_sub(given)))
-}
-
-fn given_before(exchange: &ExchangeRecord) -> i64 {
-    exchange.amount.saturating_sub(exchange.remaining)
+    let remaining = exchange.remaining;
+    max.map_or(remaining, |max| exchange.give_back_limit(max).allowed(remaining))
 }
 
 /// The field for the coins of an exchange.
@@ -166,15 +161,18 @@ fn give_back_field(exchange: &ExchangeRecord, max: Option<i64>) -> Result<Amount
     if remaining == 0 {
         return Err(more_than_left(0).into());
     }
-    let (given, allowed) = (given_before(exchange), give_back_allowed(exchange, max));
-    let hint = match max {
-        Some(max) if allowed <= 0 && given == 0 => return Err(above_limit(max).into()),
-        Some(max) if allowed <= 0 => return Err(above_rest_of_limit(max, given).into()),
-        Some(_) if allowed < remaining => text!(
+    if let Some(max) = max {
+        // A form for which no number is right is not shown.
+        exchange.give_back_limit(max).check(remaining, 1)?;
+    }
+    let allowed = give_back_allowed(exchange, max);
+    let hint = if allowed < remaining {
+        text!(
             "A whole number from 1 to {allowed}. Only an admin gives back more of this exchange.",
             allowed = allowed.shown()
-        ),
-        _ => text!("A whole number from 1 to {remaining}.", remaining = remaining.shown()),
+        )
+    } else {
+        text!("A whole number from 1 to {remaining}.", remaining = remaining.shown())
     };
     Ok(AmountField {
         name: "amount",

@@ -301,8 +301,8 @@ mod tests {
             fee: None,
             note: String::new(),
         };
-        let teller = Operator::new(OperatorKind::ApiKey, "backend").unwrap();
-        ToldPayment { teller, app_id: AppId::parse("a1").unwrap(), payment }
+        let reporter = Operator::new(OperatorKind::ApiKey, "backend").unwrap();
+        ToldPayment { reporter, app_id: AppId::parse("a1").unwrap(), payment }
     }
 
     /// Contract 19.3.2: of one pair what was told first stands, though what comes later would fit an order.

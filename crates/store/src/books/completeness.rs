@@ -15,21 +15,21 @@ use tokio::time::Instant;
 use crate::engine::Engine;
 use crate::error::{Result, StoreError};
 
-/// From this time after its end a period is settled. It is more than the minute that writes keep to, because PostgreSQL
+/// From this time after its end a period is complete. It is more than the minute that writes keep to, because PostgreSQL
 /// may pause between the start of a statement and its locks.
-pub(crate) const SETTLES_IN: Duration = Duration::from_mins(2);
+pub(crate) const COMPLETE_AFTER: Duration = Duration::from_mins(2);
 /// How long transactions are waited for. They normally take milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(50);
 
 /// Whether more entries may come before a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Settled {
+pub(crate) enum Completeness {
     /// None can come.
-    Yes,
+    Complete,
     /// The time has not come.
     NotEnded,
-    /// The time was less than [`SETTLES_IN`] ago.
+    /// The time was less than [`COMPLETE_AFTER`] ago.
     TooYoung,
     /// A transaction that may write such an entry does not end.
     Written,
@@ -42,26 +42,26 @@ type WritingTransaction = (i32, String);
 ///
 /// # Errors
 /// The database is away, or a node of Citus does not answer.
-pub(crate) async fn settled(
+pub(crate) async fn completeness(
     connection: &mut PgConnection,
     engine: Engine,
     until: OffsetDateTime,
-) -> Result<Settled> {
+) -> Result<Completeness> {
     let now = sqlx::query!(
         r#"SELECT clock_timestamp() < $1 AS "is_before!",
                clock_timestamp() < $1 + make_interval(secs => $2) AS "is_young!""#,
         until,
-        SETTLES_IN.as_secs_f64()
+        COMPLETE_AFTER.as_secs_f64()
     );
     let now = now.fetch_one(&mut *connection).await?;
     if now.is_before {
-        return Ok(Settled::NotEnded);
+        return Ok(Completeness::NotEnded);
     }
     if now.is_young {
-        return Ok(Settled::TooYoung);
+        return Ok(Completeness::TooYoung);
     }
     let have_ended = await_writers(connection, engine, &["ledger_entries", "wallets"]).await?;
-    Ok(if have_ended { Settled::Yes } else { Settled::Written })
+    Ok(if have_ended { Completeness::Complete } else { Completeness::Written })
 }
 
 /// Waits for the transactions that write one of these tables now, for some seconds at most. Returns whether all have ended.
