@@ -73,7 +73,7 @@ fn value(json: &impl serde::Serialize) -> Value {
 
 /// The refusals of a call that one till can answer after the successes, in this order. The last four
 /// change it.
-const IN_TURN: [&str; 14] = [
+const IN_TURN: [&str; 15] = [
     "key_missing",
     "key_unknown",
     "unreadable",
@@ -83,6 +83,7 @@ const IN_TURN: [&str; 14] = [
     "body_too_slow",
     "not_json",
     "idempotency_key_missing",
+    "idempotency_key_reused",
     "all_apps_only",
     "key_revoked",
     "not_for_role",
@@ -132,18 +133,30 @@ struct Scenario {
     app: Option<TestApp>,
 }
 
+/// A till for an example, and the key of its caller.
+async fn open(example: &'static str) -> (Arc<TestTill>, String) {
+    let till = TestTill::start_with(|config| {
+        config.http.body_timeout = SHORT_BODY_TIMEOUT;
+        config.console.support_give_back_max = 10;
+        if ["needs_second", "needs_command_line", "needs_two_people"].contains(&example) {
+            config.console.second_person_above = 10;
+        }
+    })
+    .await;
+    let role = if example == "above_limit" { Role::Support } else { Role::Admin };
+    let key = Caller::of(&till, "dashboard", role.into()).await.key;
+    (Arc::new(till), key)
+}
+
 impl Scenario {
     async fn prepare(call: &Call, example: &'static str) -> Self {
-        let till = TestTill::start_with(|config| {
-            config.http.body_timeout = SHORT_BODY_TIMEOUT;
-            config.console.support_give_back_max = 10;
-            if ["needs_second", "needs_command_line", "needs_two_people"].contains(&example) {
-                config.console.second_person_above = 10;
-            }
-        })
-        .await;
-        let role = if example == "above_limit" { Role::Support } else { Role::Admin };
-        let key = Caller::of(&till, "dashboard", role.into()).await.key;
+        let mut scenario = Self::on(open(example).await, call, example);
+        scenario.make_app().await;
+        scenario
+    }
+
+    /// A scenario without an app.
+    fn on((till, key): (Arc<TestTill>, String), call: &Call, example: &'static str) -> Self {
         let parameters = |place| {
             let fields = call.operation.fields_in(place);
             fields.filter_map(|field| Some((field.name, plain(field.example.as_ref()?))))
@@ -162,8 +175,8 @@ impl Scenario {
         let is_file = call.route.access == RouteEffect::File;
         let file = call.operation.fields_in(Place::Body).next().filter(|_| is_file);
         let file = file.and_then(|file| Some(plain(file.example.as_ref()?).into_bytes()));
-        let mut scenario = Self {
-            till: Arc::new(till),
+        Self {
+            till,
             call: call.clone(),
             example,
             key: Some(key),
@@ -174,17 +187,13 @@ impl Scenario {
             idempotency_key,
             image: None,
             app: None,
-        };
-        if example != "no_app" {
-            scenario.make_app().await;
         }
-        scenario
     }
 
     /// The scenario of this example on the same till.
     async fn about(&self, example: &'static str) -> Self {
         let mut scenario = Self { example, ..self.clone() };
-        if IN_TURN.contains(&example) {
+        if IN_TURN.contains(&example) && example != "idempotency_key_reused" {
             // The success has used the documented key.
             scenario.idempotency_key = self.idempotency_key.as_ref().map(|_| example.to_owned());
         }
@@ -405,6 +414,7 @@ impl Scenario {
             }
             "idempotency_key_missing" => self.idempotency_key = None,
             "idempotency_key_reused" => {
+                self.till.execute("DELETE FROM api_requests").await;
                 let caller = Caller { till: &self.till, key: self.key.clone().unwrap() };
                 let key = self.idempotency_key.clone().unwrap();
                 let other = caller.post("/apps/demo/users", &key, json!({"open_ids": ["other"]})).await;
@@ -655,12 +665,14 @@ async fn try_problem(root: &Value, scenario: &Scenario, example: &Example<Proble
     assert_eq!(shown["value"], answer.json(), "{context}");
 }
 
-/// Each example of these calls; three of those with a till of their own are tried at once.
+/// Each example of these calls; three of those with a till of their own are tried at once. One till without apps does for all
+/// that have none.
 async fn try_calls(of: impl Fn(&Call) -> bool) {
     use futures_util::StreamExt as _;
     let root = value(&document(&defaults()));
     let calls: Vec<Call> = calls(&defaults()).into_iter().filter(of).collect();
     assert!(!calls.is_empty());
+    let without_apps = open("no_app").await;
     for call in &calls {
         let shared = Scenario::prepare(call, IN_TURN[0]).await;
         for success in &call.operation.successes {
@@ -671,7 +683,11 @@ async fn try_calls(of: impl Fn(&Call) -> bool) {
             try_problem(&root, &shared, example).await;
         }
         let alone = futures_util::stream::iter(alone).for_each_concurrent(3, async |example| {
-            try_problem(&root, &Scenario::prepare(call, example.name).await, example).await;
+            let scenario = match example.name {
+                "no_app" => Scenario::on(without_apps.clone(), call, example.name),
+                other => Scenario::prepare(call, other).await,
+            };
+            try_problem(&root, &scenario, example).await;
         });
         alone.await;
     }
