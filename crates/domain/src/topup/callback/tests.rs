@@ -1,6 +1,12 @@
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
 use proptest::prelude::*;
+use sha2::Sha256;
 
+use super::super::{FIGURE_MAX, RefundAmount};
 use super::*;
+use crate::text::Text;
 
 const NOW: i64 = 1_800_000_000;
 const STANDARD_SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
