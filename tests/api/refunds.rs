@@ -149,6 +149,13 @@ async fn spent_coins_are_refused_or_become_debt_that_the_next_top_up_settles() {
         "free_debt": 0, "charge_debt": 0,
     });
     assert_eq!((told.len(), &told[2], &told[0]["charge_debt"]), (3, &expected, &json!(60)));
+    // Rules 12.1.14 and 12.3.7: both events of the refund tell of one entry, at one time.
+    let refunded = admin.get("/events?type=topup.refunded").await.json()["items"][0].clone();
+    let indebted = admin.get("/events?type=wallet.debt_changed").await.json()["items"][0].clone();
+    assert_eq!(refunded["timestamp"], indebted["timestamp"]);
+    for field in ["seq", "free_change", "charge_change"] {
+        assert_eq!(refunded["data"][field], indebted["data"][field], "{field}");
+    }
     let kinds = admin.get("/apps/a1/wallets/o1/entries").await.json();
     let kinds: Vec<&str> =
         kinds["items"].as_array().unwrap().iter().map(|entry| entry["kind"].as_str().unwrap()).collect();

@@ -397,6 +397,11 @@ async fn a_payment_that_fits_nothing_is_kept_and_credits_nobody() {
     assert_eq!(events[2]["data"], expected);
     let waiting = caller.get("/apps/a1/topups?unmatched=true&limit=4").await.json();
     assert_eq!(waiting["items"].as_array().unwrap().len(), 4);
+    for kept in waiting["items"].as_array().unwrap() {
+        let of_it =
+            events.iter().find(|event| event["data"]["provider_order_id"] == kept["provider_order_id"]);
+        assert_eq!(of_it.unwrap()["timestamp"], kept["created_at"], "rule 12.3.7");
+    }
     let next = waiting["next"].as_str().unwrap().replace('/', "%2F");
     let rest = caller.get(&format!("/apps/a1/topups?unmatched=true&after={next}")).await.json();
     assert_eq!(rest["items"].as_array().unwrap().len(), 6);

@@ -15,6 +15,7 @@ mod provider;
 mod refund;
 mod settle;
 mod unused;
+mod waiting_refunds;
 
 use domain::ids::{AppId, ItemId};
 use domain::topup::Offer;

@@ -92,7 +92,7 @@ pub(super) async fn settle_debt(
         key.provider_order_id.as_str()
     );
     written.execute(&mut *connection).await?;
-    tell_of_debt(connection, app_id.as_str(), (entry.wallet_no, entry.seq)).await?;
+    tell_of_debt(connection, app_id.as_str(), (entry.wallet_no, entry.seq), changed.at).await?;
     Ok(Some(receipt.balances))
 }
 

@@ -20,9 +20,10 @@ use tokio::time::Instant;
 use self::work::PaymentWork;
 use super::orders::{known_players, placed_orders};
 use super::payment_credit::{PaymentCredit, credit_all, settle_debts};
-use super::payment_rows::{first_report, first_told, insert, keep_purses, sort_by_key};
+use super::payment_rows::{entered_at, first_report, first_told, insert, keep_purses, sort_by_key};
 use super::prices::prices_of;
-use super::refund::{CreditedTopup, end_waiting, log_ended, purses_after, with_waiting};
+use super::refund::CreditedTopup;
+use super::waiting_refunds::{end_waiting, log_ended, purses_after, with_waiting};
 use crate::engine::Engine;
 use crate::error::{OperationError, Result};
 use crate::event::tell_of_unmatched;
@@ -120,10 +121,11 @@ async fn write_new(
     // Refunds that came first are looked up behind the rows: until then one may still be written.
     let waited_for = with_waiting(connection, app_no, &keys).await?;
     let mut ended = Vec::new();
+    let written_at = entered_at(&decided);
     for (_, one, credited) in &mut decided {
         let key = &one.payment.key;
         match credited {
-            Err(_) => tell_of_unmatched(connection, app_id.as_str(), key.as_text()).await?,
+            Err(_) => tell_of_unmatched(connection, app_id.as_str(), key.as_text(), written_at).await?,
             Ok((coins, entry)) if waited_for.contains(key) => {
                 let paid = one.payment.amount;
                 let topup = CreditedTopup::new(paid, coins, entry);

@@ -49,7 +49,7 @@ macro_rules! columns {
         /// The rows of payments, column by column.
         pub(super) struct PaymentRowColumns<'a> {
             app_no: i32,
-            /// The time of their ledger entries. `None` where none was credited.
+            /// As the function of this name tells.
             entered_at: Option<OffsetDateTime>,
             $(pub(super) $name: $type,)+
         }
@@ -110,7 +110,7 @@ impl<'a> PaymentRowColumns<'a> {
         let paid_biz_no = paid(rows, |(coins, _)| coins.biz_no.as_ref().map(BizNo::as_str));
         Self {
             app_no,
-            entered_at: rows.iter().find_map(|(_, _, credited)| Some(credited.as_ref().ok()?.1.at)),
+            entered_at: entered_at(rows),
             provider: told(rows, |payment| payment.key.provider.as_str()),
             provider_order_id: told(rows, |payment| payment.key.provider_order_id.as_str()),
             currency: told(rows, |payment| payment.currency.as_str()),
@@ -144,8 +144,14 @@ pub(super) fn sort_by_key(rows: &mut [DecidedPayment<'_>]) {
     rows.sort_by(|(_, one, _), (_, other, _)| one.payment.key.cmp(&other.payment.key));
 }
 
-/// Writes rows of payments. The first parameter is their app, the second the time of their ledger entries. The compiler does
-/// not check it. Each session of a writer prepares it when it opens.
+/// The time of the ledger entries of these payments, which is that of all their rows. `None` where none was credited: the begin
+/// of the transaction stands for it.
+pub(super) fn entered_at(rows: &[DecidedPayment<'_>]) -> Option<OffsetDateTime> {
+    rows.iter().find_map(|(_, _, credited)| Some(credited.as_ref().ok()?.1.at))
+}
+
+/// Writes rows of payments. The first parameter is their app, the second is [`entered_at`]. The compiler does not check it.
+/// Each session of a writer prepares it when it opens.
 pub(super) fn insert_statement() -> String {
     let names = COLUMNS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
     let value =
@@ -153,7 +159,7 @@ pub(super) fn insert_statement() -> String {
     let values = COLUMNS.iter().enumerate().map(value).collect::<Vec<_>>().join(", ");
     format!(
         "INSERT INTO topup_payments (app_no, created_at, {names})
-         SELECT $1::integer, coalesce($2::timestamptz, clock_timestamp()), {values}"
+         SELECT $1::integer, coalesce($2::timestamptz, now()), {values}"
     )
 }
 

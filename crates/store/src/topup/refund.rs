@@ -5,15 +5,13 @@
 //! payment. Where there is none yet, a refund writes one and removes it at once: the primary key makes the payment
 //! itself wait for its end.
 
-use std::collections::BTreeSet;
-
 use domain::ids::{AppId, OpenId};
 use domain::operation::topup::{coins_are_spent, refund_differs, refund_exceeds};
 use domain::operation::wallet::needs_command_line;
 use domain::operator::Operator;
 use domain::topup::{
-    CoinPair, Coins, Excess, NewRefund, PaymentKey, PaymentState, RefundAmount, RefundId, RefundKey,
-    RefundState, Refundable, Shortfall,
+    CoinPair, Coins, Excess, NewRefund, PaymentKey, PaymentState, RefundAmount, RefundKey, RefundState,
+    Refundable, Shortfall,
 };
 use domain::wallet::{Balances, Change, Refused, WalletOutcome, WalletRequest};
 use serde::Serialize;
@@ -23,7 +21,7 @@ use time::OffsetDateTime;
 
 use super::debt::debt_of;
 use super::payment_credit::CreditedPayment;
-use super::payment_rows::{key_columns, key_of, reporter_name, reporter_of, stored_payment_state};
+use super::payment_rows::{reporter_name, stored_payment_state};
 use crate::alone_limit::require_within;
 use crate::app_number::number_of;
 use crate::engine::Engine;
@@ -88,45 +86,22 @@ enum FoundPayment {
 }
 
 /// What a refund has done to the wallet.
-struct Taken {
+pub(super) struct Taken {
     seq: i64,
     owed: CoinPair,
     before: Balances,
-    after: Balances,
+    pub(super) after: Balances,
     /// All debt of the wallet right after it.
     wallet_debt: CoinPair,
     at: OffsetDateTime,
 }
 
-/// A refund that came before its payment was credited.
-struct WaitedRefund {
-    key: RefundKey,
-    amount: i64,
-    reason: String,
-    told_by: String,
-}
-
-impl WaitedRefund {
-    fn row(&self, state: RefundState) -> RefundToWrite<'_> {
-        let Self { key, amount, reason, told_by } = self;
-        RefundToWrite { key, amount: *amount, state, reason, told_by }
-    }
-}
-
-/// A refund that waited and has ended, for its line in the operator's log.
-pub(super) struct EndedRefund {
-    waited: WaitedRefund,
-    /// `None` where nothing was taken.
-    taken: Option<Taken>,
-}
-
-/// A refund as a row has it.
-struct RefundToWrite<'a> {
-    key: &'a RefundKey,
-    amount: i64,
-    state: RefundState,
-    reason: &'a str,
-    told_by: &'a str,
+/// A refund as a row has it, whatever becomes of it.
+pub(super) struct RefundToWrite<'a> {
+    pub(super) key: &'a RefundKey,
+    pub(super) amount: i64,
+    pub(super) reason: &'a str,
+    pub(super) told_by: &'a str,
 }
 
 impl Store {
@@ -177,20 +152,17 @@ async fn write_refund(
         RefundAmount::SumOf(sum) => sum - before,
     };
     let told_by = reporter_name(reporter);
-    let row = |state| RefundToWrite { key, amount, state, reason: reason.as_str(), told_by: &told_by };
+    let row = RefundToWrite { key, amount, reason: reason.as_str(), told_by: &told_by };
     let limit = match &found {
         FoundPayment::Credited(payment) => Some(payment.refundable.amount),
         FoundPayment::NotCredited { amount, .. } => Some(*amount),
         FoundPayment::Nothing => None,
     };
-    if let Some(limit) = limit
-        && amount > limit.saturating_sub(before)
-    {
+    if let Some(rest) = limit.and_then(|limit| exceeded_rest(limit, before, amount)) {
         if refund.excess == Excess::Refuse {
-            return Err(refund_exceeds(key.payment.as_text(), limit.saturating_sub(before)).into());
+            return Err(refund_exceeds(key.payment.as_text(), rest).into());
         }
-        write(connection, app_no, &row(RefundState::Refused), None).await?;
-        tell_of_refused_refund(connection, app_id.as_str(), key.as_text()).await?;
+        keep_refused(connection, (app_id, app_no), &row).await?;
         let done = done(connection, app_no, key).await?;
         log(connection, (reporter, (app_id, app_no)), (key, reason.as_str()), &done, None).await?;
         return Ok(done);
@@ -202,15 +174,16 @@ async fn write_refund(
             let taken = taken.map_err(|(owed, held)| {
                 coins_are_spent(owed.charge, owed.free, held.charge(), held.free())
             })?;
-            write(connection, app_no, &row(RefundState::Refunded), Some((payment.wallet_no, &taken))).await?;
+            write(connection, app_no, (&row, RefundState::Refunded), Some((payment.wallet_no, &taken)))
+                .await?;
             Some(taken)
         }
         FoundPayment::NotCredited { is_paid_back: true, .. } => {
-            write(connection, app_no, &row(RefundState::Refunded), None).await?;
+            write(connection, app_no, (&row, RefundState::Refunded), None).await?;
             None
         }
         FoundPayment::NotCredited { is_paid_back: false, .. } | FoundPayment::Nothing => {
-            write(connection, app_no, &row(RefundState::Waiting), None).await?;
+            write(connection, app_no, (&row, RefundState::Waiting), None).await?;
             None
         }
     };
@@ -220,14 +193,34 @@ async fn write_refund(
     Ok(done)
 }
 
+/// The rest of a payment of `paid` after refunds of `before`, where a refund of `amount` is too large for it.
+pub(super) fn exceeded_rest(paid: i64, before: i64, amount: i64) -> Option<i64> {
+    let rest = paid.saturating_sub(before);
+    (amount > rest).then_some(rest)
+}
+
+/// Keeps a refund that is too large for its payment as refused, and tells of it.
+pub(super) async fn keep_refused(
+    connection: &mut PgConnection,
+    (app_id, app_no): (&AppId, i32),
+    row: &RefundToWrite<'_>,
+) -> Result<()> {
+    write(connection, app_no, (row, RefundState::Refused), None).await?;
+    tell_of_refused_refund(connection, app_id.as_str(), row.key.as_text()).await
+}
+
 /// The report of a refund that was written just now.
-async fn done(connection: &mut PgConnection, app_no: i32, key: &RefundKey) -> Result<RefundReport> {
+pub(super) async fn done(
+    connection: &mut PgConnection,
+    app_no: i32,
+    key: &RefundKey,
+) -> Result<RefundReport> {
     let done = report(connection, app_no, key, false).await?;
     done.ok_or_else(|| StoreError::Internal("a refund without its row".to_owned()))
 }
 
 /// Records a refund in the operator's log.
-async fn log(
+pub(super) async fn log(
     connection: &mut PgConnection,
     (reporter, (app_id, app_no)): (&Operator, (&AppId, i32)),
     (key, reason): (&RefundKey, &str),
@@ -265,103 +258,6 @@ async fn currency_of(
         payment.provider_order_id.as_str()
     );
     Ok(currency.fetch_optional(connection).await?)
-}
-
-/// Records in the operator's log what became of refunds that waited, each by its reporter. It is the last step of a
-/// transaction: it locks the head of the log, behind which nothing else is locked.
-pub(super) async fn log_ended(
-    connection: &mut PgConnection,
-    (app_id, app_no): (&AppId, i32),
-    ended: &[EndedRefund],
-) -> Result<()> {
-    for EndedRefund { waited, taken } in ended {
-        let reporter = reporter_of(&waited.told_by).ok_or_else(|| StoreError::damaged("topup_refunds"))?;
-        let done = done(connection, app_no, &waited.key).await?;
-        let line = (&waited.key, waited.reason.as_str());
-        log(connection, (&reporter, (app_id, app_no)), line, &done, taken.as_ref()).await?;
-    }
-    Ok(())
-}
-
-/// Ends the refunds that came before the end of their payment of `paid`, in the order in which they came. Those that would
-/// exceed it are refused. Of a payment that was credited, the others take what they owe; its wallet is locked by the credit.
-/// Of one whose money an operator has paid back, they take nothing. Whoever calls it records what has ended in the operator's
-/// log, as its last step ([`log_ended`]).
-pub(super) async fn end_waiting(
-    connection: &mut PgConnection,
-    engine: Engine,
-    (app_id, app_no): (&AppId, i32),
-    (key, paid): (&PaymentKey, i64),
-    credited: Option<&CreditedTopup>,
-) -> Result<Vec<EndedRefund>> {
-    let mut before = 0_i64;
-    let mut ended = Vec::new();
-    for waited in waiting(connection, app_no, key).await? {
-        let amount = waited.amount;
-        if amount > paid.saturating_sub(before) {
-            write(connection, app_no, &waited.row(RefundState::Refused), None).await?;
-            tell_of_refused_refund(connection, app_id.as_str(), waited.key.as_text()).await?;
-            ended.push(EndedRefund { waited, taken: None });
-            continue;
-        }
-        let mut taken = None;
-        if let Some(payment) = credited {
-            let asked = (&waited.key, amount, before, Shortfall::Record);
-            let recorded = take(connection, engine, (app_id, app_no), payment, asked).await?;
-            let recorded =
-                recorded.map_err(|_| StoreError::Internal("a recorded shortfall was refused".to_owned()))?;
-            taken = Some((payment.wallet_no, recorded));
-        }
-        let of_wallet = taken.as_ref().map(|(wallet_no, taken)| (*wallet_no, taken));
-        write(connection, app_no, &waited.row(RefundState::Refunded), of_wallet).await?;
-        ended.push(EndedRefund { waited, taken: taken.map(|(_, taken)| taken) });
-        before += amount;
-    }
-    Ok(ended)
-}
-
-/// The purses after the last of these refunds that took something. `None` where none did.
-pub(super) fn purses_after(ended: &[EndedRefund]) -> Option<Balances> {
-    ended.iter().rev().find_map(|one| one.taken.as_ref()).map(|taken| taken.after)
-}
-
-/// Those of these payments that refunds wait for. It may have others of their providers, too.
-pub(super) async fn with_waiting(
-    connection: &mut PgConnection,
-    app_no: i32,
-    payments: &[&PaymentKey],
-) -> Result<BTreeSet<PaymentKey>> {
-    let (providers, ids) = key_columns(payments);
-    let rows = sqlx::query!(
-        "SELECT DISTINCT provider, provider_order_id FROM topup_refunds
-         WHERE app_no = $1 AND provider = ANY ($2) AND provider_order_id = ANY ($3) AND state = 'waiting'",
-        app_no,
-        &providers,
-        &ids
-    );
-    let rows = rows.fetch_all(connection).await?;
-    rows.iter().map(|row| key_of(&row.provider, &row.provider_order_id)).collect()
-}
-
-/// The refunds of a payment that wait for it, oldest first.
-async fn waiting(
-    connection: &mut PgConnection,
-    app_no: i32,
-    payment: &PaymentKey,
-) -> Result<Vec<WaitedRefund>> {
-    let rows = sqlx::query!(
-        "SELECT refund_id, amount, reason, told_by FROM topup_refunds
-         WHERE app_no = $1 AND provider = $2 AND provider_order_id = $3 AND state = 'waiting' ORDER BY created_at, refund_id",
-        app_no,
-        payment.provider.as_str(),
-        payment.provider_order_id.as_str()
-    );
-    let rows = rows.fetch_all(connection).await?.into_iter().map(|row| {
-        let refund_id = RefundId::stored(&row.refund_id).map_err(|_| StoreError::damaged("topup_refunds"))?;
-        let key = RefundKey { payment: payment.clone(), refund_id };
-        Ok(WaitedRefund { key, amount: row.amount, reason: row.reason, told_by: row.told_by })
-    });
-    rows.collect()
 }
 
 /// Finds the payment of a refund, and locks what its other refunds lock.
@@ -446,7 +342,7 @@ async fn refunded(connection: &mut PgConnection, app_no: i32, key: &PaymentKey) 
 }
 
 /// Takes what a refund owes, and returns the debt that it makes. The inner error has what is owed and what is held.
-async fn take(
+pub(super) async fn take(
     connection: &mut PgConnection,
     engine: Engine,
     (app_id, app_no): (&AppId, i32),
@@ -477,16 +373,16 @@ async fn take(
     let former = debt_of(&mut *connection, app_no, payment.wallet_no).await?;
     let wallet_debt = CoinPair { free: former.free + debt.free, charge: former.charge + debt.charge };
     if debt != CoinPair::default() {
-        tell_of_debt(connection, app_id.as_str(), (wallet_no, seq)).await?;
+        tell_of_debt(connection, app_id.as_str(), (wallet_no, seq), changed.at).await?;
     }
     Ok(Ok(Taken { seq, owed, before, after, wallet_debt, at: changed.at }))
 }
 
 /// Writes the row of a refund, or what became of one that waited.
-async fn write(
+pub(super) async fn write(
     connection: &mut PgConnection,
     app_no: i32,
-    RefundToWrite { key, amount, state, reason, told_by }: &RefundToWrite<'_>,
+    (RefundToWrite { key, amount, reason, told_by }, state): (&RefundToWrite<'_>, RefundState),
     taken: Option<(i64, &Taken)>,
 ) -> Result<()> {
     let wallet_no = taken.map(|(wallet_no, _)| wallet_no);
