@@ -227,6 +227,19 @@ struct TopupPage<'a> {
     compared: Option<String>,
 }
 
+impl TopupPage<'_> {
+    /// Whether the order is one of an erased player: a settlement credits it to nobody.
+    fn has_erased_order(&self) -> bool {
+        self.order.is_some_and(|order| order.open_id.is_pseudonym())
+    }
+
+    /// Whether the player was erased whom the payment names, or who made its order.
+    fn is_of_erased(&self) -> bool {
+        let named = self.payment.open_id.as_deref().and_then(|named| OpenId::parse(named).ok());
+        self.has_erased_order() || named.is_some_and(|player| player.is_pseudonym())
+    }
+}
+
 /// The order or the price that a payment was compared with, beside the money that came.
 fn compared(payment: &TopupRow, order: Option<&PlacedOrder>, prices: &[ListedPrice]) -> Option<String> {
     if let Some(biz_no) = &payment.biz_no {

@@ -129,6 +129,57 @@ async fn a_payment_of_other_money_says_whom_to_credit() {
     }
 }
 
+/// Rules 8.6.54 and 13.7.13: nothing is offered that is refused because the player was erased.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payment_of_an_erased_player_is_offered_to_others_alone() {
+    let (till, app) = till_and_app().await;
+    till.player(&app, "o2", 0, 100).await;
+    order(&till, &app, "t1").await;
+    let caller = Caller::new(&till, "payments", Role::Payments).await;
+    let mut of_order = payment("pi_1", "t1");
+    of_order["amount"] = json!(599);
+    let mut of_player = payment("pi_2", "");
+    of_player.as_object_mut().unwrap().remove("biz_no");
+    for (name, value) in [("open_id", json!("o1")), ("product_id", json!("gems60")), ("amount", json!(599))] {
+        of_player[name] = value;
+    }
+    for told in [of_order, of_player] {
+        assert_eq!(tell(&caller, &told).await.status, 202);
+    }
+    let admin = till.browser(Role::Admin).await;
+    let of = |id: &str| format!("/console/apps/a1/topups/stripe/{id}");
+    let (first, second) = (admin.get(&of("pi_1")).await, admin.get(&of("pi_2")).await);
+    assert_eq!((value_of(&first, "biz_no").as_str(), value_of(&second, "open_id").as_str()), ("t1", "o1"));
+    let advice = "The player was erased. Pay the money back, or credit another player.";
+    assert!(!content(&first).contains(advice) && !content(&second).contains(advice));
+
+    let erased = Program::on(&till.database_url).json(&["player", "erase", "a1", "o1", "--yes"]);
+    let pseudonym = erased["pseudonym"].as_str().unwrap();
+    // The order is the erased player's. A payment that names no order may still pay one of somebody else.
+    for (id, offers_order) in [("pi_1", false), ("pi_2", true)] {
+        let page = admin.get(&of(id)).await;
+        assert_eq!((page.status, faults(&page.body)), (200, Vec::new()), "{id}");
+        assert!(content(&page).contains(advice), "{id}: {}", content(&page));
+        for input in ["type=\"radio\" value=\"order\"", "name=\"biz_no\""] {
+            assert_eq!(page.body.contains(input), offers_order, "{id}: {input}");
+        }
+        assert_eq!(value_of(&page, "open_id"), "", "{id}");
+        assert!(!content(&page).contains("if the money is right"), "{id}: {}", content(&page));
+    }
+    let settle = async |id: &str, fields: &[(&str, &str)]| {
+        let fields: Vec<(&str, &str)> = fields.iter().copied().chain([("reason", "r")]).collect();
+        admin.post(&format!("{}/settlement", of(id)), &fields).await
+    };
+    let to = |player| [("action", "player"), ("open_id", player), ("product_id", "gems60")];
+    for (id, fields) in [("pi_1", &[("action", "order"), ("biz_no", "t1")][..]), ("pi_2", &to(pseudonym))] {
+        let refused = settle(id, fields).await;
+        assert!(content(&refused).contains("the player was erased; pay the money back"), "{}", refused.body);
+    }
+    assert_eq!(settle("pi_1", &to("o2")).await.status, 303);
+    assert_eq!(settle("pi_2", &[("action", "paid_back")]).await.status, 303);
+    till.assert_audit_clean().await;
+}
+
 /// Rule 8.6.54: a settlement is shown before it is made, with what refunds take of it. A preview changes nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_settlement_is_shown_before_it_is_made() {

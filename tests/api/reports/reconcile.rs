@@ -336,6 +336,10 @@ async fn an_open_quote_and_a_skipped_day_are_refused() {
         ("biz_no,\"note\nb1,x\n", "line 1: a cell opens with a quote that nothing closes"),
         ("# a\r\n\r\nbiz_no,\"note\r\nb1,x\r\n", "line 3: a cell opens with a quote that nothing closes"),
         (
+            "# a\r\nsep=;\r\n\r\nbiz_no;\"note\r\nb1;x\r\n",
+            "line 4: a cell opens with a quote that nothing closes",
+        ),
+        (
             "biz_no,product_name\nb1,x\n# a\n# \"b\n#,\"c\n",
             "line 5: a cell opens with a quote that nothing closes",
         ),

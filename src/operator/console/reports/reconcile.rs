@@ -19,7 +19,7 @@ use super::super::request::{Answer, ConsoleRequest};
 use super::super::route::{ConsoleRoute, routes};
 use super::super::upload::{FilePart, Upload, missing, wrong as wrong_file};
 use super::app_of;
-use super::statement::period_of;
+use super::statement::{period_of, refused_period};
 use crate::operator::reconcile_upload::{COLUMN_FIELDS, compared, field_of};
 
 pub(in super::super) const RECONCILE_ROUTES: &[ConsoleRoute] = routes! {
@@ -178,7 +178,11 @@ async fn find(
     file: FilePart,
 ) -> Result<Result<Comparison, FieldError>, ConsoleError> {
     let map = COLUMN_FIELDS.into_iter().filter_map(|(column, field)| Some((request.filled(field)?, column)));
-    let compared = compared(app.clone(), period, &zone(), (by, map.collect()), MEMBERS_MAX)?;
+    let compared = match (compared(app.clone(), period, &zone(), (by, map.collect()), MEMBERS_MAX), period) {
+        (Ok(compared), _) => compared,
+        (Err(refusal), Some(period)) => return Ok(Err(refused_period(period, &refusal.text))),
+        (Err(refusal), None) => return Err(refusal.into()),
+    };
     let busy =
         |error| if matches!(error, StoreError::Overloaded) { ConsoleError::COMPARING } else { error.into() };
     let mut permit = request.state.store.comparison_permit(app).await.map_err(busy)?;

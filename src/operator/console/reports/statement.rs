@@ -10,6 +10,7 @@ use domain::operation::books::figures_changed;
 use domain::operation::{OperationRefusal, RefusalKind};
 use domain::period::{Period, Preset};
 use domain::rights::Need;
+use domain::text::Text;
 use store::{ClosedPeriod, OperationError, Statement, StoreError};
 
 use super::super::super::bill::bill_file;
@@ -161,18 +162,20 @@ fn told(
     statement: Result<Statement, OperationError>,
     period: Period,
 ) -> Result<Result<Statement, FieldError>, ConsoleError> {
-    let refused = |why: domain::text::Text| {
-        let (field, shown) = (period.field(), period.to_string());
-        let Expected(expected) = Expected(domain::text!("a period that has ended: {why}", why));
-        FieldError::malformed(field, expected, &shown)
-    };
     match statement {
         Ok(statement) => Ok(Ok(statement)),
         Err(OperationError::Refused(OperationRefusal { kind: RefusalKind::Invalid(_), text, .. })) => {
-            Ok(Err(refused(text)))
+            Ok(Err(refused_period(period, &text)))
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// The field of a period, with the reason why the books refuse it.
+pub(super) fn refused_period(period: Period, why: &Text) -> FieldError {
+    let (field, shown) = (period.field(), period.to_string());
+    let Expected(expected) = Expected(domain::text!("a period that has ended: {why}", why));
+    FieldError::malformed(field, expected, &shown)
 }
 
 /// The address of the form that closes a month of an app for good.

@@ -188,6 +188,21 @@ async fn what_is_wrong_with_a_file_stands_at_its_field() {
     assert_eq!(wrong_at(&page, "file").unwrap(), "Expected a file of at most 256 MiB.");
 }
 
+/// Rules 8.6.43 and 13.3.1: a day that the clocks skip is refused at its field, in the words of a statement.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_day_that_the_clocks_skip_is_refused_at_its_field() {
+    let (till, _) = till_with(|config| config.console.time_zone = "Pacific/Apia".parse().unwrap()).await;
+    let finance = till.browser(Role::Finance).await;
+    let statement = finance.get("/console/reports/statement?app_id=a1&day=2011-12-30").await;
+    let compared = send(&finance, &[("app_id", "a1"), ("day", "2011-12-30")], "biz_no\n").await;
+    let wrong = "<span class=\"wrong\" id=\"day_wrong\">Expected a period that has ended: there is no 2011-12-30 in \
+                 Pacific/Apia: its clocks skipped it, got &#34;2011-12-30&#34;.</span>";
+    for page in [statement, compared] {
+        assert_eq!((page.status, faults(&page.body)), (400, Vec::new()));
+        assert!(page.body.contains(wrong), "{}", page.body);
+    }
+}
+
 /// Rules 8.6.37 and 13.5.10: a form of another session, another app and a third file are refused.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_may_not_send_a_file_is_refused() {
