@@ -3,8 +3,8 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use axum::extract::ConnectInfo;
 use axum::http::{Extensions, HeaderMap, HeaderName};
+use http_server::Peer;
 use ipnet::IpNet;
 
 static FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -16,7 +16,7 @@ pub(crate) struct ClientAddress(pub(crate) IpAddr);
 impl ClientAddress {
     /// The client of a request. The listener notes the peer of each request; one without has no address.
     pub(crate) fn of(noted: &Extensions, headers: &HeaderMap, trusted_proxies: &[IpNet]) -> Self {
-        let peer = noted.get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0);
+        let peer = noted.get::<Peer>().map(Peer::address);
         let client = peer.map(|peer| client_address(peer, headers, trusted_proxies));
         Self(client.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED)))
     }

@@ -1,6 +1,8 @@
 //! The kind of a body (contract 2.10): what came, whatever its content type says. A refusal names it, so that a
 //! right request in a wrong envelope does not read as one without fields.
 
+use std::borrow::Cow;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 
@@ -86,7 +88,7 @@ impl BodyKind {
 
     fn of_pairs(text: &[u8]) -> Self {
         let name = text.split(|byte| matches!(byte, b'=' | b'&')).next().unwrap_or_default();
-        let decoded: Vec<u8> = percent_encoding::percent_decode(name).collect();
+        let decoded: Cow<'_, [u8]> = percent_encoding::percent_decode(name).into();
         if matches!(decoded.trim_ascii(), [b'{' | b'[', ..]) {
             Self::EscapedJson
         } else if is_behind_unseen(text) {

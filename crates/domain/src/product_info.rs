@@ -1,6 +1,6 @@
 //! `product_info`: the items of an exchange. The JSON text is checked and stored unchanged (contract 3.5).
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -90,7 +90,7 @@ pub fn items(text: &str) -> Result<Vec<Item>, Expected> {
         )));
     }
     let read = |(index, item): (usize, &&RawValue)| {
-        read_item(item.get()).map_err(|fault| {
+        plain_item(item.get()).map_or_else(|| read_item(item.get()), Ok).map_err(|fault| {
             Expected(text!("item objects as the interface defines them ([{index}]: {fault})", index, fault))
         })
     };
@@ -159,6 +159,32 @@ fn value_replaced(value: Value, replaced: &impl Fn(&str) -> String) -> Value {
     }
 }
 
+/// An item as most games send it: an object of the members alone, each an integer. It is [`read_item`] that tells what is
+/// wrong with any other.
+fn plain_item(json: &str) -> Option<Item> {
+    #[derive(Deserialize)]
+    #[serde(remote = "Item", deny_unknown_fields)]
+    #[expect(clippy::struct_field_names, reason = "they are those of the wire")]
+    struct PlainItem {
+        product_id: i64,
+        product_num: i64,
+        product_type: i64,
+        product_start_time: Option<i64>,
+        product_period: Option<i64>,
+    }
+    let read = |json| PlainItem::deserialize(&mut serde_json::Deserializer::from_str(json)).ok();
+    // A list of the values would be taken, too.
+    let item = json.starts_with('{').then(|| read(json)).flatten()?;
+    let is_limited = item.product_type == TIME_LIMITED;
+    let fits = item.product_id >= 0
+        && item.product_num >= 1
+        && (0..=2).contains(&item.product_type)
+        && [item.product_start_time, item.product_period]
+            .iter()
+            .all(|moment| moment.map_or(!is_limited, |moment| moment >= 0));
+    fits.then_some(item)
+}
+
 fn read_item(json: &str) -> Result<Item, Text> {
     let item = Fields::from_json(json.as_bytes()).map_err(|error| match error {
         UnreadableFields::NotAnObject(got) => text!("expected a JSON object, got {got}", got),
@@ -193,6 +219,8 @@ fn read_item_fields(item: &Fields) -> Result<Item, FieldError> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn fault(text: &str) -> String {
@@ -245,6 +273,39 @@ mod tests {
         );
         assert_eq!(replaced(r#"[{"a":600.5,"b":[1e999,600]}]"#), r#"[{"a":600.5,"b":"[1e999,x]"}]"#);
         assert_eq!(replaced("600 [damaged"), "x [damaged");
+    }
+
+    #[test]
+    fn an_item_of_integers_is_read_at_once() {
+        let limited =
+            r#"{"product_id":1,"product_num":1,"product_type":1,"product_start_time":0,"product_period":5}"#;
+        assert!(plain_item(&EXAMPLE[1..EXAMPLE.len() - 1]).is_some() && plain_item(limited).is_some());
+        assert_eq!(plain_item("[1,1,0,null,null]"), None);
+    }
+
+    proptest! {
+        /// What is read at once is read alike by what tells faults.
+        #[test]
+        fn a_plain_item_is_read_as_any_other(
+            members in prop::collection::vec((
+                prop::sample::select(&["product_id", "product_num", "product_type", "product_start_time",
+                    "product_period", "product\\u005fid", "x", "\\u0000"][..]),
+                prop::sample::select(&["0", "1", "2", "3", "-1", "-0", "1.0", "1e1", "\"1\"", "null", "true", "[]",
+                    "9223372036854775807", "9223372036854775808"][..])), 0..7),
+            whole in any::<bool>(),
+        ) {
+            let known = MEMBERS.iter().map(|name| (*name, "1")).filter(|_| whole);
+            let mut members: Vec<_> = members.into_iter().chain(known).collect();
+            if whole {
+                members.sort_by_key(|(name, _)| *name);
+                members.dedup_by_key(|(name, _)| *name);
+            }
+            let members: Vec<_> = members.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+            let json = format!("{{{}}}", members.join(","));
+            if let Some(item) = plain_item(&json) {
+                prop_assert_eq!(read_item(&json), Ok(item));
+            }
+        }
     }
 
     #[test]

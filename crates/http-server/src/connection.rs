@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use axum::body::Body;
-use axum::extract::ConnectInfo;
 use axum::http::header::{CONNECTION, HeaderValue};
 use axum::http::{Response, StatusCode};
 use http_body_util::BodyExt as _;
@@ -64,8 +63,7 @@ pub(super) async fn run(
     let service = service_fn(|mut request: hyper::Request<Incoming>| {
         // A head that came with the request before it is in hyper's hands already.
         let fault = progress.lock().request_begins(request.body().size_hint().exact(), Instant::now());
-        request.extensions_mut().insert(ConnectInfo(peer));
-        request.extensions_mut().insert(Peer::new(progress.clone()));
+        request.extensions_mut().insert(Peer::new(peer, progress.clone()));
         let response = match fault {
             None => Ok(handler.clone().call(request.map(Body::new))),
             Some(fault) => Err(refused(fault)),

@@ -74,8 +74,7 @@ impl<S> Handler for S where
 /// Serves `handler` on `listener` until `shutdown` holds `true` or its sender is dropped. Then it
 /// drains.
 ///
-/// With `tls`, every connection is TLS. Each request has the address of its peer among its
-/// extensions, as `ConnectInfo<SocketAddr>`, and a [`Peer`] that tells when the client has gone.
+/// With `tls`, every connection is TLS. Each request has its [`Peer`] among its extensions.
 ///
 /// A drain accepts the connections of the backlog, closes the listener, and answers every request
 /// whose first byte has arrived. The last response of a connection has `Connection: close`. Idle

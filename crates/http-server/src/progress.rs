@@ -1,5 +1,6 @@
 //! The step that a connection is in, and the deadline of that step.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -264,20 +265,29 @@ impl ConnectionProgress {
 #[derive(Clone, Debug)]
 pub(super) struct SharedProgress(Arc<Mutex<ConnectionProgress>>);
 
-/// Tells a handler when the client has gone. Each request has one among its extensions.
+/// The other end of a connection: its address, and when it has gone. Each request has it among its extensions.
 #[derive(Clone, Debug)]
-pub struct Peer(SharedProgress);
+pub struct Peer {
+    address: SocketAddr,
+    progress: SharedProgress,
+}
 
 impl Peer {
-    pub(super) fn new(progress: SharedProgress) -> Self {
-        Self(progress)
+    pub(super) fn new(address: SocketAddr, progress: SharedProgress) -> Self {
+        Self { address, progress }
+    }
+
+    /// Its address.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// Waits until the peer has closed its side of the connection, or has reset it. TCP does not tell a client that has gone
     /// from one that sends nothing more and still reads. So a response is still to be sent. The handler must wait for this in
     /// the task that called it.
     pub async fn closed(&self) {
-        while !self.0.lock().has_peer_closed() {
+        while !self.progress.lock().has_peer_closed() {
             sleep(PEER_LOOKED_AT_EVERY).await;
         }
     }

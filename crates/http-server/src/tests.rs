@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
-use axum::extract::{ConnectInfo, Extension};
+use axum::extract::Extension;
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
@@ -140,7 +140,7 @@ fn router(opened: watch::Receiver<bool>, enter: watch::Sender<u32>) -> Router {
         )
         .route("/never", get(|| async { std::future::pending::<&str>().await }))
         .route("/large", get(|| async { vec![b'a'; LARGE_BYTES] }))
-        .route("/peer", get(|ConnectInfo(peer): ConnectInfo<SocketAddr>| async move { peer.to_string() }))
+        .route("/peer", get(|Extension(peer): Extension<Peer>| async move { peer.address().to_string() }))
         .route(
             "/until-closed",
             get(|Extension(peer): Extension<Peer>| async move {

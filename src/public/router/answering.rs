@@ -2,13 +2,12 @@
 //! One layer with one future, because it runs for every request.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use axum::body::{Body, HttpBody as _};
-use axum::extract::{ConnectInfo, Request};
+use axum::extract::Request;
 use axum::http::header::ALLOW;
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
@@ -133,9 +132,10 @@ impl Answering {
         request.extensions_mut().insert(RequestId(request_id.clone()));
         let unknown_path = route.is_none().then(|| path::shown(request.uri().path()));
         let may_be_player = route.is_some_and(|route| route.authentication == Authentication::Path);
-        let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().filter(|_| !may_be_player);
+        let peer = request.extensions().get::<Peer>().cloned();
+        let known = peer.as_ref().filter(|_| !may_be_player).map(Peer::address);
         let client =
-            peer.map(|peer| client_address(peer.0, request.headers(), &state.config.public.trusted_proxies));
+            known.map(|peer| client_address(peer, request.headers(), &state.config.public.trusted_proxies));
         let started = Instant::now();
         let caller = trace_parent(request);
         let tracer = state.tracer.as_ref();
@@ -149,7 +149,7 @@ impl Answering {
             client = client.map(tracing::field::display),
             app_id = tracing::field::Empty
         );
-        let (method, peer) = (request.method().clone(), request.extensions().get::<Peer>().cloned());
+        let method = request.method().clone();
         BegunRequest { request_id, method, unknown_path, started, trace, span, peer }
     }
 

@@ -1,15 +1,15 @@
 //! Requests under way of each client behind trusted proxies (contract 2.7.7). Without proxies the
 //! listener counts connections, and nothing here runs.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::body::Body;
-use axum::extract::{ConnectInfo, Request, State};
+use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http_body_util::BodyExt as _;
-use http_server::AddressCounts;
+use http_server::{AddressCounts, Peer};
 use ipnet::IpNet;
 
 use crate::config::Config;
@@ -63,7 +63,7 @@ pub(super) async fn limit(
     request: Request,
     next: Next,
 ) -> Response {
-    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0);
+    let peer = request.extensions().get::<Peer>().map(Peer::address);
     let client = peer.map(|peer| client_address(peer, request.headers(), &requests.trusted_proxies));
     // A peer that is no proxy is counted by its connections, and a proxy itself has no limit.
     let Some(client) = client.filter(|client| peer.is_some_and(|peer| peer.ip().to_canonical() != *client))

@@ -239,12 +239,7 @@ async fn write_close(
     statement: &Statement,
     shown: Option<&str>,
 ) -> Result<ClosedPeriod, OperationError> {
-    if shown.is_some_and(|shown| shown != statement.sha256) {
-        let first = closed_periods!("app_id = $1 AND month = $2", app_id.as_str(), statement.period);
-        let first = first.fetch_optional(&mut *connection).await.map_err(StoreError::from)?;
-        return first.ok_or_else(|| figures_changed(&statement.period).into());
-    }
-    let made = sqlx::query!(
+    let written = sqlx::query!(
         "INSERT INTO closed_periods (app_id, month, time_zone, sha256, statement, closed_by_kind, closed_by)
          VALUES ($1, $2, $3, decode($4, 'hex'), $5, $6, $7) ON CONFLICT DO NOTHING",
         app_id.as_str(),
@@ -255,11 +250,14 @@ async fn write_close(
         operator.kind().as_str(),
         operator.name()
     );
-    let made = made.execute(&mut *connection).await.map_err(StoreError::from)?.rows_affected();
+    let is_as_shown = shown.is_none_or(|shown| shown == statement.sha256);
+    let is_made = is_as_shown
+        && written.execute(&mut *connection).await.map_err(StoreError::from)?.rows_affected() == 1;
     let closed = closed_periods!("app_id = $1 AND month = $2", app_id.as_str(), statement.period);
-    let closed = closed.fetch_one(&mut *connection).await.map_err(StoreError::from)?;
+    let closed = closed.fetch_optional(&mut *connection).await.map_err(StoreError::from)?;
+    let closed = closed.ok_or_else(|| figures_changed(&statement.period))?;
     // Otherwise somebody else was first, and that close stands.
-    if made == 1 {
+    if is_made {
         let after = json!({ "time_zone": closed.time_zone, "sha256": closed.sha256 });
         let line = LogLine::new(operator, OperatorAction::PeriodClose, &closed.month).of_app(app_id);
         line.after(after).answer(&closed).record(connection).await?;
