@@ -172,9 +172,11 @@ fn plain_item(json: &str) -> Option<Item> {
         product_start_time: Option<i64>,
         product_period: Option<i64>,
     }
-    let read = |json| PlainItem::deserialize(&mut serde_json::Deserializer::from_str(json)).ok();
     // A list of the values would be taken, too.
-    let item = json.starts_with('{').then(|| read(json)).flatten()?;
+    if !json.starts_with('{') {
+        return None;
+    }
+    let item = PlainItem::deserialize(&mut serde_json::Deserializer::from_str(json)).ok()?;
     let is_limited = item.product_type == TIME_LIMITED;
     let fits = item.product_id >= 0
         && item.product_num >= 1

@@ -5,7 +5,7 @@ use domain::console_user::Role;
 use domain::rights::{Apps, Rights};
 use domain::topup::TOLD_BY_PROVIDER;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::accessible::faults;
 use super::reading::{content, link_called, rows, value_of};
@@ -107,12 +107,8 @@ async fn a_payment_that_waits_is_found_and_settled_once() {
     till.assert_audit_clean().await;
 }
 
-/// Rule 8.6.54: a payment that names no order is never settled by crediting one.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_payment_of_other_money_says_whom_to_credit() {
-    let (till, app) = till_and_app().await;
-    order(&till, &app, "t1").await;
-    let caller = Caller::new(&till, "payments", Role::Payments).await;
+/// Payments `pi_1` of the order `t1` and `pi_2` of a product for `o1`, each of less money than it costs.
+fn payments_of_other_money() -> [Value; 2] {
     let mut of_order = payment("pi_1", "t1");
     of_order["amount"] = json!(599);
     let mut of_player = payment("pi_2", "t1");
@@ -120,6 +116,16 @@ async fn a_payment_of_other_money_says_whom_to_credit() {
     for (name, value) in [("open_id", json!("o1")), ("product_id", json!("gems60")), ("amount", json!(599))] {
         of_player[name] = value;
     }
+    [of_order, of_player]
+}
+
+/// Rule 8.6.54: a payment that names no order is never settled by crediting one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payment_of_other_money_says_whom_to_credit() {
+    let (till, app) = till_and_app().await;
+    order(&till, &app, "t1").await;
+    let caller = Caller::new(&till, "payments", Role::Payments).await;
+    let [of_order, of_player] = payments_of_other_money();
     let viewer = till.browser(Role::Viewer).await;
     for (told, id, credited) in [(of_order, "pi_1", "order"), (of_player, "pi_2", "player")] {
         assert_eq!(tell(&caller, &told).await.status, 202);
@@ -136,14 +142,7 @@ async fn a_payment_of_an_erased_player_is_offered_to_others_alone() {
     till.player(&app, "o2", 0, 100).await;
     order(&till, &app, "t1").await;
     let caller = Caller::new(&till, "payments", Role::Payments).await;
-    let mut of_order = payment("pi_1", "t1");
-    of_order["amount"] = json!(599);
-    let mut of_player = payment("pi_2", "");
-    of_player.as_object_mut().unwrap().remove("biz_no");
-    for (name, value) in [("open_id", json!("o1")), ("product_id", json!("gems60")), ("amount", json!(599))] {
-        of_player[name] = value;
-    }
-    for told in [of_order, of_player] {
+    for told in payments_of_other_money() {
         assert_eq!(tell(&caller, &told).await.status, 202);
     }
     let admin = till.browser(Role::Admin).await;
